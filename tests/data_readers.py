@@ -11,45 +11,45 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
+from runbook.actions import discover
+from runbook.actions.files import disk, log_scan
+from runbook.actions.gpu import gpu_health as gpu_health_action
+from runbook.actions.gpu import nccl_log as nccl
+from runbook.actions.system import kernel_log, memory
+from runbook.actions.system.infiniband import read_state as infiniband_state
+from runbook.app.input_files import read_playbook
+from runbook.codec import to_json
+from runbook.diagnosis.findings import evaluated
+from runbook.errors import ProbeError
+from runbook.expressions.templates import Scope
+from runbook.facts.config_edit.config_text import Unparsable
+from runbook.facts.config_edit.patch import text_of
+from runbook.facts.docker.containers import container
+from runbook.facts.docker.daemon_options import conflicts, refusals
+from runbook.facts.docker.engine import read_docker
+from runbook.facts.files.log_reading import LogFile, LogReading
+from runbook.facts.gpu.health_query import GROUPS, OLD_REASONS, REASONS, read_health
+from runbook.facts.gpu.model import SmiReading
+from runbook.facts.gpu.nvlink import read_links
+from runbook.facts.gpu.pci import read_pci
+from runbook.facts.gpu.reset import refusal
+from runbook.facts.gpu.smi_answer import condition as condition_of_smi
+from runbook.facts.gpu.smi_output import FRAME
+from runbook.facts.gpu.smi_query import CORE, OPTIONAL, read_gpus
+from runbook.facts.gpu.utilisation import busy, complaints, idle, wedged
+from runbook.facts.gpu.verdict import Seen, verdicts
+from runbook.facts.kernel.modules import read_module
+from runbook.facts.processes.exit_codes import sentence
+from runbook.facts.scheduler.slurm import read_jobs
+from runbook.facts.scheduler.slurm import read_node as read_slurm_node
+from runbook.facts.system.clock import read_clock
+from runbook.facts.system.systemd_units import condition, is_up, read_unit
+from runbook.lang.arguments import build
+from runbook.secrets.masking import masking
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.plan import Finding, Presence
+from runbook.values.types import Unknown
 
-from engine.actions import discover
-from engine.actions.files import disk, log_scan
-from engine.actions.gpu import gpu_health as gpu_health_action
-from engine.actions.gpu import nccl_log as nccl
-from engine.actions.system import kernel_log, memory
-from engine.actions.system.infiniband import read_state as infiniband_state
-from engine.app.input_files import read_playbook
-from engine.codec import to_json
-from engine.diagnosis.findings import evaluated
-from engine.errors import ProbeError
-from engine.expressions.templates import Scope
-from engine.facts.config_edit.config_text import Unparsable
-from engine.facts.config_edit.patch import text_of
-from engine.facts.docker.containers import container
-from engine.facts.docker.daemon_options import conflicts, refusals
-from engine.facts.docker.engine import read_docker
-from engine.facts.files.log_reading import LogFile, LogReading
-from engine.facts.gpu.health_query import GROUPS, OLD_REASONS, REASONS, read_health
-from engine.facts.gpu.model import SmiReading
-from engine.facts.gpu.nvlink import read_links
-from engine.facts.gpu.pci import read_pci
-from engine.facts.gpu.reset import refusal
-from engine.facts.gpu.smi_answer import condition as condition_of_smi
-from engine.facts.gpu.smi_output import FRAME
-from engine.facts.gpu.smi_query import CORE, OPTIONAL, read_gpus
-from engine.facts.gpu.utilisation import busy, complaints, idle, wedged
-from engine.facts.gpu.verdict import Seen, verdicts
-from engine.facts.kernel.modules import read_module
-from engine.facts.processes.exit_codes import sentence
-from engine.facts.scheduler.slurm import read_jobs
-from engine.facts.scheduler.slurm import read_node as read_slurm_node
-from engine.facts.system.clock import read_clock
-from engine.facts.system.systemd_units import condition, is_up, read_unit
-from engine.lang.arguments import build
-from engine.secrets.masking import masking
-from engine.values.command import Command, Completed, Effect
-from engine.values.plan import Finding, Presence
-from engine.values.types import Unknown
 from tests import fabric_readers
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, plant
 from tests.actions.fake_nvidia_smi import gpu as smi_row

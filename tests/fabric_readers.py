@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.actions.gpu import fabric, nvlink
-from engine.actions.gpu.mig.reading import COLUMNS, misfit, read_mig, sort
-from engine.codec import to_json
-from engine.facts.gpu.smi_output import FRAME
-from engine.lang.arguments import build
-from engine.values.command import Command, Completed
+from runbook.actions.gpu import fabric, nvlink
+from runbook.actions.gpu.mig.reading import COLUMNS, misfit, read_mig, sort
+from runbook.codec import to_json
+from runbook.facts.gpu.smi_output import FRAME
+from runbook.lang.arguments import build
+from runbook.values.command import Command, Completed
+
 from tests.data_cases import Case
 from tests.probe_driver import drive
 

@@ -29,22 +29,22 @@ from tests.waiting import LIMIT
 
 ROOT = Path(__file__).parents[1]
 IMPORTED = (
-    "engine.cli",
-    "engine.app.run_command",
-    "engine.app.run",
-    "engine.app.outputs",
-    "engine.lang.loader",
-    "engine.executor",
-    "engine.app.terminal",
-    "engine.inventory.host_list",
-    "engine.reporters.console",
-    "engine.reporters.json",
-    "engine.sessions.session",
-    "engine.transports.local",
-    "engine.actions.commands.command",
-    "engine.actions.files.config_patch",
-    "engine.actions.files.file",
-    "engine.actions.processes.pkill",
+    "runbook.cli",
+    "runbook.app.run_command",
+    "runbook.app.run",
+    "runbook.app.outputs",
+    "runbook.lang.loader",
+    "runbook.executor",
+    "runbook.app.terminal",
+    "runbook.inventory.host_list",
+    "runbook.reporters.console",
+    "runbook.reporters.json",
+    "runbook.sessions.session",
+    "runbook.transports.local",
+    "runbook.actions.commands.command",
+    "runbook.actions.files.config_patch",
+    "runbook.actions.files.file",
+    "runbook.actions.processes.pkill",
 )
 """Before the first fork; a run imports what else it needs."""
 READ_AT_START = ("PYTHON", "LC_", "LANG")
@@ -186,7 +186,7 @@ def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     for name in IMPORTED:
         importlib.import_module(name)
-    importlib.import_module("engine.codec").from_json(int, 0)  # its converter is made once in a process
+    importlib.import_module("runbook.codec").from_json(int, 0)  # its converter is made once in a process
     gc.collect()
     gc.freeze()  # what is here already is no garbage of any run
     files = _serve(line)
@@ -202,8 +202,8 @@ def main() -> None:
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
-    sys.argv = ["engine", *asked["argv"]]
-    runpy.run_module("engine", run_name="__main__", alter_sys=True)
+    sys.argv = ["runbook", *asked["argv"]]
+    runpy.run_module("runbook", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

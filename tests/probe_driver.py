@@ -10,7 +10,8 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from engine.values.command import Command, Completed
+from runbook.values.command import Command, Completed
+
 from tests.waiting import LIMIT
 
 SHELLS = {"dash": ("dash",), "bash": ("bash",), "busybox": ("busybox", "sh")}

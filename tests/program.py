@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from engine import lab
-from engine.actions import discover
-from engine.lang.loader import load_playbook
-from engine.values.playbook import Step
+from runbook import lab
+from runbook.actions import discover
+from runbook.lang.loader import load_playbook
+from runbook.values.playbook import Step
+
 from tests import forked_program
 from tests.waiting import LIMIT
 
-PROGRAM = (sys.executable, "-m", "engine")
+PROGRAM = (sys.executable, "-m", "runbook")
 
 
 @dataclass

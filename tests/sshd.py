@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from engine.values.inventory import Address, Host, HostKeys
+from runbook.values.inventory import Address, Host, HostKeys
+
 from tests.waiting import soon
 
 

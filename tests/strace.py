@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.lab import LabHost
+from runbook.lab import LabHost
 
 OPENS = ("open", "openat", "openat2", "creat")
 CHANGES = (

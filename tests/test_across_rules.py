@@ -5,19 +5,20 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from engine.actions import discover
-from engine.actions.gpu import nccl_log
-from engine.actions.system import infiniband, kernel_log
-from engine.app.input_files import find_playbook, read_playbook
-from engine.codec import to_json
-from engine.diagnosis.comparing import Candidate, Offer, compared
-from engine.diagnosis.findings import evaluated
-from engine.expressions.templates import Scope, value_of
-from engine.facts.files.log_reading import LogFile, LogReading
-from engine.values.command import Completed
-from engine.values.plan import Finding, Presence
-from engine.values.playbook import Playbook
-from engine.values.types import Unknown
+from runbook.actions import discover
+from runbook.actions.gpu import nccl_log
+from runbook.actions.system import infiniband, kernel_log
+from runbook.app.input_files import find_playbook, read_playbook
+from runbook.codec import to_json
+from runbook.diagnosis.comparing import Candidate, Offer, compared
+from runbook.diagnosis.findings import evaluated
+from runbook.expressions.templates import Scope, value_of
+from runbook.facts.files.log_reading import LogFile, LogReading
+from runbook.values.command import Completed
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import Playbook
+from runbook.values.types import Unknown
+
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

@@ -7,13 +7,12 @@ import shlex
 
 import click
 import pytest
-
-from engine.actions import discover
-from engine.app.input_files import find_playbook, library, read_playbook
-from engine.cli import cli
-from engine.errors import ConfigError
-from engine.lang.inputs import parse_input_option, resolve_inputs
-from engine.values.playbook import Playbook
+from runbook.actions import discover
+from runbook.app.input_files import find_playbook, library, read_playbook
+from runbook.cli import cli
+from runbook.errors import ConfigError
+from runbook.lang.inputs import parse_input_option, resolve_inputs
+from runbook.values.playbook import Playbook
 
 COMMAND = re.compile(r"`(runbook [^`]+)`")
 PLACEHOLDER = re.compile(r"\b(PATH|DIR|FILE|LOG|PARENT|CONFIG)\b")

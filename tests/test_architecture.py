@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tables import every_row
 
 ROOT = Path(__file__).parents[1]
-ENGINE = ROOT / "engine"
+ENGINE = ROOT / "engine" / "runbook"
 TESTS = ROOT / "tests"
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 MOST_MODULES = 20
@@ -143,7 +143,7 @@ def test_the_pages_name_files_that_exist() -> None:
 
 def test_every_action_is_in_the_folder_of_its_subject():
     """A module beside the folders would not be found, and nobody would hear of it."""
-    assert [path.name for path in (ROOT / "engine/actions").glob("*.py")] == ["__init__.py"]
+    assert [path.name for path in (ROOT / "engine/runbook/actions").glob("*.py")] == ["__init__.py"]
 
 
 def test_a_sleep_in_a_test_says_why_time_has_to_pass():

@@ -6,14 +6,14 @@ import re
 
 import pytest
 import yaml
+from runbook.actions import discover
+from runbook.actions.gpu import gpu_health
+from runbook.app.input_files import read_playbook
+from runbook.expressions.templates import Scope, evaluate
+from runbook.facts.gpu.verdict import Condition
+from runbook.facts.kernel.patterns import worth_sending
+from runbook.values.playbook import Severity
 
-from engine.actions import discover
-from engine.actions.gpu import gpu_health
-from engine.app.input_files import read_playbook
-from engine.expressions.templates import Scope, evaluate
-from engine.facts.gpu.verdict import Condition
-from engine.facts.kernel.patterns import worth_sending
-from engine.values.playbook import Severity
 from tests.data_cases import Case, CaseError, Contains, Includes, UnknownFor, cases, differences, load, subjects
 from tests.data_readers import PLAYBOOKS, READERS, PlaybookLoader, kernel_conclusions
 from tests.tables import every_row

@@ -15,12 +15,12 @@ import pytest
 import yaml
 from click import Group
 from click.testing import CliRunner
+from runbook import errors, reporters
+from runbook.actions import discover
+from runbook.cli import cli
+from runbook.values.plan import Risk
+from runbook.values.result import Status, Verdict
 
-from engine import errors, reporters
-from engine.actions import discover
-from engine.cli import cli
-from engine.values.plan import Risk
-from engine.values.result import Status, Verdict
 from tests.tables import every_row
 
 ROOT = Path(__file__).parents[1]
@@ -68,12 +68,12 @@ def test_the_action_of_the_docs_runs_when_it_is_copied_into_place(tmp_path: Path
     (tmp_path / book_path).write_text(book)
     (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: local}}\n")
 
-    def runbook(*words: str, module: str = "engine") -> str:
+    def runbook(*words: str, module: str = "runbook") -> str:
         command = (sys.executable, "-m", module, *words)
         done = subprocess.run(
             command,
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "engine"), str(tmp_path), *sys.path])},
             capture_output=True,
             text=True,
         )
@@ -111,7 +111,7 @@ def test_the_expressions_of_the_docs_give_what_they_say(tmp_path: Path):
     (tmp_path / "examples.yaml").write_text(book + findings)
     (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: local}}\n")
     words = ("run", "examples.yaml", "--hosts", "here", "-i", "hosts.yaml", "--output", "json")
-    done = subprocess.run((sys.executable, "-m", "engine", *words), cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run((sys.executable, "-m", "runbook", *words), cwd=tmp_path, capture_output=True, text=True)
     (host,) = json.loads(done.stdout)["hosts"]
     seen = host["findings"][0]["evidence"]
     for number, (expression, value) in enumerate(wanted.items()):
@@ -244,7 +244,7 @@ def test_the_document_of_the_docs_has_the_keys_of_a_real_one(tmp_path: Path):
     (tmp_path / "toy.yaml").write_text("name: toy\ndiagnose: [{id: a, command: {argv: [echo, x]}}]\n")
     (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: local}}\n")
     words = ("run", "toy.yaml", "--hosts", "here", "-i", "hosts.yaml", "--output", "json")
-    done = subprocess.run((sys.executable, "-m", "engine", *words), cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run((sys.executable, "-m", "runbook", *words), cwd=tmp_path, capture_output=True, text=True)
     real = json.loads(done.stdout)
     assert shown.keys() == real.keys() - {"scripts"}
     (host,), (real_host,) = shown["hosts"], real["hosts"]
@@ -259,7 +259,7 @@ def test_every_output_and_ending_is_told():
     for name in reporters.names():
         assert f"`{name}`" in page
         assert name in asked["--output"]
-        endings = import_module(f"engine.reporters.{name}").ENDINGS
+        endings = import_module(f"runbook.reporters.{name}").ENDINGS
         assert [it for it in endings if f"`.{it}`" not in page] == []
         assert f".{endings[0]}" in asked["--report"]
 

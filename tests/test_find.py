@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from runbook.actions import discover
+from runbook.app.find.error_text import LARGEST, read_error_text
+from runbook.app.find.matching import SymptomSearch
+from runbook.app.input_files import library, read_playbook
+from runbook.values.playbook import Playbook, Symptom, SymptomKind
 
-from engine.actions import discover
-from engine.app.find.error_text import LARGEST, read_error_text
-from engine.app.find.matching import SymptomSearch
-from engine.app.input_files import library, read_playbook
-from engine.values.playbook import Playbook, Symptom, SymptomKind
 from tests.program import PROGRAM, runbook
 from tests.tables import every_row
 

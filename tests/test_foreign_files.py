@@ -6,10 +6,9 @@ import os
 from contextlib import suppress
 
 import pytest
-
-from engine.actions import discover
-from engine.app import completion, input_files
-from engine.app.input_files import (
+from runbook.actions import discover
+from runbook.app import completion, input_files
+from runbook.app.input_files import (
     DEFAULT_INVENTORY,
     find_playbook,
     inventory_paths,
@@ -17,9 +16,10 @@ from engine.app.input_files import (
     open_included,
     read_beside,
 )
-from engine.app.show_commands import list_text
-from engine.errors import ConfigError
-from engine.foreign_files import refuse_foreign
+from runbook.app.show_commands import list_text
+from runbook.errors import ConfigError
+from runbook.foreign_files import refuse_foreign
+
 from tests.tables import every_row
 
 MALLORY = 4242

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from engine.actions import discover
-from engine.app.input_files import GivenInputs, read_inputs, read_playbook
-from engine.errors import ConfigError
+from runbook.actions import discover
+from runbook.app.input_files import GivenInputs, read_inputs, read_playbook
+from runbook.errors import ConfigError
 
 BOOK = """
 name: lent

@@ -8,13 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-
-import engine
-from engine.app.api import DEFAULTS
-from engine.cli import cli
-from engine.errors import ConfigError, RecordLost
-from engine.values.event import HostFinished, RunStarted
-from engine.values.result import Status, Verdict
+import runbook
+from runbook.app.api import DEFAULTS
+from runbook.cli import cli
+from runbook.errors import ConfigError, RecordLost
+from runbook.values.event import HostFinished, RunStarted
+from runbook.values.result import Status, Verdict
 
 BOOK = """\
 name: mark
@@ -36,41 +35,41 @@ def book(tmp_path: Path) -> dict:
 
 
 def test_load_plan_run_and_history_give_the_values_of_the_commands(tmp_path, book):
-    assert engine.load(book["playbook"]).name == "mark"
+    assert runbook.load(book["playbook"]).name == "mark"
     events = []
-    planned = engine.plan(**book, on_event=events.append)
+    planned = runbook.plan(**book, on_event=events.append)
     assert {it.verdict for it in planned.hosts} == {Verdict.PLANNED}
     assert not (tmp_path / "a").exists()
     assert isinstance(events[0], RunStarted)
     assert sum(isinstance(it, HostFinished) for it in events) == 2
-    done = engine.run(**book, yes=True, reason="why")
+    done = runbook.run(**book, yes=True, reason="why")
     assert {it.verdict for it in done.hosts} == {Verdict.RESOLVED}
     assert (tmp_path / "a").read_text() == "x\n"
-    rows = engine.history(host="a")
+    rows = runbook.history(host="a")
     assert [(it.run, it.command, it.mode, it.reason) for it in rows] == [
         (done.run, "api", "run", "why"), (planned.run, "api", "plan", ""),
     ]  # fmt: skip
-    assert engine.recorded(done.run).hosts == done.hosts
+    assert runbook.recorded(done.run).hosts == done.hosts
 
 
 def test_without_a_yes_nothing_is_changed(tmp_path, book):
     """Mutant: ``result`` that goes with YES."""
-    done = engine.run(**book, yes=False)
+    done = runbook.run(**book, yes=False)
     assert {it.status for host in done.hosts for it in host.steps} == {Status.BLOCKED}
     assert not (tmp_path / "a").exists()
 
 
 def test_mistakes_are_raised_all_at_once_and_nothing_is_recorded(book, tmp_path):
     with pytest.raises(ConfigError, match="no input 'plaec'"):
-        engine.plan(**{**book, "inputs": {**book["inputs"], "plaec": 1}})
+        runbook.plan(**{**book, "inputs": {**book["inputs"], "plaec": 1}})
     with pytest.raises(ConfigError, match="there is no option 'paralel'"):
-        engine.plan(**book, paralel=3)
+        runbook.plan(**book, paralel=3)
     with pytest.raises(ConfigError, match="no host and no group"):
-        engine.run(**{**book, "hosts": "c"}, yes=True)
-    assert engine.history() == []
+        runbook.run(**{**book, "hosts": "c"}, yes=True)
+    assert runbook.history() == []
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordLost, match="cannot be recorded"):
-        engine.run(**book, yes=True, records=str(tmp_path / "file"))
+        runbook.run(**book, yes=True, records=str(tmp_path / "file"))
 
 
 def test_the_example_of_the_docs_runs_and_prints_what_it_says(tmp_path):
@@ -90,19 +89,19 @@ def test_its_options_are_those_of_run():
 
 
 def test_importing_it_costs_next_to_nothing():
-    """Mutant: ``engine/__init__.py`` that imports its functions at once."""
-    code = "import sys, engine; print(len([it for it in sys.modules if it.startswith('engine')]))"
+    """Mutant: ``engine/runbook/__init__.py`` that imports its functions at once."""
+    code = "import sys, runbook; print(len([it for it in sys.modules if it.startswith('runbook')]))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1\n"
 
 
 def test_history_takes_times_as_the_command_does_and_refuses_what_it_refuses(book):
     """Mutant: ``history`` that passes its query on unchecked."""
-    done = engine.run(**book, yes=True)
-    assert [it.run for it in engine.history(since="1h", until=time.time() + 60, limit=1)] == [done.run]
-    assert engine.history(until="yesterday") == []
+    done = runbook.run(**book, yes=True)
+    assert [it.run for it in runbook.history(since="1h", until=time.time() + 60, limit=1)] == [done.run]
+    assert runbook.history(until="yesterday") == []
     with pytest.raises(ConfigError, match="verdict: 'resolvd' is no verdict"):
-        engine.history(verdict="resolvd")
+        runbook.history(verdict="resolvd")
     with pytest.raises(ConfigError, match=r"since: 'soon' is not a point in time.*yesterday"):
-        engine.history(since="soon")
+        runbook.history(since="soon")
     with pytest.raises(ConfigError, match=r"there is no condition 'hosts' .*there are: host, playbook"):
-        engine.history(hosts="a")
+        runbook.history(hosts="a")

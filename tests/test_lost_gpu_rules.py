@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.actions import discover
-from engine.app.input_files import find_playbook, read_playbook
-from engine.expressions.history import HistoryScope
-from engine.expressions.templates import Scope, evaluate
-from engine.values.recorded_change import RecordedAnswer
-from engine.values.types import Unknown
+from runbook.actions import discover
+from runbook.app.input_files import find_playbook, read_playbook
+from runbook.expressions.history import HistoryScope
+from runbook.expressions.templates import Scope, evaluate
+from runbook.values.recorded_change import RecordedAnswer
+from runbook.values.types import Unknown
+
 from tests.tables import every_row
 
 LOST = "0000:3d:00.0"

@@ -14,15 +14,14 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine.codec import to_json
-from engine.secrets.config_lines import masked_config, without_secrets
-from engine.secrets.detection import masked_argv, secret_spans
-from engine.secrets.masking import MASK, OWN_WORDS, masked, masking
-from engine.values.command import Command, Effect
-from engine.values.plan import Change, PlannedStep, Presence, Risk
-from engine.values.playbook import Severity
-from engine.values.result import HostPlan, SentCommand, Status, Verdict
+from runbook.codec import to_json
+from runbook.secrets.config_lines import masked_config, without_secrets
+from runbook.secrets.detection import masked_argv, secret_spans
+from runbook.secrets.masking import MASK, OWN_WORDS, masked, masking
+from runbook.values.command import Command, Effect
+from runbook.values.plan import Change, PlannedStep, Presence, Risk
+from runbook.values.playbook import Severity
+from runbook.values.result import HostPlan, SentCommand, Status, Verdict
 
 SECRET = "s3cr3t /pa'ss\"wörd+long"
 MANY_WAYS = {

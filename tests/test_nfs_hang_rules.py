@@ -5,16 +5,17 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from engine.actions import discover
-from engine.actions.files import mounts
-from engine.app.input_files import find_playbook, read_playbook
-from engine.codec import to_json
-from engine.diagnosis.findings import evaluated
-from engine.expressions.templates import Scope
-from engine.lang.arguments import build
-from engine.values.command import Completed
-from engine.values.plan import Finding, Presence
-from engine.values.playbook import Playbook
+from runbook.actions import discover
+from runbook.actions.files import mounts
+from runbook.app.input_files import find_playbook, read_playbook
+from runbook.codec import to_json
+from runbook.diagnosis.findings import evaluated
+from runbook.expressions.templates import Scope
+from runbook.lang.arguments import build
+from runbook.values.command import Completed
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import Playbook
+
 from tests.probe_driver import drive
 from tests.tables import every_row
 

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from runbook.actions import discover
+from runbook.actions.files import log_scan
+from runbook.app.input_files import find_playbook, read_playbook
+from runbook.codec import to_json
+from runbook.expressions.history import HistoryScope
+from runbook.expressions.templates import Scope, evaluate, say
+from runbook.facts.files.log_reading import LogFile, LogReading
+from runbook.lang.arguments import build
+from runbook.lang.lenient_read import unraw
+from runbook.values.playbook import Playbook
+from runbook.values.recorded_change import RecordedAnswer
+from runbook.values.types import Unknown
 
-from engine.actions import discover
-from engine.actions.files import log_scan
-from engine.app.input_files import find_playbook, read_playbook
-from engine.codec import to_json
-from engine.expressions.history import HistoryScope
-from engine.expressions.templates import Scope, evaluate, say
-from engine.facts.files.log_reading import LogFile, LogReading
-from engine.lang.arguments import build
-from engine.lang.lenient_read import unraw
-from engine.values.playbook import Playbook
-from engine.values.recorded_change import RecordedAnswer
-from engine.values.types import Unknown
 from tests.tables import every_row
 
 CASES = yaml.safe_load((Path(__file__).parent / "data/pipeline_hang.yaml").read_text())["cases"]

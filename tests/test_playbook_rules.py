@@ -10,16 +10,16 @@ from functools import cache
 from typing import Any
 
 import pytest
+from runbook.actions import discover
+from runbook.app.input_files import find_playbook, library, read_playbook
+from runbook.errors import ConfigError
+from runbook.expressions.history import HistoryScope
+from runbook.expressions.templates import Scope, evaluate, render, say
+from runbook.expressions.views import UnknownTouched
+from runbook.values.playbook import Playbook
+from runbook.values.recorded_change import RecordedAnswer
+from runbook.values.types import Unknown
 
-from engine.actions import discover
-from engine.app.input_files import find_playbook, library, read_playbook
-from engine.errors import ConfigError
-from engine.expressions.history import HistoryScope
-from engine.expressions.templates import Scope, evaluate, render, say
-from engine.expressions.views import UnknownTouched
-from engine.values.playbook import Playbook
-from engine.values.recorded_change import RecordedAnswer
-from engine.values.types import Unknown
 from tests.data_readers import kernel_conclusions
 from tests.tables import every_row
 

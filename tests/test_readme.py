@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 from click.testing import CliRunner
-
-from engine.actions import discover
-from engine.cli import cli
-from engine.lang.loader import load_playbook
+from runbook.actions import discover
+from runbook.cli import cli
+from runbook.lang.loader import load_playbook
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -25,7 +25,7 @@ def units() -> dict[str, str]:
 @pytest.fixture
 def folder(tmp_path):
     program = tmp_path / "runbook"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m engine "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m runbook "$@"\n')
     program.chmod(0o755)
     inventory = tmp_path / "hosts.yaml"
     inventory.write_text("hosts:\n  HOST: {transport: local}\n  one: {transport: local, gpu: H100}\n")

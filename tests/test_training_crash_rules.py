@@ -5,16 +5,17 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from engine.actions import discover
-from engine.actions.files import log_scan
-from engine.actions.gpu import nccl_log
-from engine.app.input_files import find_playbook, read_playbook
-from engine.codec import to_json
-from engine.expressions.templates import Scope, evaluate, render
-from engine.lang.arguments import build
-from engine.lang.lenient_read import unraw
-from engine.values.playbook import Playbook
-from engine.values.types import Unknown
+from runbook.actions import discover
+from runbook.actions.files import log_scan
+from runbook.actions.gpu import nccl_log
+from runbook.app.input_files import find_playbook, read_playbook
+from runbook.codec import to_json
+from runbook.expressions.templates import Scope, evaluate, render
+from runbook.lang.arguments import build
+from runbook.lang.lenient_read import unraw
+from runbook.values.playbook import Playbook
+from runbook.values.types import Unknown
+
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

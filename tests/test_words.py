@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MODULES = sorted((ROOT / "engine").rglob("*.py"))
+MODULES = sorted((ROOT / "engine" / "runbook").rglob("*.py"))
 
 RETIRED = re.compile(
     r"\b(?:anew|leash|lent|told|whoever(?! (?:runs the|holds))|(?:a|the|first|second|last|every|one|two) looks?(?! like))\b",
@@ -52,7 +52,10 @@ def test_what_a_docstring_names_is_there():
     texts = {path: list(_constants(tree)) for path, tree in trees.items()}
     modules = {part.removesuffix(".py") for path in MODULES for part in path.relative_to(ROOT).parts}
     known = {*dir(builtins), *EXAMPLES, *modules, *(name for tree in trees.values() for name in _names(tree))}
-    others = [path.read_text() for path in (*(ROOT / "engine").rglob("*.sh"), *(ROOT / "playbooks").glob("*.yaml"))]
+    others = [
+        path.read_text()
+        for path in (*(ROOT / "engine" / "runbook").rglob("*.sh"), *(ROOT / "playbooks").glob("*.yaml"))
+    ]
     others += [text for found in texts.values() for _, text, is_doc in found if not is_doc]
     words = known.union(*(re.findall(r"\w+", text) for text in others))
     wrong = []
@@ -72,7 +75,7 @@ def test_what_a_docstring_names_is_there():
 
 def test_no_retired_word_comes_back():
     wrong = []
-    for path in (*MODULES, *(ROOT / "engine").rglob("*.sh")):
+    for path in (*MODULES, *(ROOT / "engine" / "runbook").rglob("*.sh")):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if found := RETIRED.search(line):
                 wrong.append(f"{path}:{number}: {found[0]}")

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import runbook
 import yaml
-
-import engine
 
 NOBODY = 65534
 
@@ -31,7 +30,7 @@ class Ordinary:
 
     def words(self, *argv: str) -> list[str]:
         """What starts the program with *argv* as that user."""
-        project, python = Path(engine.__file__).parents[1], Path(os.path.realpath(sys.executable)).name
+        project, python = Path(runbook.__file__).parents[2], Path(os.path.realpath(sys.executable)).name
         places = {
             "python": sys.base_prefix,
             "site": Path(yaml.__file__).parents[1],
@@ -39,10 +38,10 @@ class Ordinary:
             "playbooks": project / "playbooks",
         }
         mounts = " && ".join(f"mount --bind {shlex.quote(str(it))} {self.folder}/{name}" for name, it in places.items())
-        program = shlex.join([f"{self.folder}/python/bin/{python}", "-m", "engine", *argv])
+        program = shlex.join([f"{self.folder}/python/bin/{python}", "-m", "runbook", *argv])
         steps = (
             f"mount --make-rprivate / && {mounts} && cd {self.home} && export HOME={self.home} PYTHONDONTWRITEBYTECODE=1 "
-            f"PYTHONPATH={self.folder}:{self.folder}/site && unset XDG_STATE_HOME && "
+            f"PYTHONPATH={self.folder}/engine:{self.folder}/site && unset XDG_STATE_HOME && "
             f"exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups {program}"
         )
         return ["unshare", "--mount", "sh", "-c", steps]

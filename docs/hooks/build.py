@@ -12,8 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import outside
 import reference
-
-from engine.actions import discover
+from runbook.actions import discover
 
 
 def on_config(config: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Draw the layers of the engine and their imports, from the imports themselves.
+"""Draw the layers of the package and their imports, from the imports themselves.
 
 ``python docs/hooks/layers.py`` prints the picture as SVG, with ``--text`` as a table.  The order of the layers is the
 one that import-linter holds (pyproject.toml).
@@ -27,7 +27,7 @@ def layers() -> list[list[str]]:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     contract = next(it for it in contracts if it["type"] == "layers")
     rows = [[part.strip(" ()") for part in re.split(r"[|:]", row)] for row in contract["layers"]]
-    rows = [[part.removeprefix("engine.") for part in row] for row in rows]
+    rows = [[part.removeprefix("runbook.") for part in row] for row in rows]
     known = {part for row in rows for part in row}
     others = sorted(packages() - known)
     return [*rows, *([others] if others else [])]
@@ -35,14 +35,14 @@ def layers() -> list[list[str]]:
 
 @cache
 def packages() -> set[str]:
-    """The packages and modules right below ``engine`` that hold Python code."""
-    names = {path.relative_to(ROOT / "engine").parts[0].removesuffix(".py") for path in sources()}
+    """The packages and modules right below ``runbook`` that hold Python code."""
+    names = {path.relative_to(ROOT / "engine" / "runbook").parts[0].removesuffix(".py") for path in sources()}
     return {name for name in names if not name.startswith("_")}
 
 
 def sources() -> list[Path]:
-    """Every Python file of the engine."""
-    return sorted((ROOT / "engine").rglob("*.py"))
+    """Every Python file of the package."""
+    return sorted((ROOT / "engine" / "runbook").rglob("*.py"))
 
 
 @cache
@@ -51,7 +51,7 @@ def edges() -> Edges:
     known = packages()
     found: dict[tuple[str, str], int] = {}
     for path in sources():
-        own = path.relative_to(ROOT / "engine").parts[0].removesuffix(".py")
+        own = path.relative_to(ROOT / "engine" / "runbook").parts[0].removesuffix(".py")
         if own not in known:
             continue
         for other in {name for name in _imported(path) if name in known and name != own}:
@@ -60,13 +60,13 @@ def edges() -> Edges:
 
 
 def _imported(path: Path) -> set[str]:
-    """The packages of ``engine`` that the file *path* imports, wherever in it."""
+    """The packages of ``runbook`` that the file *path* imports, wherever in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith("engine.")}
+        found |= {name.split(".")[1] for name in names if name.startswith("runbook.")}
     return found
 
 

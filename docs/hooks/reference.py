@@ -18,12 +18,11 @@ from typing import Any, get_args, get_origin
 import click
 import yaml
 from click.testing import CliRunner
-
-from engine.actions import discover
-from engine.app.show_commands import parts_of, public_fields
-from engine.cli import cli
-from engine.text.field_descriptions import description
-from engine.values.plan import Risk
+from runbook.actions import discover
+from runbook.app.show_commands import parts_of, public_fields
+from runbook.cli import cli
+from runbook.text.field_descriptions import description
+from runbook.values.plan import Risk
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "playbooks"
@@ -155,7 +154,7 @@ def _risks(function: Any, seen: set[Any]) -> set[str]:
         modules = [value for value in values if isinstance(value, ModuleType)]
         values += [getattr(module, name, None) for module in modules for name in code.co_names]
         for value in values:
-            if isinstance(value, FunctionType) and value.__module__.startswith("engine"):
+            if isinstance(value, FunctionType) and value.__module__.startswith("runbook"):
                 found |= _risks(value, seen)
             elif isinstance(value, dict):
                 found |= {risk.name for risk in _flat(value.values()) if isinstance(risk, Risk)}

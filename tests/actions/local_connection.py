@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from engine.protocols import Connection, ConnectOptions
-from engine.transports import local
-from engine.values.command import Command, Completed
-from engine.values.inventory import Host
+from runbook.protocols import Connection, ConnectOptions
+from runbook.transports import local
+from runbook.values.command import Command, Completed
+from runbook.values.inventory import Host
+
 from tests.probe_driver import Here
 
 

@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.actions import discover
-from engine.codec import from_json, to_json
-from engine.diagnosis import HostContext
-from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
-from engine.diagnosis.probing import run_probes
-from engine.executor import Consent, execute
-from engine.guards import Recording
-from engine.planner import make_plan
-from engine.protocols import Connection, ConnectOptions, KeptFiles
-from engine.transports import local
-from engine.values.command import Command, Completed, Effect
-from engine.values.inventory import Host
-from engine.values.playbook import Phase, Playbook, Step
-from engine.values.result import HostPlan, StepResult
+from runbook.actions import discover
+from runbook.codec import from_json, to_json
+from runbook.diagnosis import HostContext
+from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from runbook.diagnosis.probing import run_probes
+from runbook.executor import Consent, execute
+from runbook.guards import Recording
+from runbook.planner import make_plan
+from runbook.protocols import Connection, ConnectOptions, KeptFiles
+from runbook.transports import local
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.inventory import Host
+from runbook.values.playbook import Phase, Playbook, Step
+from runbook.values.result import HostPlan, StepResult
 
 ACTIONS = discover()
 

@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 
 import pytest
+from runbook.actions.system import clock
+from runbook.errors import ProbeError
+from runbook.facts.system.clock import read_clock
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions.system import clock
-from engine.errors import ProbeError
-from engine.facts.system.clock import read_clock
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed, Effect
-from engine.values.types import Unknown
 from tests.probe_driver import drive
 from tests.real_processes import SHELLS, Machine, each, shell
 from tests.tables import every_row

@@ -7,17 +7,17 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runbook.actions.commands import command
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.commands.mutating_programs import mutating_command
+from runbook.facts.commands.output_parsing import parsed, problem_with
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Effect
+from runbook.values.plan import Change, NoChange, Risk
+from runbook.values.types import Unknown
 
-from engine.actions.commands import command
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.facts.commands.mutating_programs import mutating_command
-from engine.facts.commands.output_parsing import parsed, problem_with
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Effect
-from engine.values.plan import Change, NoChange, Risk
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

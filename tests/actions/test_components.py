@@ -16,20 +16,20 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from runbook.actions.processes import components
+from runbook.actions.processes.components.discovery import with_found
+from runbook.actions.processes.components.supervision import Remains, ask_components, end_components, read_components
+from runbook.actions.processes.components.supervision import start_components as start
+from runbook.codec import to_json
+from runbook.diagnosis.probe_types import ProbeAnswer
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.processes.table import Table
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Effect
+from runbook.values.plan import Blocked, Change, NoChange, Risk
+from runbook.values.types import Unknown
 
-from engine.actions.processes import components
-from engine.actions.processes.components.discovery import with_found
-from engine.actions.processes.components.supervision import Remains, ask_components, end_components, read_components
-from engine.actions.processes.components.supervision import start_components as start
-from engine.codec import to_json
-from engine.diagnosis.probe_types import ProbeAnswer
-from engine.errors import ConfigError, ProbeError
-from engine.facts.processes.table import Table
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Effect
-from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.types import Unknown
 from tests.actions.run_step import see, take
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine, lives, start_of

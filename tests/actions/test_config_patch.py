@@ -13,25 +13,25 @@ from pathlib import Path
 
 import pytest
 import yaml
+from runbook.actions import discover
+from runbook.actions.files import config_patch
+from runbook.codec import from_json, to_json
+from runbook.diagnosis.probe_types import ProbeAnswer
+from runbook.errors import ConfigError, ProbeError
+from runbook.executor.drift import PermittedDecision, without_drift
+from runbook.expressions.templates import Scope, render
+from runbook.facts.config_edit.config_file import HostFile, digest_of, octal
+from runbook.lang.arguments import build
+from runbook.lang.loader import load_playbook
+from runbook.protocols import Action, Connection, ConnectOptions, Fails, Holds
+from runbook.secrets.config_lines import without_secrets
+from runbook.secrets.masking import masked, masking
+from runbook.transports import local
+from runbook.values.command import Completed, Effect
+from runbook.values.inventory import Host
+from runbook.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
+from runbook.values.result import SentCommand
 
-from engine.actions import discover
-from engine.actions.files import config_patch
-from engine.codec import from_json, to_json
-from engine.diagnosis.probe_types import ProbeAnswer
-from engine.errors import ConfigError, ProbeError
-from engine.executor.drift import PermittedDecision, without_drift
-from engine.expressions.templates import Scope, render
-from engine.facts.config_edit.config_file import HostFile, digest_of, octal
-from engine.lang.arguments import build
-from engine.lang.loader import load_playbook
-from engine.protocols import Action, Connection, ConnectOptions, Fails, Holds
-from engine.secrets.config_lines import without_secrets
-from engine.secrets.masking import masked, masking
-from engine.transports import local
-from engine.values.command import Completed, Effect
-from engine.values.inventory import Host
-from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
-from engine.values.result import SentCommand
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell
 from tests.tables import every_row

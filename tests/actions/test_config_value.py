@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from runbook.actions.files import config_value
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Effect
+from runbook.values.types import Unknown
 
-from engine.actions.files import config_value
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Effect
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

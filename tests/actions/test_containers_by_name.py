@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from engine.actions.docker import container, containers
-from engine.facts.system.http import HttpRequest, ask, send
-from engine.lang.arguments import build
+from runbook.actions.docker import container, containers
+from runbook.facts.system.http import HttpRequest, ask, send
+from runbook.lang.arguments import build
+
 from tests.tables import every_row
 
 IT = SimpleNamespace(id="db0123456789abcdef", name="web", status="restarting")

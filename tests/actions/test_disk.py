@@ -6,15 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from runbook.actions.files import disk
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.files.filesystems import read_disks
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions.files import disk
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.facts.files.filesystems import read_disks
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed, Effect
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

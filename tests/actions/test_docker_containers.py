@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from runbook.actions.docker import container, container_logs, containers
+from runbook.codec import to_json
+from runbook.errors import ProbeError
+from runbook.facts.docker.events import Events
+from runbook.facts.processes.exit_codes import TABLE, explained, sentence
+from runbook.protocols import Action
+from runbook.values.command import Effect
+from runbook.values.plan import Blocked, Change, NoChange, Risk
+from runbook.values.types import Duration, Size, Unknown
 
-from engine.actions.docker import container, container_logs, containers
-from engine.codec import to_json
-from engine.errors import ProbeError
-from engine.facts.docker.events import Events
-from engine.facts.processes.exit_codes import TABLE, explained, sentence
-from engine.protocols import Action
-from engine.values.command import Effect
-from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.types import Duration, Size, Unknown
 from tests.probe_driver import drive
 from tests.tables import every_row
 from tests.waiting import until

@@ -7,16 +7,16 @@ import re
 import time
 
 import pytest
+from runbook.actions.docker import docker_prune
+from runbook.actions.docker.docker_prune import Args, Labels, removal_script
+from runbook.actions.docker.docker_prune.removal_script import SEEN
+from runbook.codec import to_json
+from runbook.facts.docker import engine as docker
+from runbook.protocols import Action
+from runbook.values.command import Effect
+from runbook.values.plan import Blocked, Change, NoChange, Risk
+from runbook.values.types import Duration, Unknown
 
-from engine.actions.docker import docker_prune
-from engine.actions.docker.docker_prune import Args, Labels, removal_script
-from engine.actions.docker.docker_prune.removal_script import SEEN
-from engine.codec import to_json
-from engine.facts.docker import engine as docker
-from engine.protocols import Action
-from engine.values.command import Effect
-from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.types import Duration, Unknown
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from runbook.actions.gpu import gpu_reset
+from runbook.errors import Cancelled
+from runbook.executor.apply import send
+from runbook.facts.gpu import driver_services, reset
+from runbook.facts.gpu.device_users import User, Users
+from runbook.values.command import Command, Completed, read
+from runbook.values.plan import Blocked, Change
+from runbook.values.playbook import Phase, Step
+from runbook.values.result import Status
 
-from engine.actions.gpu import gpu_reset
-from engine.errors import Cancelled
-from engine.executor.apply import send
-from engine.facts.gpu import driver_services, reset
-from engine.facts.gpu.device_users import User, Users
-from engine.values.command import Command, Completed, read
-from engine.values.plan import Blocked, Change
-from engine.values.playbook import Phase, Step
-from engine.values.result import Status
 from tests.actions.fake_nvidia_smi import Pretended, gpu, plant, uuid
 from tests.laws.toy_actions import ToyHost, book, site
 from tests.probe_driver import Here, drive

@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runbook.actions.processes import end, processes
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.processes.table import table_of
+from runbook.facts.processes.victims import named
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.plan import Blocked, Change, NoChange
+from runbook.values.types import Unknown
 
-from engine.actions.processes import end, processes
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.facts.processes.table import table_of
-from engine.facts.processes.victims import named
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.plan import Blocked, Change, NoChange
-from engine.values.types import Unknown
 from tests.probe_driver import drive
 from tests.real_processes import lives
 from tests.waiting import until

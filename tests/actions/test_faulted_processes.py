@@ -7,15 +7,15 @@ import time
 from pathlib import Path
 
 import pytest
+from runbook.actions.processes import end, faulted_processes
+from runbook.codec import to_json
+from runbook.errors import ProbeError
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed
+from runbook.values.plan import Change
+from runbook.values.types import Unknown
 
-from engine.actions.processes import end, faulted_processes
-from engine.codec import to_json
-from engine.errors import ProbeError
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed
-from engine.values.plan import Change
-from engine.values.types import Unknown
 from tests.probe_driver import Here, drive
 
 

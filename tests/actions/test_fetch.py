@@ -12,17 +12,17 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from runbook.actions.files import fetch
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.files.fetched_output import fetch_file, unpacked
+from runbook.lang.arguments import build
+from runbook.records.fetched_files import FetchedFiles
+from runbook.records.private_folder import PrivateFolder
+from runbook.secrets.masking import masking
+from runbook.values.command import Completed
+from runbook.values.kept_file import Fetched, Keep, NotKept
+from runbook.values.plan import Blocked, Change, Skip
 
-from engine.actions.files import fetch
-from engine.errors import ConfigError, ProbeError
-from engine.facts.files.fetched_output import fetch_file, unpacked
-from engine.lang.arguments import build
-from engine.records.fetched_files import FetchedFiles
-from engine.records.private_folder import PrivateFolder
-from engine.secrets.masking import masking
-from engine.values.command import Completed
-from engine.values.kept_file import Fetched, Keep, NotKept
-from engine.values.plan import Blocked, Change, Skip
 from tests.actions.run_step import Taken, take
 from tests.probe_driver import SHELLS, drive
 from tests.real_processes import each

@@ -10,13 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from runbook.actions.files import file
+from runbook.app.input_files import read_playbook
+from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
+from runbook.errors import ConfigError
+from runbook.facts.files.writing import ask_place, make, read_place
+from runbook.lang.arguments import build
 
-from engine.actions.files import file
-from engine.app.input_files import read_playbook
-from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
-from engine.errors import ConfigError
-from engine.facts.files.writing import ask_place, make, read_place
-from engine.lang.arguments import build
 from tests.actions.run_step import ACTIONS, carry_out, see, take, way_to
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runbook.actions.files import files
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.files.listing import number_of, read_files
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions.files import files
-from engine.errors import ConfigError, ProbeError
-from engine.facts.files.listing import number_of, read_files
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed, Effect
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Meanwhile, drive
 from tests.real_processes import each
 from tests.tables import every_row

@@ -7,17 +7,17 @@ import re
 import subprocess
 
 import pytest
+from runbook.actions.gpu import gpu_idle, gpu_reset, nvidia_smi
+from runbook.codec import to_json
+from runbook.errors import ProbeError
+from runbook.facts.gpu import reset
+from runbook.facts.gpu.device_users import User, Users
+from runbook.facts.gpu.model import GpuPresence
+from runbook.protocols import Absent, Action, Fails, Holds
+from runbook.values.command import Completed, Effect, read
+from runbook.values.plan import Blocked, Change, NoChange, Risk
+from runbook.values.types import Duration, Unknown
 
-from engine.actions.gpu import gpu_idle, gpu_reset, nvidia_smi
-from engine.codec import to_json
-from engine.errors import ProbeError
-from engine.facts.gpu import reset
-from engine.facts.gpu.device_users import User, Users
-from engine.facts.gpu.model import GpuPresence
-from engine.protocols import Absent, Action, Fails, Holds
-from engine.values.command import Completed, Effect, read
-from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.types import Duration, Unknown
 from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, plant, uuid
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

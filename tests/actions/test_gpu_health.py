@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from runbook.actions.gpu import gpu_health
+from runbook.errors import ProbeError
+from runbook.facts.gpu.clock_reasons import reasons_in
+from runbook.facts.gpu.health_query import GROUPS, OLD_REASONS, REASONS
+from runbook.lang.arguments import build
+from runbook.protocols import Absent, Fails, Holds
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions.gpu import gpu_health
-from engine.errors import ProbeError
-from engine.facts.gpu.clock_reasons import reasons_in
-from engine.facts.gpu.health_query import GROUPS, OLD_REASONS, REASONS
-from engine.lang.arguments import build
-from engine.protocols import Absent, Fails, Holds
-from engine.values.command import Command, Completed, Effect
-from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

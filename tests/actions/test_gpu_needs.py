@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from engine.actions.system import kernel_log
-from engine.facts.kernel.sources import read_kernel
-from engine.lang.arguments import build
-from engine.values.types import Unknown
+from runbook.actions.system import kernel_log
+from runbook.facts.kernel.sources import read_kernel
+from runbook.lang.arguments import build
+from runbook.values.types import Unknown
+
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runbook.actions.system import growth
+from runbook.actions.system.growth.samples import read_samples
+from runbook.errors import ConfigError, ProbeError
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions.system import growth
-from engine.actions.system.growth.samples import read_samples
-from engine.errors import ConfigError, ProbeError
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed, Effect
-from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import Pretended, gpu, uuid
 from tests.probe_driver import SHELLS, Here, broken_awk, drive
 from tests.real_processes import each

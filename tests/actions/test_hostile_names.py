@@ -7,14 +7,14 @@ import subprocess
 import sys
 
 import pytest
+from runbook.actions.files import files
+from runbook.actions.system import growth
+from runbook.actions.system.growth.samples import LINES, ask_samples, read_samples
+from runbook.actions.system.starts.start_times import ask_logs, read_logs
+from runbook.lang.arguments import build
+from runbook.values.command import Completed
+from runbook.values.types import Unknown
 
-from engine.actions.files import files
-from engine.actions.system import growth
-from engine.actions.system.growth.samples import LINES, ask_samples, read_samples
-from engine.actions.system.starts.start_times import ask_logs, read_logs
-from engine.lang.arguments import build
-from engine.values.command import Completed
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 

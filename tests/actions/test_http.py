@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runbook.actions.system import http
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.system.json_paths import keys_of, value_at
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed, Effect
+from runbook.values.plan import Blocked, Change, NoChange
+from runbook.values.result import SentCommand
+from runbook.values.types import Unknown
 
-from engine.actions.system import http
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.facts.system.json_paths import keys_of, value_at
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed, Effect
-from engine.values.plan import Blocked, Change, NoChange
-from engine.values.result import SentCommand
-from engine.values.types import Unknown
 from tests.actions.local_connection import Fed, wired
 from tests.probe_driver import SHELLS, drive
 from tests.real_processes import each

@@ -9,17 +9,17 @@ import subprocess
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from runbook.actions.system import kernel_log
+from runbook.errors import ProbeError
+from runbook.facts.gpu.gpu_needs import needs
+from runbook.facts.gpu.xids import Need, catalogue
+from runbook.facts.kernel.events import xids
+from runbook.facts.kernel.messages import Message
+from runbook.facts.kernel.patterns import KINDS, worth_sending
+from runbook.facts.kernel.sources import read_kernel, read_text
+from runbook.lang.arguments import build
+from runbook.values.types import Unknown
 
-from engine.actions.system import kernel_log
-from engine.errors import ProbeError
-from engine.facts.gpu.gpu_needs import needs
-from engine.facts.gpu.xids import Need, catalogue
-from engine.facts.kernel.events import xids
-from engine.facts.kernel.messages import Message
-from engine.facts.kernel.patterns import KINDS, worth_sending
-from engine.facts.kernel.sources import read_kernel, read_text
-from engine.lang.arguments import build
-from engine.values.types import Unknown
 from tests.data_cases import cases
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runbook.actions.system import kernel_log
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.kernel import query_script
+from runbook.facts.kernel.messages import HostClock, message
+from runbook.lang.arguments import build
+from runbook.text.timestamps import ctime, iso, offset, time_reference, written
+from runbook.values.command import Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions.system import kernel_log
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.facts.kernel import query_script
-from engine.facts.kernel.messages import HostClock, message
-from engine.lang.arguments import build
-from engine.text.timestamps import ctime, iso, offset, time_reference, written
-from engine.values.command import Completed, Effect
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runbook.actions.system import kernel_module
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.kernel.modules import ask_module, load, read_module
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed, Effect
+from runbook.values.plan import Blocked, Change, NoChange, Risk, Skip
+from runbook.values.types import Unknown
 
-from engine.actions.system import kernel_module
-from engine.errors import ConfigError, ProbeError
-from engine.facts.kernel.modules import ask_module, load, read_module
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed, Effect
-from engine.values.plan import Blocked, Change, NoChange, Risk, Skip
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
 from tests.tables import every_row

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from runbook.actions.system import memory
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.system.memory import read_memory
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions.system import memory
-from engine.errors import ConfigError, ProbeError
-from engine.facts.system.memory import read_memory
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed, Effect
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, broken_awk, drive
 from tests.real_processes import each
 from tests.tables import every_row

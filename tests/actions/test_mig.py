@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pytest
+from runbook.actions import discover
+from runbook.actions.gpu import mig
+from runbook.actions.gpu.mig.reading import Offer, misfit
+from runbook.app.input_files import find_playbook, read_playbook
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.expressions.templates import Scope, evaluate, render, say
+from runbook.facts.gpu.smi_output import FRAME
+from runbook.lang.arguments import build
+from runbook.protocols import Absent, Fails, Holds
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.plan import Blocked, Change, NoChange
+from runbook.values.types import Unknown
 
-from engine.actions import discover
-from engine.actions.gpu import mig
-from engine.actions.gpu.mig.reading import Offer, misfit
-from engine.app.input_files import find_playbook, read_playbook
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.expressions.templates import Scope, evaluate, render, say
-from engine.facts.gpu.smi_output import FRAME
-from engine.lang.arguments import build
-from engine.protocols import Absent, Fails, Holds
-from engine.values.command import Command, Completed, Effect
-from engine.values.plan import Blocked, Change, NoChange
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from runbook.actions.files import mounts
+from runbook.codec import to_json
+from runbook.errors import ProbeError
+from runbook.facts.files.mounts import ask_answers, read_answers, read_mounts, worded, worth_asking
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions.files import mounts
-from engine.codec import to_json
-from engine.errors import ProbeError
-from engine.facts.files.mounts import ask_answers, read_answers, read_mounts, worded, worth_asking
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed, Effect
-from engine.values.types import Unknown
 from tests.probe_driver import drive
 from tests.real_processes import SHELLS, Machine, each, shell
 from tests.tables import every_row
@@ -57,7 +57,7 @@ class Space:
         """A file system at *name* that never answers."""
         self.do(f'mkdir "$1"/{shlex.quote(name)}')
         words = (str(self.place / name), kind, "fs.example:/export", str(self.place / "answers"))
-        module = (sys.executable, "-m", "engine.lab.system.file_server", *words)
+        module = (sys.executable, "-m", "runbook.lab.system.file_server", *words)
         server = subprocess.Popen([*self.inside, *module], stdout=subprocess.PIPE, cwd=ROOT, start_new_session=True)
         self.servers.append(server)
         assert server.stdout is not None

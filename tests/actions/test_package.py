@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from runbook.actions.system import package
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.system import packages
+from runbook.facts.system.packages import install, shortened
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Completed
+from runbook.values.plan import Blocked, Change, NoChange
 
-from engine.actions.system import package
-from engine.errors import ConfigError, ProbeError
-from engine.facts.system import packages
-from engine.facts.system.packages import install, shortened
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Completed
-from engine.values.plan import Blocked, Change, NoChange
 from tests.actions.run_step import take, way_to
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine, shell

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-
-from engine.actions.commands.command import Program
-from engine.actions.commands.script import Script
-from engine.facts.commands.reading_programs import interpreter_in, is_to_be_confined
-from engine.values.command import Effect
+from runbook.actions.commands.command import Program
+from runbook.actions.commands.script import Script
+from runbook.facts.commands.reading_programs import interpreter_in, is_to_be_confined
+from runbook.values.command import Effect
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "probe_commands.yaml").read_text())
 

@@ -10,21 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runbook.actions import discover
+from runbook.actions.processes import device_holders, fuser, gpu_jobs, pkill, processes
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.gpu_jobs import classification, leftover
+from runbook.facts.gpu_jobs.arguments import wanted
+from runbook.facts.process_selection.by_command_line import CommandLineMatch
+from runbook.facts.processes.table import Process, ask_processes, read_processes
+from runbook.lang.arguments import build
+from runbook.protocols import Absent, Fails, Holds
+from runbook.text import regexes
+from runbook.values.command import Command, Effect
+from runbook.values.plan import Blocked, Change, NoChange, Risk
+from runbook.values.types import Duration, Unknown
 
-from engine.actions import discover
-from engine.actions.processes import device_holders, fuser, gpu_jobs, pkill, processes
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.facts.gpu_jobs import classification, leftover
-from engine.facts.gpu_jobs.arguments import wanted
-from engine.facts.process_selection.by_command_line import CommandLineMatch
-from engine.facts.processes.table import Process, ask_processes, read_processes
-from engine.lang.arguments import build
-from engine.protocols import Absent, Fails, Holds
-from engine.text import regexes
-from engine.values.command import Command, Effect
-from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.types import Duration, Unknown
 from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, uuid
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine, children_in, lives, living, start_of

@@ -8,16 +8,16 @@ import time
 from dataclasses import replace
 
 import pytest
+from runbook.actions.system import reboot
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.processes.bystanders import bystanders
+from runbook.facts.processes.table import Process, Row, Table
+from runbook.facts.system.boot import LastReboot, ask_boot, ask_boot_id, read_boot, read_boot_id, send_reboot
+from runbook.lang.arguments import build
+from runbook.values.command import Completed
+from runbook.values.plan import Blocked, Change, Risk
+from runbook.values.types import Unknown
 
-from engine.actions.system import reboot
-from engine.errors import ConfigError, ProbeError
-from engine.facts.processes.bystanders import bystanders
-from engine.facts.processes.table import Process, Row, Table
-from engine.facts.system.boot import LastReboot, ask_boot, ask_boot_id, read_boot, read_boot_id, send_reboot
-from engine.lang.arguments import build
-from engine.values.command import Completed
-from engine.values.plan import Blocked, Change, Risk
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
 from tests.systemd_host import boot

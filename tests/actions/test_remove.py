@@ -9,13 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from runbook.actions.files import remove
+from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.files.removal import NEVER, Entry, Found, forbidden
+from runbook.facts.files.removal import remove as removal
+from runbook.lang.arguments import build
 
-from engine.actions.files import remove
-from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
-from engine.errors import ConfigError, ProbeError
-from engine.facts.files.removal import NEVER, Entry, Found, forbidden
-from engine.facts.files.removal import remove as removal
-from engine.lang.arguments import build
 from tests.actions.run_step import see, take, way_to
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell
@@ -330,8 +330,8 @@ def test_a_mistake_in_the_arguments_is_refused(values, words):
 
 
 def test_an_answer_that_is_cut_off_is_not_known():
-    from engine.facts.files.removal import read_entries
-    from engine.values.command import Completed
+    from runbook.facts.files.removal import read_entries
+    from runbook.values.command import Completed
 
     cut = "stats\x000\x0081a4 1:2 3 8 512 x\0entry\0/a\0[... 9 bytes left out ...]\0mounts\0\0"
     for text in ("", "root\0/data\0", "home\0/root\0now\0", cut, "now\0soon\0mounts\0\0"):

@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runbook.actions.system import scheduler
+from runbook.actions.system.scheduler import Fitness
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.scheduler import kubernetes
+from runbook.facts.scheduler.model import Node
+from runbook.facts.scheduler.query import ask_node, read_node
+from runbook.facts.scheduler.steering import drain, resume
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.plan import Blocked, Change, NoChange
+from runbook.values.types import Unknown
 
-from engine.actions.system import scheduler
-from engine.actions.system.scheduler import Fitness
-from engine.errors import ConfigError, ProbeError
-from engine.facts.scheduler import kubernetes
-from engine.facts.scheduler.model import Node
-from engine.facts.scheduler.query import ask_node, read_node
-from engine.facts.scheduler.steering import drain, resume
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.plan import Blocked, Change, NoChange
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
 from tests.tables import every_row

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runbook.actions.files import disk_speed, write_probe
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.files.dd_output import rate
+from runbook.facts.files.scratch_script import errno_of
+from runbook.lang.arguments import build
+from runbook.lang.loader import load_playbook
+from runbook.protocols import Action
+from runbook.values.command import Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions.files import disk_speed, write_probe
-from engine.errors import ConfigError, ProbeError
-from engine.facts.files.dd_output import rate
-from engine.facts.files.scratch_script import errno_of
-from engine.lang.arguments import build
-from engine.lang.loader import load_playbook
-from engine.protocols import Action
-from engine.values.command import Completed, Effect
-from engine.values.types import Unknown
 from tests.actions.local_connection import wired
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each

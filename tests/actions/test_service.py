@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from runbook.actions.system import service
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.system import systemd_units
+from runbook.facts.system.systemd_units import Unit, protected
+from runbook.lang.arguments import build
+from runbook.protocols import Absent, Fails, Holds
+from runbook.values.command import Completed
+from runbook.values.plan import Blocked, Change, NoChange
+from runbook.values.types import Unknown
 
-from engine.actions.system import service
-from engine.errors import ConfigError, ProbeError
-from engine.facts.system import systemd_units
-from engine.facts.system.systemd_units import Unit, protected
-from engine.lang.arguments import build
-from engine.protocols import Absent, Fails, Holds
-from engine.values.command import Completed
-from engine.values.plan import Blocked, Change, NoChange
-from engine.values.types import Unknown
 from tests.actions.run_step import take
 from tests.probe_driver import drive
 from tests.real_processes import Machine

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from runbook.actions.system import starts
+from runbook.actions.system.starts.start_times import of_container
+from runbook.errors import ConfigError, ProbeError
+from runbook.lang.arguments import build
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Effect
+from runbook.values.types import Unknown
 
-from engine.actions.system import starts
-from engine.actions.system.starts.start_times import of_container
-from engine.errors import ConfigError, ProbeError
-from engine.lang.arguments import build
-from engine.protocols import Fails, Holds
-from engine.values.command import Effect
-from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

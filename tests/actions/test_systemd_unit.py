@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 
 import pytest
+from runbook.actions.system import systemd_unit
+from runbook.app.input_files import read_playbook
+from runbook.errors import ConfigError
+from runbook.facts.system import systemd_units
+from runbook.lang.arguments import build
 
-from engine.actions.system import systemd_unit
-from engine.app.input_files import read_playbook
-from engine.errors import ConfigError
-from engine.facts.system import systemd_units
-from engine.lang.arguments import build
 from tests.actions.run_step import ACTIONS, carry_out, take
 from tests.systemd_host import boot
 from tests.tables import every_row

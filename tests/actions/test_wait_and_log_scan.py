@@ -12,18 +12,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from runbook.actions import discover
+from runbook.actions.files import log_scan
+from runbook.actions.flow import note, pause, wait_for
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.executor.verification import verify
+from runbook.lang.arguments import build
+from runbook.lang.loader import load_playbook
+from runbook.planner import make_plan
+from runbook.values.command import Completed, Effect
+from runbook.values.types import Unknown
 
-from engine.actions import discover
-from engine.actions.files import log_scan
-from engine.actions.flow import note, pause, wait_for
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.executor.verification import verify
-from engine.lang.arguments import build
-from engine.lang.loader import load_playbook
-from engine.planner import make_plan
-from engine.values.command import Completed, Effect
-from engine.values.types import Unknown
 from tests.laws.toy_actions import ToyHost, site
 from tests.probe_driver import SHELLS, Here, Meanwhile, drive
 from tests.real_processes import each

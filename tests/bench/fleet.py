@@ -158,7 +158,7 @@ def _runbook(folder: Path, given: dict) -> Sequence[str]:
     steps = "".join(f'  - {{id: s{number}, command: {{script: "{it}"}}}}\n' for number, it in enumerate(COMMANDS))
     (folder / "ten.yaml").write_text(f"name: ten\nabout: Ten probes.\ndiagnose:\n{steps}")
     given_words = ("-i", "hosts.yaml", "--hosts", "all", "--parallel", str(given["parallel"]), "--output", "json")
-    return (sys.executable, "-m", "engine", "run", "ten.yaml", *given_words)
+    return (sys.executable, "-m", "runbook", "run", "ten.yaml", *given_words)
 
 
 def _clush(given: dict, peers: str) -> str:

@@ -7,8 +7,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from engine import reporters
-from engine.values.event import RunFinished
+from runbook import reporters
+from runbook.values.event import RunFinished
+
 from tests.reporters.browser import Browser
 from tests.reporters.sample_runs import sample_of
 from tests.requirements import present

@@ -33,7 +33,7 @@ def long_inventory(many: int) -> str:
 def cpu_seconds(*argv: str) -> float:
     """The user and system time of one run of the program."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "engine", *argv], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([sys.executable, "-m", "runbook", *argv], stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.actions import discover
-from engine.app.diagnose.command import playbooks_of_a_host
-from engine.app.diagnose.conclusion import ORDER, Conclusion, Named, concluded, lines_of
-from engine.app.input_files import known_playbooks
-from engine.values.plan import Finding, Presence
-from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
-from engine.values.result import HostResult, Verdict
+from runbook.actions import discover
+from runbook.app.diagnose.command import playbooks_of_a_host
+from runbook.app.diagnose.conclusion import ORDER, Conclusion, Named, concluded, lines_of
+from runbook.app.input_files import known_playbooks
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
+from runbook.values.result import HostResult, Verdict
 
 
 def book(name: str, *findings: str, mends: str = "") -> Playbook:

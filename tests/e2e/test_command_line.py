@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from runbook import lab
 
-from engine import lab
 from tests.program import PROGRAM, on_terminal, runbook
 from tests.real_processes import gone, living
 from tests.tables import every_row
@@ -40,7 +40,7 @@ def playbook(tmp_path: Path, text: str, name: str = "toy") -> str:
 
 
 def test_help_is_quick_and_imports_no_ssh_no_jinja_no_rich():
-    code = "import sys, engine.cli; print([it for it in ('paramiko', 'fabric', 'jinja2', 'rich', 'jsonschema', 'yaml') if it in sys.modules])"
+    code = "import sys, runbook.cli; print([it for it in ('paramiko', 'fabric', 'jinja2', 'rich', 'jsonschema', 'yaml') if it in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
     assert "zombie-gpu" in runbook("--help").out

@@ -6,8 +6,7 @@ import json
 import os
 
 import pytest
-
-from engine.lab import SHARED
+from runbook.lab import SHARED
 
 pytestmark = pytest.mark.real("lab", "sshd")
 

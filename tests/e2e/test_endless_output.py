@@ -26,8 +26,8 @@ MOST = 200 * 1024
 MEASURED = """
 import runpy, sys
 try:
-    sys.argv = ["engine", *sys.argv[2:]]
-    runpy.run_module("engine", run_name="__main__", alter_sys=True)
+    sys.argv = ["runbook", *sys.argv[2:]]
+    runpy.run_module("runbook", run_name="__main__", alter_sys=True)
 finally:
     own = open("/proc/self/status").read()
     open({file!r}, "w").write(own.split("VmHWM:")[1].split()[0])
@@ -145,7 +145,7 @@ def run(
     inventory.write_text(json.dumps({"hosts": {name: {**common, **it} for name, it in hosts.items()}}))
     book.write_text(playbook)
     done = subprocess.run(
-        (sys.executable, "-c", MEASURED.format(file=str(peak)), "engine", "run", str(book), "-i", str(inventory),
+        (sys.executable, "-c", MEASURED.format(file=str(peak)), "runbook", "run", str(book), "-i", str(inventory),
          "--hosts", "all", "--output", output, "--report", str(tmp_path / "r.txt"),
          "--report", str(tmp_path / "r.jsonl"), "--report", str(tmp_path / "r.json"), *argv),
         capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=150, check=False,

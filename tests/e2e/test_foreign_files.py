@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from runbook.actions import discover
+from runbook.app.input_files import GivenInputs, open_included, read_beside, read_inputs, read_inventory, read_playbook
+from runbook.errors import ConfigError
 
-from engine.actions import discover
-from engine.app.input_files import GivenInputs, open_included, read_beside, read_inputs, read_inventory, read_playbook
-from engine.errors import ConfigError
 from tests.tables import every_row
 
 SECRET = "hunter2"

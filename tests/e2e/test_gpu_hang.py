@@ -88,7 +88,9 @@ def test_a_line_that_is_cut_half_way_leaves_no_half_file(practice, records, tmp_
     """The session is ended on the host in the middle of the output, as when a network goes away."""
     lab = practice("gpu-01=healthy", embedded=True)
     book = tmp_path / "cut.yaml"
-    text = "seq 1 200000; kill -9 $(ps -eo pid=,args= | awk '/engine.lab.ssh_server/ && !/awk/ { print $1 }'); sleep 20"
+    text = (
+        "seq 1 200000; kill -9 $(ps -eo pid=,args= | awk '/runbook.lab.ssh_server/ && !/awk/ { print $1 }'); sleep 20"
+    )
     args = {"argv": ["sh", "-c", text], "save_as": "big.txt", "most": "4MiB", "own_directory": True}
     step = {"id": "big", "fetch": args}
     book.write_text(json.dumps({"name": "cut", "about": "x", "remediate": [step]}))

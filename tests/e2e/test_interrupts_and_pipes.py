@@ -37,8 +37,8 @@ def test_ctrl_c_while_the_program_is_being_imported_prints_nothing(tmp_path):
 
 def test_ctrl_c_prints_nothing_from_the_first_import_of_the_installed_program_on(tmp_path):
     """Mutants: bin/runbook that heeds the signal after its imports, or not at all."""
-    (tmp_path / "engine").mkdir()
-    (tmp_path / "engine/__init__.py").write_text(SLOW)
+    (tmp_path / "runbook").mkdir()
+    (tmp_path / "runbook/__init__.py").write_text(SLOW)
     script = Path(__file__).parents[2] / "bin/runbook"
     assert next(it for it in script.read_text().splitlines() if "import" in it and '"' not in it) == "import _signal"
     process = subprocess.Popen(
@@ -78,7 +78,7 @@ def test_a_reader_that_has_gone_ends_what_only_prints_as_sigpipe_does(tmp_path, 
     theirs, ours = os.pipe()
     os.close(theirs)
     process = subprocess.Popen(
-        (sys.executable, "-m", "engine", *words), stdin=subprocess.DEVNULL, stdout=ours, stderr=subprocess.PIPE,
+        (sys.executable, "-m", "runbook", *words), stdin=subprocess.DEVNULL, stdout=ours, stderr=subprocess.PIPE,
         text=True, cwd=tmp_path,
     )  # fmt: skip
     os.close(ours)

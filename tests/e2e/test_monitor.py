@@ -13,15 +13,15 @@ from secrets import token_hex
 
 import pytest
 from rich.console import Console
+from runbook import lab
+from runbook.actions import discover
+from runbook.app.input_files import find_playbook, read_playbook
+from runbook.app.monitor.command import _appended
+from runbook.app.monitor.table import WIDEST, WORDS, HostView, view
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
+from runbook.values.result import HostResult, Status, StepResult, Verdict
 
-from engine import lab
-from engine.actions import discover
-from engine.app.input_files import find_playbook, read_playbook
-from engine.app.monitor.command import _appended
-from engine.app.monitor.table import WIDEST, WORDS, HostView, view
-from engine.values.plan import Finding, Presence
-from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
-from engine.values.result import HostResult, Status, StepResult, Verdict
 from tests.program import runbook
 from tests.tables import every_row
 from tests.waiting import until
@@ -242,7 +242,7 @@ def test_live_a_host_that_hangs_keeps_nobody_waiting(three):
 
     size = "COLUMNS=120 LINES=40"  # of the time of the start: the terminal has another
     line = (
-        f"{size} {program} -m engine monitor -i {three.inventory} --every 1s --timeout 25s; echo the end $?; sleep 60"
+        f"{size} {program} -m runbook monitor -i {three.inventory} --every 1s --timeout 25s; echo the end $?; sleep 60"
     )
     tmux("-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "20", line)
     try:

@@ -7,18 +7,18 @@ import math
 from typing import NoReturn
 
 import pytest
+from runbook.codec import to_json
+from runbook.errors import ConfigError, ProbeError
+from runbook.expressions.templates import Scope, evaluate, say, value_of
+from runbook.facts.docker.engine import bytes_of, read_docker
+from runbook.reporters.json import Reporter
+from runbook.reporters.jsonl import Reporter as Lines
+from runbook.text.host_json import DEEPEST, finite, loads
+from runbook.values.command import Completed
+from runbook.values.event import HostFinished, RunFinished
+from runbook.values.playbook import Phase
+from runbook.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
 
-from engine.codec import to_json
-from engine.errors import ConfigError, ProbeError
-from engine.expressions.templates import Scope, evaluate, say, value_of
-from engine.facts.docker.engine import bytes_of, read_docker
-from engine.reporters.json import Reporter
-from engine.reporters.jsonl import Reporter as Lines
-from engine.text.host_json import DEEPEST, finite, loads
-from engine.values.command import Completed
-from engine.values.event import HostFinished, RunFinished
-from engine.values.playbook import Phase
-from engine.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
 from tests.program import runbook
 from tests.tables import every_row
 

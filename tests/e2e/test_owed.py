@@ -249,12 +249,12 @@ def test_what_somebody_has_done_by_hand_is_not_done_again(scene):
 
 KEEPS_RECORDS = """\
 import runpy, sys
-from engine.records.private_folder import PrivateFolder
+from runbook.records.private_folder import PrivateFolder
 def remove(self, name):
     raise OSError(5, "Input/output error")
 PrivateFolder.remove = remove
 sys.argv = ["runbook", "settle", "--yes"]
-runpy.run_module("engine", run_name="__main__")
+runpy.run_module("runbook", run_name="__main__")
 """
 
 

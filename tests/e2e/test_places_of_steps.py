@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from runbook.app.step_resolution import place
+from runbook.errors import ConfigError
+from runbook.values.inventory import Host, Inventory
 
-from engine.app.step_resolution import place
-from engine.errors import ConfigError
-from engine.values.inventory import Host, Inventory
 from tests.program import runbook
 
 MONITOR = """\

@@ -196,6 +196,21 @@ def test_the_newest_ten_logs_stay(tmp_path):
 
 def test_the_package_brings_all_that_lies_beside_the_playbooks():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert build["targets"]["wheel"]["force-include"]["playbooks"] == "engine/playbooks", "the folder, with its files"
+    assert build["targets"]["wheel"]["force-include"]["playbooks"] == "runbook/playbooks", "the folder, with its files"
     assert "exclude" not in build
     assert "exclude" not in build["targets"]["wheel"]
+
+
+def test_the_package_installs_the_program_under_its_own_name_and_nothing_else():
+    """Mutants: ``packages = ["engine"]``; a distribution by the name that is another project's on PyPI."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["engine/runbook"]
+    assert settings["project"]["name"] == "runbook-engine"
+    from_pypi = re.compile(r"pip install ['\"]?runbook(?![-\w])")
+    pages = [
+        path
+        for end in ("md", "py", "yaml", "sh", "toml")
+        for path in ROOT.rglob(f"*.{end}")
+        if ".venv" not in path.parts
+    ]
+    assert [path for path in pages if from_pypi.search(path.read_text()) and path != Path(__file__)] == []

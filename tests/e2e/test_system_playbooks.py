@@ -43,7 +43,7 @@ def test_a_silent_file_server_is_named_with_those_who_wait_and_nobody_else_comes
     assert "responds again" in back.finding("gpu-01", "was_silent")["say"]
     gone = lab.run("nfs-hang", *words, "-e", "expect=[/datasets, /mnt/checkpoints]", "--dry-run", hosts="gpu-01")
     assert gone.finding("gpu-01", "missing")["say"] == "nothing is mounted at /mnt/checkpoints"
-    lab.exec("gpu-01", "pkill -9 -f engine.lab.system.file_server")
+    lab.exec("gpu-01", "pkill -9 -f runbook.lab.system.file_server")
     until(
         lambda: lab.exec("gpu-01", "stat -f /datasets >/dev/null 2>&1 || echo dead") == "dead\n", "the mount to be dead"
     )

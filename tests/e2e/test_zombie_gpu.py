@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from runbook.app.input_files import library
 
-from engine.app.input_files import library
 from tests.waiting import soon, until
 
 pytestmark = pytest.mark.real("lab", "sshd")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.facts.gpu.model import Gpu
+from runbook.facts.gpu.model import Gpu
+
 from tests.actions.fake_nvidia_smi import uuid
 
 

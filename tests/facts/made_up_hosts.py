@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
-from engine.facts.gpu_jobs.arguments import JobArguments
-from engine.facts.gpu_jobs.classification import GpuUse, owners_in
-from engine.facts.gpu_jobs.leftover import Load
-from engine.facts.owners.evidence import OwnerEvidence
-from engine.facts.processes.open_files import OpenFile, OpenFileScan
-from engine.facts.processes.table import Process, Row, Table
-from engine.values.types import Unknown
+from runbook.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
+from runbook.facts.gpu_jobs.arguments import JobArguments
+from runbook.facts.gpu_jobs.classification import GpuUse, owners_in
+from runbook.facts.gpu_jobs.leftover import Load
+from runbook.facts.owners.evidence import OwnerEvidence
+from runbook.facts.processes.open_files import OpenFile, OpenFileScan
+from runbook.facts.processes.table import Process, Row, Table
+from runbook.values.types import Unknown
 
 NO = Unknown(why="nvidia-smi did not answer")
 

@@ -6,16 +6,17 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from engine.actions.gpu import gpu_reset
-from engine.actions.system import kernel_log
-from engine.facts.gpu import reset
-from engine.facts.gpu.model import Gpu
-from engine.facts.gpu.reset import GpuSettings, mark, read_settings, set_again
-from engine.facts.gpu.smi_output import FRAME
-from engine.lang.arguments import build
-from engine.values.command import Completed
-from engine.values.plan import Change
-from engine.values.types import Unknown
+from runbook.actions.gpu import gpu_reset
+from runbook.actions.system import kernel_log
+from runbook.facts.gpu import reset
+from runbook.facts.gpu.model import Gpu
+from runbook.facts.gpu.reset import GpuSettings, mark, read_settings, set_again
+from runbook.facts.gpu.smi_output import FRAME
+from runbook.lang.arguments import build
+from runbook.values.command import Completed
+from runbook.values.plan import Change
+from runbook.values.types import Unknown
+
 from tests.actions.fake_nvidia_smi import uuid
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 
-from engine.actions.files import config_patch, config_value
-from engine.actions.system import http
-from engine.codec import NOT_THEIRS, UNKNOWN, from_host, to_json
-from engine.expressions.templates import Scope, evaluate
-from engine.facts.commands.output_parsing import parsed
-from engine.facts.system.http import HttpResponse
-from engine.facts.system.json_paths import value_at
-from engine.lang.arguments import build
-from engine.values.types import Unknown
+from runbook.actions.files import config_patch, config_value
+from runbook.actions.system import http
+from runbook.codec import NOT_THEIRS, UNKNOWN, from_host, to_json
+from runbook.expressions.templates import Scope, evaluate
+from runbook.facts.commands.output_parsing import parsed
+from runbook.facts.system.http import HttpResponse
+from runbook.facts.system.json_paths import value_at
+from runbook.lang.arguments import build
+from runbook.values.types import Unknown
+
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

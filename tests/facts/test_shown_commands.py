@@ -7,16 +7,17 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from engine.codec import from_json, to_json
-from engine.facts.gpu.reset import reset, set_persistence
-from engine.values.command import Command, Completed, Effect, read_script, write_script
-from engine.values.playbook import Phase
-from engine.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of
-from engine.wording.host_lines import LONGEST_LINE, step_lines
+from runbook.codec import from_json, to_json
+from runbook.facts.gpu.reset import reset, set_persistence
+from runbook.values.command import Command, Completed, Effect, read_script, write_script
+from runbook.values.playbook import Phase
+from runbook.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of
+from runbook.wording.host_lines import LONGEST_LINE, step_lines
+
 from tests.facts.gpu_values import seen
 from tests.tables import every_row
 
-ENGINE = Path(__file__).parents[2] / "engine"
+ENGINE = Path(__file__).parents[2] / "engine" / "runbook"
 ODD = ("a b", "it's", "$HOME", "`id`", "*", "", "--", "#x", "~", '"', "\\n", "a;b|c>d", "!", "ü")
 
 

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-
-from engine.errors import ProbeError
-from engine.facts.gpu.nvlink import ask_links, read_links
-from engine.facts.gpu.smi_output import FRAME, sections
-from engine.facts.gpu.smi_query import (
+from runbook.errors import ProbeError
+from runbook.facts.gpu.nvlink import ask_links, read_links
+from runbook.facts.gpu.smi_output import FRAME, sections
+from runbook.facts.gpu.smi_query import (
     CORE,
     ComputeProcess,
     Gpu,
@@ -29,8 +28,9 @@ from engine.facts.gpu.smi_query import (
     read_gpus,
     read_presence,
 )
-from engine.values.command import Completed
-from engine.values.types import Unknown
+from runbook.values.command import Completed
+from runbook.values.types import Unknown
+
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each

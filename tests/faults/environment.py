@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from engine import lab
+from runbook import lab
+
 from tests.program import PROGRAM, Practice, Said
 from tests.sshd import Sshd, start_sshd
 from tests.waiting import LIMIT, until

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import Cancelled
-from engine.executor import Consent
-from engine.executor.cancellation import Cancellation
-from engine.fleet import Fleet
-from engine.lang.loader import load_playbook
-from engine.values.inventory import Host
-from engine.values.result import HostResult, Sent
-from engine.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
+from runbook.errors import Cancelled
+from runbook.executor import Consent
+from runbook.executor.cancellation import Cancellation
+from runbook.fleet import Fleet
+from runbook.lang.loader import load_playbook
+from runbook.values.inventory import Host
+from runbook.values.result import HostResult, Sent
+from runbook.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
+
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 from tests.tables import every_row
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.app.playbook_text.steps import limits
-from engine.fleet.bounds import Bounds
-from engine.fleet.change_limits import ChangeLimits
-from engine.values.inventory import Host
-from engine.values.playbook import Attempts, Breaker, Limits, Share
-from engine.values.recorded_change import RecordedChange
-from engine.values.types import Unknown
-from engine.wording.limits import limit_lines
+from runbook.app.playbook_text.steps import limits
+from runbook.fleet.bounds import Bounds
+from runbook.fleet.change_limits import ChangeLimits
+from runbook.values.inventory import Host
+from runbook.values.playbook import Attempts, Breaker, Limits, Share
+from runbook.values.recorded_change import RecordedChange
+from runbook.values.types import Unknown
+from runbook.wording.limits import limit_lines
+
 from tests.tables import every_row
 
 

@@ -11,19 +11,19 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runbook.codec import to_json
+from runbook.diagnosis.comparing import Candidate, Offer, compared
+from runbook.errors import ConfigError, Unreachable
+from runbook.executor import Consent
+from runbook.expressions.comparison import LONGEST_VALUE, Compared, Share, compare, same
+from runbook.expressions.templates import Scope
+from runbook.fleet import Cancellation, Fleet
+from runbook.lang.loader import load_playbook
+from runbook.values.inventory import Host
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import Limits
+from runbook.values.types import Unknown
 
-from engine.codec import to_json
-from engine.diagnosis.comparing import Candidate, Offer, compared
-from engine.errors import ConfigError, Unreachable
-from engine.executor import Consent
-from engine.expressions.comparison import LONGEST_VALUE, Compared, Share, compare, same
-from engine.expressions.templates import Scope
-from engine.fleet import Cancellation, Fleet
-from engine.lang.loader import load_playbook
-from engine.values.inventory import Host
-from engine.values.plan import Finding, Presence
-from engine.values.playbook import Limits
-from engine.values.types import Unknown
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 from tests.tables import every_row
 

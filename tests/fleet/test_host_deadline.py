@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from runbook.app.run import SystemClock
+from runbook.errors import Cancelled, Unreachable
+from runbook.executor import Consent
+from runbook.executor.cancellation import Cancellation
+from runbook.fleet import Fleet
+from runbook.fleet.host_guards import HostClock, UntilDeadline
+from runbook.lang.loader import load_playbook
+from runbook.values.command import read
+from runbook.values.inventory import Host
+from runbook.values.result import Status, Verdict
 
-from engine.app.run import SystemClock
-from engine.errors import Cancelled, Unreachable
-from engine.executor import Consent
-from engine.executor.cancellation import Cancellation
-from engine.fleet import Fleet
-from engine.fleet.host_guards import HostClock, UntilDeadline
-from engine.lang.loader import load_playbook
-from engine.values.command import read
-from engine.values.inventory import Host
-from engine.values.result import Status, Verdict
 from tests.fleet.toy_run import BOOK, ran
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 from tests.tables import every_row

@@ -7,13 +7,13 @@ batches, not of hosts; a percentage compared with a number as if both were numbe
 from __future__ import annotations
 
 import pytest
+from runbook.errors import ConfigError
+from runbook.fleet.bounds import Bounds
+from runbook.fleet.limit_options import ordered, problems_with_variables, stricter
+from runbook.lang.loader import load_playbook
+from runbook.values.inventory import Host
+from runbook.values.playbook import HostOrder, Limits
 
-from engine.errors import ConfigError
-from engine.fleet.bounds import Bounds
-from engine.fleet.limit_options import ordered, problems_with_variables, stricter
-from engine.lang.loader import load_playbook
-from engine.values.inventory import Host
-from engine.values.playbook import HostOrder, Limits
 from tests.laws.toy_actions import ACTIONS
 from tests.tables import every_row
 

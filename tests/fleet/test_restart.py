@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
+from runbook.diagnosis.earlier_runs import continued
+from runbook.errors import Cancelled, ConnectionLost, Unreachable
+from runbook.executor.apply import SendResult
+from runbook.executor.restart import may_have_begun, not_back, objection, wait_until_back
+from runbook.fleet.host_guards import Renewable
+from runbook.planner import _clear_the_way, _Draft
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.earlier_change import EarlierChange
+from runbook.values.inventory import Host
+from runbook.values.plan import Blocked, Change, NoChange, Restart, Risk, Skip, Target
+from runbook.values.playbook import Phase, Playbook, Step
+from runbook.values.result import Fault, SentCommand, Status, StepResult
 
-from engine.diagnosis.earlier_runs import continued
-from engine.errors import Cancelled, ConnectionLost, Unreachable
-from engine.executor.apply import SendResult
-from engine.executor.restart import may_have_begun, not_back, objection, wait_until_back
-from engine.fleet.host_guards import Renewable
-from engine.planner import _clear_the_way, _Draft
-from engine.values.command import Command, Completed, Effect
-from engine.values.earlier_change import EarlierChange
-from engine.values.inventory import Host
-from engine.values.plan import Blocked, Change, NoChange, Restart, Risk, Skip, Target
-from engine.values.playbook import Phase, Playbook, Step
-from engine.values.result import Fault, SentCommand, Status, StepResult
 from tests.laws.toy_actions import ToyClock, ToyHost, site
 from tests.tables import every_row
 

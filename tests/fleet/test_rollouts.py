@@ -12,15 +12,15 @@ from pathlib import Path
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runbook.diagnosis import exit_code
+from runbook.executor import Consent
+from runbook.fleet import UNWELL
+from runbook.fleet.bounds import Bounds
+from runbook.fleet.rollout import Rollout
+from runbook.values.inventory import Host
+from runbook.values.playbook import ConcurrencyLimit, Limits, Share
+from runbook.values.result import Verdict
 
-from engine.diagnosis import exit_code
-from engine.executor import Consent
-from engine.fleet import UNWELL
-from engine.fleet.bounds import Bounds
-from engine.fleet.rollout import Rollout
-from engine.values.inventory import Host
-from engine.values.playbook import ConcurrencyLimit, Limits, Share
-from engine.values.result import Verdict
 from tests.fleet.toy_run import WAYS, ran
 from tests.laws.toy_actions import ToyClock
 from tests.tables import every_row
@@ -150,7 +150,8 @@ def test_no_bound_is_ever_exceeded_and_every_host_is_reported_once(
 
 
 def _limits(text: str) -> Limits:
-    from engine.lang.loader import load_playbook
+    from runbook.lang.loader import load_playbook
+
     from tests.laws.toy_actions import ACTIONS
 
     return load_playbook(f"name: toy\nlimits: {{{text}}}\n", "toy.yaml", ACTIONS).limits

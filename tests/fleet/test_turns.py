@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 
-from engine.errors import Unreachable
-from engine.executor import Consent
-from engine.fleet import Cancellation, Fleet
-from engine.lang.loader import load_playbook
-from engine.reporters.console.progress import Progress
-from engine.values.event import RunStarted
-from engine.values.inventory import Host
-from engine.values.result import Mode, Verdict
+from runbook.errors import Unreachable
+from runbook.executor import Consent
+from runbook.fleet import Cancellation, Fleet
+from runbook.lang.loader import load_playbook
+from runbook.reporters.console.progress import Progress
+from runbook.values.event import RunStarted
+from runbook.values.inventory import Host
+from runbook.values.result import Mode, Verdict
+
 from tests.fleet.toy_run import BOOK, Machine, Watch
 from tests.laws.toy_actions import ACTIONS, ToyClock
 from tests.tables import every_row

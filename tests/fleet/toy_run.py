@@ -7,13 +7,14 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from engine.errors import ConnectionLost, Unreachable
-from engine.executor import Consent
-from engine.fleet import UNWELL, Cancellation, Fleet
-from engine.lang.loader import load_playbook
-from engine.values.command import Effect
-from engine.values.inventory import Host
-from engine.values.result import HostResult, Verdict
+from runbook.errors import ConnectionLost, Unreachable
+from runbook.executor import Consent
+from runbook.fleet import UNWELL, Cancellation, Fleet
+from runbook.lang.loader import load_playbook
+from runbook.values.command import Effect
+from runbook.values.inventory import Host
+from runbook.values.result import HostResult, Verdict
+
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 from tests.waiting import soon
 

@@ -6,11 +6,10 @@ from textwrap import dedent
 
 import pytest
 import yaml
-
-from engine.errors import ConfigError
-from engine.inventory import read
-from engine.values.inventory import Host, Inventory
-from engine.values.playbook import Where
+from runbook.errors import ConfigError
+from runbook.inventory import read
+from runbook.values.inventory import Host, Inventory
+from runbook.values.playbook import Where
 
 
 def document(text: str, file: str = "hosts.yaml"):

@@ -6,14 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from runbook.app.input_files import read_inventory
+from runbook.app.inventory_files.host_sources import inventory_again, inventory_for, with_addresses
+from runbook.app.owed.settle_command import _inventory
+from runbook.errors import ConfigError
+from runbook.inventory.addresses import addresses_in, inventory_of_addresses
+from runbook.inventory.host_patterns import select
+from runbook.values.inventory import Inventory
 
-from engine.app.input_files import read_inventory
-from engine.app.inventory_files.host_sources import inventory_again, inventory_for, with_addresses
-from engine.app.owed.settle_command import _inventory
-from engine.errors import ConfigError
-from engine.inventory.addresses import addresses_in, inventory_of_addresses
-from engine.inventory.host_patterns import select
-from engine.values.inventory import Inventory
 from tests.inventory.parse_text import inventory
 from tests.tables import every_row
 

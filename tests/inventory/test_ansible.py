@@ -6,12 +6,12 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from runbook.app.input_files import read_inventory
+from runbook.app.secret_masking import secrets_on_command_line
+from runbook.errors import ConfigError
+from runbook.inventory.host_patterns import select
+from runbook.values.inventory import Inventory
 
-from engine.app.input_files import read_inventory
-from engine.app.secret_masking import secrets_on_command_line
-from engine.errors import ConfigError
-from engine.inventory.host_patterns import select
-from engine.values.inventory import Inventory
 from tests.program import runbook
 from tests.tables import every_row
 

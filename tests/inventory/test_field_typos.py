@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from runbook.inventory import read
+from runbook.inventory.host_patterns import select
 
-from engine.inventory import read
-from engine.inventory.host_patterns import select
 from tests.inventory.parse_text import document, host, inventory, mistakes
 from tests.tables import every_row
 
@@ -70,7 +70,7 @@ def test_other_formats_have_their_own_names_for_fields():
 
 
 def test_a_transport_that_there_is_not_is_a_mistake_of_the_file():
-    from engine.errors import ConfigError
+    from runbook.errors import ConfigError
 
     with pytest.raises(ConfigError) as caught:
         read([document("hosts: {a: {transport: shh}}")], ("ssh", "local"))
@@ -78,7 +78,7 @@ def test_a_transport_that_there_is_not_is_a_mistake_of_the_file():
 
 
 def test_a_transport_that_there_is_not_is_told_at_its_own_line():
-    from engine.errors import ConfigError
+    from runbook.errors import ConfigError
 
     text = """
     hosts:
@@ -123,7 +123,7 @@ def test_a_plain_name_takes_what_is_not_ready_and_warns_of_it():
     ],
 )
 def test_a_pattern_that_is_nearly_right_is_answered_with_the_right_one(pattern, hint):
-    from engine.errors import ConfigError
+    from runbook.errors import ConfigError
 
     with pytest.raises(ConfigError) as caught:
         select(inventory(FLEET), pattern, False)
@@ -142,7 +142,7 @@ def test_what_other_programs_keep_beside_hosts_is_theirs(rest):
 
 
 def test_a_slip_in_a_status_is_said_where_the_host_is_left_out():
-    from engine.errors import ConfigError
+    from runbook.errors import ConfigError
 
     with pytest.raises(ConfigError, match=r"a \(status: redy; did you mean ready\?\); b \(status: offline\)"):
         select(inventory("hosts: {a: {status: redy}, b: {status: offline}}"), "all", False)
@@ -190,7 +190,7 @@ def test_an_address_of_ipv6_is_taken(fields):
 
 
 def parsed(text: str):
-    from engine.lang.yaml_source import parse_inventory
+    from runbook.lang.yaml_source import parse_inventory
 
     made = parse_inventory(text, "a.yaml")
     return read([(made.value, "a.yaml", made.where)])
@@ -198,7 +198,7 @@ def parsed(text: str):
 
 @every_row("port", ["22:22", "0x16:1", "022", "1_000:2"])
 def test_a_port_of_another_base_is_no_port(port):
-    from engine.errors import ConfigError
+    from runbook.errors import ConfigError
 
     with pytest.raises(ConfigError, match="expected a port from 1 to 65535"):
         parsed(f"hosts: {{a: {{ssh_port: {port}}}}}")

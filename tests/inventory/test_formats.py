@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 import yaml
+from runbook.errors import PluginError
+from runbook.inventory import discover
+from runbook.values.inventory import Address, HostKeys
 
-from engine.errors import PluginError
-from engine.inventory import discover
-from engine.values.inventory import Address, HostKeys
 from tests.inventory.parse_text import document, host, inventory, mistakes
 from tests.tables import every_row
 
@@ -267,7 +267,7 @@ def test_a_file_is_of_one_format(text, format_):
 
 
 def test_a_format_alone_says_all_that_is_wrong():
-    from engine.errors import ConfigError
+    from runbook.errors import ConfigError
 
     value, file, where = document("hosts: {a: {ssh_port: x}, b: 3, 1: {}, '1': {}}")
     with pytest.raises(ConfigError) as caught:
@@ -276,7 +276,7 @@ def test_a_format_alone_says_all_that_is_wrong():
 
 
 def test_a_file_that_recognises_but_cannot_load_is_our_fault(monkeypatch):
-    import engine.inventory as room
+    import runbook.inventory as room
 
     broken = cast("ModuleType", type("broken", (), {"__doc__": "A format.", "recognises": lambda it: True}))
     monkeypatch.setattr(room, "import_module", lambda name: broken)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from engine.errors import MOST_MISTAKES, ConfigError, Problem
-from engine.inventory.groups import formed
-from engine.values.inventory import Host
+from runbook.errors import MOST_MISTAKES, ConfigError, Problem
+from runbook.inventory.groups import formed
+from runbook.values.inventory import Host
+
 from tests.program import runbook
 
 

@@ -9,11 +9,11 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runbook.errors import ConfigError
+from runbook.inventory.host_patterns import select
+from runbook.text.name_ranges import fold
+from runbook.values.inventory import Host, Inventory
 
-from engine.errors import ConfigError
-from engine.inventory.host_patterns import select
-from engine.text.name_ranges import fold
-from engine.values.inventory import Host, Inventory
 from tests.inventory.parse_text import inventory
 from tests.tables import every_row
 
@@ -210,7 +210,7 @@ def test_an_inventory_without_gpus_says_that_rather_than_guess_another_group():
 def test_settings_of_clustershell_on_this_machine_have_no_say(tmp_path):
     (tmp_path / "groups.conf").write_text("[Main]\ndefault: bad\n[bad]\nmap: echo gpu-99\nall: echo gpu-99\n")
     (tmp_path / "defaults.conf").write_text("[nodeset]\nfold_axis: -1\n")
-    code = "from engine.text.name_ranges import fold; print(fold([f'a{x}b{y}' for x in (1, 2) for y in (1, 2)]))"
+    code = "from runbook.text.name_ranges import fold; print(fold([f'a{x}b{y}' for x in (1, 2) for y in (1, 2)]))"
     where = {**os.environ, "CLUSTERSHELL_CFGDIR": str(tmp_path)}
 
     def folded() -> str:

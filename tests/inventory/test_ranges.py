@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from engine.inventory import hosts
-from engine.text import name_ranges
-from engine.values.inventory import Address
+from runbook.inventory import hosts
+from runbook.text import name_ranges
+from runbook.values.inventory import Address
+
 from tests.inventory.parse_text import inventory, mistakes
 from tests.tables import every_row
 

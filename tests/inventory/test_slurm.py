@@ -6,11 +6,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from runbook.app.input_files import read_inventory
+from runbook.errors import ConfigError
+from runbook.inventory.host_patterns import select
+from runbook.values.inventory import Inventory
 
-from engine.app.input_files import read_inventory
-from engine.errors import ConfigError
-from engine.inventory.host_patterns import select
-from engine.values.inventory import Inventory
 from tests.tables import every_row
 
 

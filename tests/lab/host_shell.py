@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from engine import lab
+from runbook import lab
 
 
 def on(made: lab.Lab, host: str, text: str) -> str:

@@ -15,11 +15,11 @@ import uuid
 from pathlib import Path
 
 import pytest
+from runbook import lab
+from runbook.errors import ConfigError
+from runbook.lab import isolation, location
+from runbook.lab.root_filesystem import OWN, READ_ONLY, mounts, plan
 
-from engine import lab
-from engine.errors import ConfigError
-from engine.lab import isolation, location
-from engine.lab.root_filesystem import OWN, READ_ONLY, mounts, plan
 from tests.lab.host_shell import on
 from tests.unprivileged import NOBODY, ordinary_user
 from tests.waiting import appears, gone, soon
@@ -174,8 +174,8 @@ def _ticks(outer: int) -> int:
 def test_what_is_left_of_a_start_that_was_killed_is_ended(tmp_path):
     """Mutants: processes known from lab.json only; a directory without an inventory taken for somebody else's."""
     folder = tmp_path / "lab"
-    script = f"import sys; from engine import lab; from pathlib import Path; lab.up(lab.LabOptions(directory=Path({str(folder)!r}), faults=tuple(f'gpu-{{n}}' for n in range(40))))"
-    process = subprocess.Popen([sys.executable, "-c", script], cwd=Path(lab.__file__).parents[2])
+    script = f"import sys; from runbook import lab; from pathlib import Path; lab.up(lab.LabOptions(directory=Path({str(folder)!r}), faults=tuple(f'gpu-{{n}}' for n in range(40))))"
+    process = subprocess.Popen([sys.executable, "-c", script], cwd=Path(lab.__file__).parents[3])
     assert appears(folder / "hosts" / "gpu-3" / "log")
     process.send_signal(signal.SIGKILL)
     process.wait()

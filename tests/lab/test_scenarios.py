@@ -8,13 +8,13 @@ import subprocess
 import sys
 
 import pytest
+from runbook import lab
+from runbook.actions import discover
+from runbook.app.input_files import library, read_playbook
+from runbook.lab import cluster_leader as leader_of_lab
+from runbook.lab.faults import hosts_of
+from runbook.lang.inputs import resolve_inputs
 
-from engine import lab
-from engine.actions import discover
-from engine.app.input_files import library, read_playbook
-from engine.lab import cluster_leader as leader_of_lab
-from engine.lab.faults import hosts_of
-from engine.lang.inputs import resolve_inputs
 from tests.program import runbook
 from tests.tables import every_row
 from tests.waiting import until
@@ -43,7 +43,7 @@ def test_the_leader_reads_no_body_that_is_too_long_or_has_no_length(tmp_path):
     """Mutants: cluster_leader.py without ``MOST``; without ``isdigit``."""
     (tmp_path / "leader.json").write_text('{"role": "leader", "leader_id": "lead", "fails": 0}')
     (tmp_path / "peers.json").write_text("{}")
-    leader = subprocess.Popen([sys.executable, "-m", "engine.lab.cluster_leader", "127.9.9.9", "lead", str(tmp_path)])
+    leader = subprocess.Popen([sys.executable, "-m", "runbook.lab.cluster_leader", "127.9.9.9", "lead", str(tmp_path)])
     try:
         until(lambda: leader.poll() is not None or (tmp_path / "leads").exists())
         assert leader.poll() is None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.errors import ConfigError
-from engine.lang.includes import inputs_of_parts
-from engine.lang.loader import load_playbook
+from runbook.errors import ConfigError
+from runbook.lang.includes import inputs_of_parts
+from runbook.lang.loader import load_playbook
+
 from tests.laws.toy_actions import ACTIONS, ToyHost, site
 
 

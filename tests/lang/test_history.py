@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from runbook.actions import discover
+from runbook.errors import ConfigError
+from runbook.expressions.history import HistoryScope
+from runbook.expressions.templates import Scope, evaluate, say, value_of
+from runbook.lang.history_calls import probes_remembered
+from runbook.lang.loader import load_playbook
+from runbook.values.recorded_change import RecordedAnswer, RecordedChange
+from runbook.values.types import Unknown
 
-from engine.actions import discover
-from engine.errors import ConfigError
-from engine.expressions.history import HistoryScope
-from engine.expressions.templates import Scope, evaluate, say, value_of
-from engine.lang.history_calls import probes_remembered
-from engine.lang.loader import load_playbook
-from engine.values.recorded_change import RecordedAnswer, RecordedChange
-from engine.values.types import Unknown
 from tests.tables import every_row
 
 BOOK = """\

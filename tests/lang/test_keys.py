@@ -6,18 +6,18 @@ import threading
 from dataclasses import replace
 
 import pytest
+from runbook.app.step_resolution import with_places, with_tags
+from runbook.diagnosis import OtherHosts, SharedProbes, verdict
+from runbook.errors import ConfigError, ConnectionLost, Unreachable
+from runbook.executor import Consent, execute
+from runbook.fleet import Cancellation, Fleet
+from runbook.lang.includes import inputs_of_parts
+from runbook.planner import make_plan
+from runbook.values.inventory import Address, Host, Inventory
+from runbook.values.plan import Presence
+from runbook.values.playbook import written_id
+from runbook.values.result import Status, Verdict
 
-from engine.app.step_resolution import with_places, with_tags
-from engine.diagnosis import OtherHosts, SharedProbes, verdict
-from engine.errors import ConfigError, ConnectionLost, Unreachable
-from engine.executor import Consent, execute
-from engine.fleet import Cancellation, Fleet
-from engine.lang.includes import inputs_of_parts
-from engine.planner import make_plan
-from engine.values.inventory import Address, Host, Inventory
-from engine.values.plan import Presence
-from engine.values.playbook import written_id
-from engine.values.result import Status, Verdict
 from tests.lang.load_text import load, placed
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost, site
 from tests.tables import every_row
@@ -578,7 +578,7 @@ def test_a_lost_connection_elsewhere_is_opened_anew():
     clock = ToyClock()
     hosts = [ToyHost(procs={}, lose_at=0), ToyHost(procs={})]
     there = OtherHosts(lambda name: hosts.pop(0), clock).to("leader")
-    from engine.values.command import read
+    from runbook.values.command import read
 
     with pytest.raises(ConnectionLost, match="on leader"):
         there.run(read("ps"))

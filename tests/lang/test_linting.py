@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.actions import discover
-from engine.app.input_files import read_playbook
-from engine.lang.lint.linter import warnings_in
-from engine.lang.lint.rules import RULES
-from engine.lang.loader import load_playbook
+from runbook.actions import discover
+from runbook.app.input_files import read_playbook
+from runbook.lang.lint.linter import warnings_in
+from runbook.lang.lint.rules import RULES
+from runbook.lang.loader import load_playbook
+
 from tests.program import runbook
 from tests.tables import every_row
 

@@ -7,10 +7,10 @@ import string
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runbook.errors import ConfigError
+from runbook.lang.loader import load_playbook
+from runbook.values.playbook import Severity
 
-from engine.errors import ConfigError
-from engine.lang.loader import load_playbook
-from engine.values.playbook import Severity
 from tests.laws.toy_actions import ACTIONS
 from tests.tables import every_row
 
@@ -222,7 +222,7 @@ def test_a_playbook_with_anything_done_to_it_is_good_or_a_config_error(data):
 
 
 def test_an_unknown_name_between_other_words_is_a_mistake_with_its_place():
-    from engine.actions import discover
+    from runbook.actions import discover
 
     text = 'name: it\nremediate:\n- note: {text: "port {{ inputs.prot }}"}\n'
     with pytest.raises(ConfigError, match=r"it\.yaml:3:\d+: .*prot"):

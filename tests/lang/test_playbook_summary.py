@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from runbook.actions import discover
+from runbook.app.input_files import library, read_playbook
+from runbook.app.playbook_text.summary import summary_lines
+from runbook.lang.loader import load_playbook
 
-from engine.actions import discover
-from engine.app.input_files import library, read_playbook
-from engine.app.playbook_text.summary import summary_lines
-from engine.lang.loader import load_playbook
 from tests.tables import every_row
 
 LIBRARY = sorted(library().glob("*.yaml"))

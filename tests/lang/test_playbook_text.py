@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from runbook.actions import discover
+from runbook.app.input_files import read_playbook
+from runbook.app.playbook_text.instructions import playbook_lines
+from runbook.app.playbook_text.layout import width
+from runbook.lang.loader import load_playbook
 
-from engine.actions import discover
-from engine.app.input_files import read_playbook
-from engine.app.playbook_text.instructions import playbook_lines
-from engine.app.playbook_text.layout import width
-from engine.lang.loader import load_playbook
 from tests.tables import every_row
 
 INNER = """\

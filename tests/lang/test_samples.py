@@ -8,18 +8,18 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runbook.actions import discover
+from runbook.app.playbook_text.steps import conditions
+from runbook.errors import ConfigError
+from runbook.expressions.sampling import sampling
+from runbook.expressions.series import ROOTS, growing, held_for
+from runbook.expressions.templates import Scope, evaluate, value_of
+from runbook.expressions.views import Silent, UnknownTouched
+from runbook.lang.loader import load_playbook
+from runbook.lang.static_arguments import problems_with_inputs_given
+from runbook.values.sampling import Sampling, Series
+from runbook.values.types import Unknown
 
-from engine.actions import discover
-from engine.app.playbook_text.steps import conditions
-from engine.errors import ConfigError
-from engine.expressions.sampling import sampling
-from engine.expressions.series import ROOTS, growing, held_for
-from engine.expressions.templates import Scope, evaluate, value_of
-from engine.expressions.views import Silent, UnknownTouched
-from engine.lang.loader import load_playbook
-from engine.lang.static_arguments import problems_with_inputs_given
-from engine.values.sampling import Sampling, Series
-from engine.values.types import Unknown
 from tests.laws.toy_actions import ACTIONS
 from tests.tables import every_row
 

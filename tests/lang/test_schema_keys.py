@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from engine.lang.playbook_schema import ONLY_IN, STEP_KEYS
-from engine.values.playbook import Phase
+from runbook.lang.playbook_schema import ONLY_IN, STEP_KEYS
+from runbook.values.playbook import Phase
+
 from tests.program import runbook
 
 

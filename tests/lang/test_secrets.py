@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-
-from engine.actions import discover
-from engine.app.playbook_text.instructions import playbook_lines
-from engine.errors import ConfigError
-from engine.lang.loader import load_playbook
-from engine.lang.schema_export import exported_schema
-from engine.lang.secret_uses import only_in_change, secret_uses
+from runbook.actions import discover
+from runbook.app.playbook_text.instructions import playbook_lines
+from runbook.errors import ConfigError
+from runbook.lang.loader import load_playbook
+from runbook.lang.schema_export import exported_schema
+from runbook.lang.secret_uses import only_in_change, secret_uses
 
 BOOK = """
 name: toy

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from engine.actions import discover
-from engine.errors import ConfigError
-from engine.lang.loader import load_playbook
-from engine.lang.shorthand import values_of, written_out
-from engine.lang.yaml_source import parse_playbook
+from runbook.actions import discover
+from runbook.errors import ConfigError
+from runbook.lang.loader import load_playbook
+from runbook.lang.shorthand import values_of, written_out
+from runbook.lang.yaml_source import parse_playbook
 
 TOY = """name: toy
 let:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from runbook.app.playbook_text.steps import conditions
+from runbook.diagnosis import verdict
+from runbook.errors import ConfigError
+from runbook.executor import Consent, execute
+from runbook.planner import make_plan
+from runbook.values.command import Command, Completed
+from runbook.values.plan import Presence
+from runbook.values.result import Status, Verdict
 
-from engine.app.playbook_text.steps import conditions
-from engine.diagnosis import verdict
-from engine.errors import ConfigError
-from engine.executor import Consent, execute
-from engine.planner import make_plan
-from engine.values.command import Command, Completed
-from engine.values.plan import Presence
-from engine.values.result import Status, Verdict
 from tests.lang.load_text import load, placed
 from tests.laws.toy_actions import ToyHost
 from tests.tables import every_row
@@ -99,8 +99,8 @@ def test_an_assertion_that_does_not_come_true_ends_with_its_time():
     ],
 )
 def test_a_within_that_nothing_could_see_is_a_mistake(step, words):
-    from engine.actions import discover
-    from engine.lang.loader import load_playbook
+    from runbook.actions import discover
+    from runbook.lang.loader import load_playbook
 
     with pytest.raises(ConfigError, match=words):
         load_playbook(f"name: toy\nremediate:\n  - {step}\n", "toy.yaml", discover())

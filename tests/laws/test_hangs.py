@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
+from runbook.diagnosis.hanging_programs import RESTS
+from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from runbook.diagnosis.probing import run_probes
+from runbook.diagnosis.retries import probe_with_retries
+from runbook.errors import ProbeError
+from runbook.executor.apply import send
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.plan import Change, Risk
+from runbook.values.playbook import Phase, Retry, Step
 
-from engine.diagnosis.hanging_programs import RESTS
-from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
-from engine.diagnosis.probing import run_probes
-from engine.diagnosis.retries import probe_with_retries
-from engine.errors import ProbeError
-from engine.executor.apply import send
-from engine.values.command import Command, Completed, Effect
-from engine.values.plan import Change, Risk
-from engine.values.playbook import Phase, Retry, Step
 from tests.laws.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
 
 

@@ -11,21 +11,21 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runbook.codec import from_json, to_json
+from runbook.diagnosis import verdict
+from runbook.errors import ReadOnlyViolation, RecordLost
+from runbook.executor import Consent, execute
+from runbook.executor.host_lock import Lock
+from runbook.planner import make_plan
+from runbook.values import event
+from runbook.values.command import Completed, Effect
+from runbook.values.earlier_change import EarlierChange
+from runbook.values.inventory import Host
+from runbook.values.owed import NotRecorded, OwedCleanup
+from runbook.values.plan import Blocked, Change, Presence, Risk, Skip
+from runbook.values.playbook import Phase, Playbook, Step
+from runbook.values.result import HostPlan, Status, StepResult, Verdict
 
-from engine.codec import from_json, to_json
-from engine.diagnosis import verdict
-from engine.errors import ReadOnlyViolation, RecordLost
-from engine.executor import Consent, execute
-from engine.executor.host_lock import Lock
-from engine.planner import make_plan
-from engine.values import event
-from engine.values.command import Completed, Effect
-from engine.values.earlier_change import EarlierChange
-from engine.values.inventory import Host
-from engine.values.owed import NotRecorded, OwedCleanup
-from engine.values.plan import Blocked, Change, Presence, Risk, Skip
-from engine.values.playbook import Phase, Playbook, Step
-from engine.values.result import HostPlan, Status, StepResult, Verdict
 from tests.laws.toy_actions import ACTIONS, ToyHost, blue, book, end, look_at, paint, probe, restart, rule, site
 from tests.laws.toy_playbooks import playbooks, tables, words
 from tests.tables import every_row
@@ -242,7 +242,7 @@ def test_law_4_the_ladder_stops_when_the_host_is_cured():
 
 def test_law_4_a_rung_that_reached_nothing_fails_the_host_where_no_error_speaks_for_it():
     """Mutants: verdicts.py ``_is_failure`` looking at faults of commands only."""
-    from engine.values.playbook import Severity
+    from runbook.values.playbook import Severity
 
     held = rule(severity=Severity.WARNING)
     made = book(end("zombie", "k", for_=("held",)), findings=(held,), diagnose=(look_at("zombie"),))

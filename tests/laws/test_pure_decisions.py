@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from engine.diagnosis.probe_types import ProbeAnswer
-from engine.diagnosis.verdicts import verdict
-from engine.executor.drift import without_drift
-from engine.values.command import Completed, write_script
-from engine.values.plan import Blocked, Change, Finding, PlannedStep, Presence, Risk, Skip, Target
-from engine.values.playbook import Playbook, Severity
-from engine.values.result import Verdict
+from runbook.diagnosis.probe_types import ProbeAnswer
+from runbook.diagnosis.verdicts import verdict
+from runbook.executor.drift import without_drift
+from runbook.values.command import Completed, write_script
+from runbook.values.plan import Blocked, Change, Finding, PlannedStep, Presence, Risk, Skip, Target
+from runbook.values.playbook import Playbook, Severity
+from runbook.values.result import Verdict
+
 from tests.tables import every_row
 
 VICTIM = Target(kind="process", key="7:70", say="pid 7")

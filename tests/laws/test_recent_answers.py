@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+from runbook.diagnosis.diagnose import _waves, diagnose, probe_again
+from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from runbook.diagnosis.probing import run_probes
+from runbook.diagnosis.retries import probe_with_retries
+from runbook.errors import ProbeError
+from runbook.executor import Consent, execute
+from runbook.planner import make_plan
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.plan import Change, NoChange, Risk
+from runbook.values.playbook import Phase, Retry, Step
 
-from engine.diagnosis.diagnose import _waves, diagnose, probe_again
-from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
-from engine.diagnosis.probing import run_probes
-from engine.diagnosis.retries import probe_with_retries
-from engine.errors import ProbeError
-from engine.executor import Consent, execute
-from engine.planner import make_plan
-from engine.values.command import Command, Completed, Effect
-from engine.values.plan import Change, NoChange, Risk
-from engine.values.playbook import Phase, Retry, Step
 from tests.laws.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
 from tests.tables import every_row
 

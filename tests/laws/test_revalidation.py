@@ -6,18 +6,18 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runbook.diagnosis import verdict
+from runbook.diagnosis.diagnose import diagnose
+from runbook.diagnosis.findings import evaluate_findings
+from runbook.diagnosis.gates import gate_of, is_cleanup
+from runbook.executor import Consent, execute
+from runbook.planner import make_plan
+from runbook.values import event
+from runbook.values.command import Completed
+from runbook.values.plan import Presence, Risk
+from runbook.values.playbook import IncludedPlaybook, Playbook, Severity
+from runbook.values.result import Status, Verdict
 
-from engine.diagnosis import verdict
-from engine.diagnosis.diagnose import diagnose
-from engine.diagnosis.findings import evaluate_findings
-from engine.diagnosis.gates import gate_of, is_cleanup
-from engine.executor import Consent, execute
-from engine.planner import make_plan
-from engine.values import event
-from engine.values.command import Completed
-from engine.values.plan import Presence, Risk
-from engine.values.playbook import IncludedPlaybook, Playbook, Severity
-from engine.values.result import Status, Verdict
 from tests.laws.toy_actions import ToyClock, ToyHost, blue, book, end, look_at, paint, restart, rule, site
 from tests.laws.toy_fleet import fleet
 from tests.laws.toy_playbooks import playbooks, tables

@@ -7,26 +7,27 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from engine.app.run import SystemClock
-from engine.codec import to_json
-from engine.diagnosis import SharedProbes, verdict
-from engine.diagnosis.sampling import LARGEST, shortened
-from engine.errors import Cancelled, Unreachable
-from engine.executor import Consent, execute
-from engine.fleet import Cancellation, Fleet
-from engine.lang.loader import load_playbook
-from engine.planner import make_plan
-from engine.protocols import Absent
-from engine.reporters.console.event_lines import lines_of
-from engine.values.command import Completed, read
-from engine.values.event import Waiting
-from engine.values.inventory import Host
-from engine.values.plan import Presence
-from engine.values.result import Status, Verdict
-from engine.values.sampling import Series
-from engine.values.types import Unknown
-from engine.values.verbosity import Verbosity
-from engine.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
+from runbook.app.run import SystemClock
+from runbook.codec import to_json
+from runbook.diagnosis import SharedProbes, verdict
+from runbook.diagnosis.sampling import LARGEST, shortened
+from runbook.errors import Cancelled, Unreachable
+from runbook.executor import Consent, execute
+from runbook.fleet import Cancellation, Fleet
+from runbook.lang.loader import load_playbook
+from runbook.planner import make_plan
+from runbook.protocols import Absent
+from runbook.reporters.console.event_lines import lines_of
+from runbook.values.command import Completed, read
+from runbook.values.event import Waiting
+from runbook.values.inventory import Host
+from runbook.values.plan import Presence
+from runbook.values.result import Status, Verdict
+from runbook.values.sampling import Series
+from runbook.values.types import Unknown
+from runbook.values.verbosity import Verbosity
+from runbook.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
+
 from tests.laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
 from tests.tables import every_row
 
@@ -444,7 +445,7 @@ def test_a_result_has_room_for_so_many_samples_and_says_how_many_it_left_out():
 
 
 def test_a_finding_sees_every_sample_whatever_a_result_has_room_for(monkeypatch):
-    monkeypatch.setattr("engine.diagnosis.sampling.LARGEST", 100)
+    monkeypatch.setattr("runbook.diagnosis.sampling.LARGEST", 100)
     look, finding, _ = looked(BOOK, Z)
     assert (finding.say, look.state["left_out"]) == ("1, 1, 1, 1", 2)
     items = BOOK.replace("procs: {word: zombie}", 'each: [zombie], procs: {word: "{{ item }}"}')

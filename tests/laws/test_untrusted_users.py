@@ -16,20 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runbook.actions.files import disk_speed, write_probe
+from runbook.actions.processes import components
+from runbook.diagnosis.probe_types import ProbeFailure
+from runbook.facts.config_edit.config_file import ask_file, read_file, replace_file
+from runbook.facts.files.path_safety import REFUSED
+from runbook.facts.files.removal import ask_entries, read_entries, remove
+from runbook.facts.files.undo_copies import keep_copy, remove_written, restore_copy, why_not_kept
+from runbook.facts.files.writing import DesiredPath, ask_place, make, read_place
+from runbook.facts.processes import open_files_script
+from runbook.lang.arguments import build
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.result import Status
+from runbook.values.undo import Ownership
 
-from engine.actions.files import disk_speed, write_probe
-from engine.actions.processes import components
-from engine.diagnosis.probe_types import ProbeFailure
-from engine.facts.config_edit.config_file import ask_file, read_file, replace_file
-from engine.facts.files.path_safety import REFUSED
-from engine.facts.files.removal import ask_entries, read_entries, remove
-from engine.facts.files.undo_copies import keep_copy, remove_written, restore_copy, why_not_kept
-from engine.facts.files.writing import DesiredPath, ask_place, make, read_place
-from engine.facts.processes import open_files_script
-from engine.lang.arguments import build
-from engine.values.command import Command, Completed, Effect
-from engine.values.result import Status
-from engine.values.undo import Ownership
 from tests.actions.run_step import ACTIONS, see, take
 from tests.probe_driver import drive
 from tests.real_processes import Machine, shell

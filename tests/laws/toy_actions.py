@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
-from engine.diagnosis import HostContext
-from engine.errors import Cancelled, ConnectionLost, ProbeError
-from engine.protocols import Action, Fails, Holds
-from engine.values.command import Command, Completed, Effect
-from engine.values.inventory import Host
-from engine.values.plan import Change, NoChange, Risk, Target
-from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
+from runbook.diagnosis import HostContext
+from runbook.errors import Cancelled, ConnectionLost, ProbeError
+from runbook.protocols import Action, Fails, Holds
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.inventory import Host
+from runbook.values.plan import Change, NoChange, Risk, Target
+from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

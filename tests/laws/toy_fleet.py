@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from engine.errors import Unreachable
-from engine.fleet import Cancellation, Fleet
-from engine.lang.loader import load_playbook
-from engine.values.inventory import Host
+from runbook.errors import Unreachable
+from runbook.fleet import Cancellation, Fleet
+from runbook.lang.loader import load_playbook
+from runbook.values.inventory import Host
+
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 
 BOOK = """\

@@ -5,17 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from runbook.actions import discover
+from runbook.errors import Cancelled, ConnectionLost, Unreachable
+from runbook.executor.owed import OwedRecord, owed_steps
+from runbook.lang.loader import load_playbook
+from runbook.values.command import Completed
+from runbook.values.inventory import Host
+from runbook.values.owed import NotePlace, NotRecorded
+from runbook.values.plan import Blocked, Change, NoChange, PlannedStep, Risk, Skip
+from runbook.values.playbook import Phase
+from runbook.values.result import HostPlan, Status, StepResult
 
-from engine.actions import discover
-from engine.errors import Cancelled, ConnectionLost, Unreachable
-from engine.executor.owed import OwedRecord, owed_steps
-from engine.lang.loader import load_playbook
-from engine.values.command import Completed
-from engine.values.inventory import Host
-from engine.values.owed import NotePlace, NotRecorded
-from engine.values.plan import Blocked, Change, NoChange, PlannedStep, Risk, Skip
-from engine.values.playbook import Phase
-from engine.values.result import HostPlan, Status, StepResult
 from tests.tables import every_row
 
 BOOK = """\

@@ -13,9 +13,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine.app.owed.keeping import RunFacts, RunRecords, all_records
-from engine.app.owed.record import (
+from runbook.app.owed.keeping import RunFacts, RunRecords, all_records
+from runbook.app.owed.record import (
     Damaged,
     Record,
     Withheld,
@@ -25,11 +24,12 @@ from engine.app.owed.record import (
     parsed,
     without_secrets,
 )
-from engine.records.private_folder import PrivateFolder, Unsafe, state_directory
-from engine.records.process_identity import lives, this_process
-from engine.secrets.masking import masking
-from engine.values.owed import NotePlace, OwedCleanup, OwedStep
-from engine.values.run_origin import ProcessIdentity, SecretPlace
+from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
+from runbook.records.process_identity import lives, this_process
+from runbook.secrets.masking import masking
+from runbook.values.owed import NotePlace, OwedCleanup, OwedStep
+from runbook.values.run_origin import ProcessIdentity, SecretPlace
+
 from tests.tables import every_row
 
 STEP = OwedStep(id="put_back", action="command", say="restore it", args={"do": {"argv": ["true"]}}, by_hand=("true",))

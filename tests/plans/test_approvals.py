@@ -6,10 +6,10 @@ import os
 import shutil
 
 import pytest
+from runbook.app.plans.approvals import Approval, counted
+from runbook.app.plans.approve_command import approve_plan
+from runbook.app.terminal import Terminal
 
-from engine.app.plans.approvals import Approval, counted
-from engine.app.plans.approve_command import approve_plan
-from engine.app.terminal import Terminal
 from tests.plans.scene import ME, Scene, alive, asked, ended, resealed
 from tests.sshd import make_key
 from tests.tables import every_row

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.app.plans.comparison import difference
-from engine.app.plans.document import LaterChange, SavedHost, SavedStep
-from engine.values.plan import Finding, Presence, Risk, Target
-from engine.values.playbook import Severity
+from runbook.app.plans.comparison import difference
+from runbook.app.plans.document import LaterChange, SavedHost, SavedStep
+from runbook.values.plan import Finding, Presence, Risk, Target
+from runbook.values.playbook import Severity
+
 from tests.tables import every_row
 
 

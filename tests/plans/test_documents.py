@@ -11,19 +11,29 @@ from functools import reduce
 from operator import getitem
 
 import pytest
+from runbook.app.plans.document import BoundInputs, BoundInventory, BoundPlaybook, Maker, SavedPlan, parsed
+from runbook.app.plans.plan_command import recorded_options
+from runbook.app.plans.plan_file import read_plan
+from runbook.app.plans.saved_text import _in_full, expired, from_the_future, plan_text, report_text
+from runbook.app.plans.snapshot import saved_host
+from runbook.app.plans.usage import Usage, Use
+from runbook.app.plans.well_formed import FLAGS, LISTS, TEXTS
+from runbook.errors import ConfigError
+from runbook.values.command import Command, Effect
+from runbook.values.plan import Change, NoChange, PlannedStep, Risk, Skip, Target
+from runbook.values.playbook import Phase
+from runbook.values.result import (
+    HostPlan,
+    HostResult,
+    Mode,
+    RunResult,
+    SentCommand,
+    Status,
+    StepResult,
+    Verdict,
+    Victim,
+)
 
-from engine.app.plans.document import BoundInputs, BoundInventory, BoundPlaybook, Maker, SavedPlan, parsed
-from engine.app.plans.plan_command import recorded_options
-from engine.app.plans.plan_file import read_plan
-from engine.app.plans.saved_text import _in_full, expired, from_the_future, plan_text, report_text
-from engine.app.plans.snapshot import saved_host
-from engine.app.plans.usage import Usage, Use
-from engine.app.plans.well_formed import FLAGS, LISTS, TEXTS
-from engine.errors import ConfigError
-from engine.values.command import Command, Effect
-from engine.values.plan import Change, NoChange, PlannedStep, Risk, Skip, Target
-from engine.values.playbook import Phase
-from engine.values.result import HostPlan, HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
 from tests.plans.scene import resealed
 from tests.tables import every_row
 

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.records.journal import Journal
-from engine.records.private_folder import PrivateFolder
-from engine.records.recorded_run import read_run
-from engine.values.event import ChangeStarted, HostFinished, RunFinished, StepFinished
-from engine.values.result import StepResult
+from runbook.records.journal import Journal
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.recorded_run import read_run
+from runbook.values.event import ChangeStarted, HostFinished, RunFinished, StepFinished
+from runbook.values.result import StepResult
+
 from tests.program import PROGRAM, Said, runbook
 from tests.waiting import until
 

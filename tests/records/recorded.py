@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.records.journal import Journal
-from engine.records.private_folder import PrivateFolder
-from engine.records.process_identity import this_process
-from engine.values.event import ChangeStarted, Event, HostFinished, HostStarted, RunFinished, RunStarted, StepFinished
-from engine.values.plan import Finding, Presence, Risk
-from engine.values.playbook import Phase, Severity
-from engine.values.result import HostResult, Mode, RunResult, Sent, Status, StepResult, Verdict
-from engine.values.run_origin import ProcessIdentity, RunOrigin
+from runbook.records.journal import Journal
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.process_identity import this_process
+from runbook.values.event import ChangeStarted, Event, HostFinished, HostStarted, RunFinished, RunStarted, StepFinished
+from runbook.values.plan import Finding, Presence, Risk
+from runbook.values.playbook import Phase, Severity
+from runbook.values.result import HostResult, Mode, RunResult, Sent, Status, StepResult, Verdict
+from runbook.values.run_origin import ProcessIdentity, RunOrigin
 
 GONE = ProcessIdentity(machine="ops", boot="b", pid=1, start=2)
 RUN = "20260101T000000Z-0001"

@@ -8,15 +8,15 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from runbook.app.history.keeping import size_of, verified
+from runbook.app.history.listing import export_text, list_text
+from runbook.errors import ConfigError
+from runbook.records.chain import START, sealed
+from runbook.records.index import Index, RunQuery
+from runbook.records.journal import Journal
+from runbook.records.ledger import Ledger
+from runbook.records.private_folder import PrivateFolder
 
-from engine.app.history.keeping import size_of, verified
-from engine.app.history.listing import export_text, list_text
-from engine.errors import ConfigError
-from engine.records.chain import START, sealed
-from engine.records.index import Index, RunQuery
-from engine.records.journal import Journal
-from engine.records.ledger import Ledger
-from engine.records.private_folder import PrivateFolder
 from tests.program import runbook
 from tests.records.recorded import RUN, finished, host_end, journal, started, whole
 from tests.tables import every_row
@@ -92,7 +92,7 @@ def test_a_journal_that_cannot_be_summarised_is_a_row(tmp_path, monkeypatch):
     folder = whole(tmp_path)
     whole(tmp_path, OTHER)
     monkeypatch.setattr(
-        "engine.records.run_summary.RunSummary._host", lambda self, result: self.hosts.append((10**30,))
+        "runbook.records.run_summary.RunSummary._host", lambda self, result: self.hosts.append((10**30,))
     )
     index = Index(folder)
     assert ["cannot be summarised" in it.fault for it in index.runs(RunQuery())] == [True, True]

@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 import pytest
+from runbook.app.history.keeping import expired, prune, verified
+from runbook.app.history.listing import export_text
+from runbook.app.history.showing import show_text
+from runbook.records import fetched_files
+from runbook.records.fetched_files import FetchedFiles, folder_name
+from runbook.records.private_folder import PrivateFolder
+from runbook.secrets.masking import masking
+from runbook.values.event import HostStarted, StepFinished
+from runbook.values.kept_file import Fetched, KeptFile, NotKept
+from runbook.values.playbook import Phase
+from runbook.values.result import Status, StepResult
 
-from engine.app.history.keeping import expired, prune, verified
-from engine.app.history.listing import export_text
-from engine.app.history.showing import show_text
-from engine.records import fetched_files
-from engine.records.fetched_files import FetchedFiles, folder_name
-from engine.records.private_folder import PrivateFolder
-from engine.secrets.masking import masking
-from engine.values.event import HostStarted, StepFinished
-from engine.values.kept_file import Fetched, KeptFile, NotKept
-from engine.values.playbook import Phase
-from engine.values.result import Status, StepResult
 from tests.records.recorded import RUN, finished, host_end, journal, started
 from tests.tables import every_row
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from runbook.app.history.listing import export_text, list_text
+from runbook.records.index import Index, RunQuery
 
-from engine.app.history.listing import export_text, list_text
-from engine.records.index import Index, RunQuery
 from tests.program import runbook
 from tests.records.recorded import RUN, change, finished, host_end, journal, started
 

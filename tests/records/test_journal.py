@@ -9,16 +9,16 @@ import threading
 from dataclasses import replace
 
 import pytest
+from runbook.app.history.keeping import expired, prune, verified
+from runbook.app.history.recording import Recording
+from runbook.errors import RecordLost
+from runbook.records.chain import sealed
+from runbook.records.journal import Journal
+from runbook.records.ledger import Ledger
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.recorded_run import RunState, read_run
+from runbook.values.event import HostStarted
 
-from engine.app.history.keeping import expired, prune, verified
-from engine.app.history.recording import Recording
-from engine.errors import RecordLost
-from engine.records.chain import sealed
-from engine.records.journal import Journal
-from engine.records.ledger import Ledger
-from engine.records.private_folder import PrivateFolder
-from engine.records.recorded_run import RunState, read_run
-from engine.values.event import HostStarted
 from tests.records.recorded import RUN, change, ended, finished, host_end, journal, started, whole
 from tests.tables import every_row
 

@@ -6,12 +6,13 @@ import json
 import time
 from dataclasses import replace
 
-from engine.records import past_runs
-from engine.records.chain import START, sealed
-from engine.records.past_runs import PastRuns
-from engine.records.private_folder import PrivateFolder
-from engine.values.result import SentCommand, Status, Verdict
-from engine.values.types import Unknown
+from runbook.records import past_runs
+from runbook.records.chain import START, sealed
+from runbook.records.past_runs import PastRuns
+from runbook.records.private_folder import PrivateFolder
+from runbook.values.result import SentCommand, Status, Verdict
+from runbook.values.types import Unknown
+
 from tests.records.recorded import RUN, change, ended, finished, host_end, journal, started, step
 from tests.tables import every_row
 

@@ -6,17 +6,17 @@ import json
 from dataclasses import replace
 
 import pytest
+from runbook.app.history.listing import checked_query, export_text, list_text
+from runbook.app.history.showing import show_text
+from runbook.errors import ConfigError
+from runbook.records.index import Index, RunQuery
+from runbook.records.journal import Journal
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.recorded_run import RunState, earlier_changes, read_run, resumable
+from runbook.values.event import HostStarted
+from runbook.values.plan import Presence
+from runbook.values.result import Mode, Sent, Status, Verdict
 
-from engine.app.history.listing import checked_query, export_text, list_text
-from engine.app.history.showing import show_text
-from engine.errors import ConfigError
-from engine.records.index import Index, RunQuery
-from engine.records.journal import Journal
-from engine.records.private_folder import PrivateFolder
-from engine.records.recorded_run import RunState, earlier_changes, read_run, resumable
-from engine.values.event import HostStarted
-from engine.values.plan import Presence
-from engine.values.result import Mode, Sent, Status, Verdict
 from tests.records.recorded import RUN, change, ended, finding, finished, host_end, journal, started, whole
 from tests.tables import every_row
 

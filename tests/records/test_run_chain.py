@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from runbook.app.history.keeping import prune
+from runbook.app.history.resume_command import _hosts
+from runbook.app.history.run_chain import chain_from, root_of
+from runbook.app.history.showing import show_text
+from runbook.app.history.undo_command import _checked
+from runbook.errors import ConfigError
+from runbook.records.journal import Journal
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.recorded_run import earlier_changes, read_run
+from runbook.values.result import Mode, Verdict
 
-from engine.app.history.keeping import prune
-from engine.app.history.resume_command import _hosts
-from engine.app.history.run_chain import chain_from, root_of
-from engine.app.history.showing import show_text
-from engine.app.history.undo_command import _checked
-from engine.errors import ConfigError
-from engine.records.journal import Journal
-from engine.records.private_folder import PrivateFolder
-from engine.records.recorded_run import earlier_changes, read_run
-from engine.values.result import Mode, Verdict
 from tests.records.recorded import change, ended, finished, host_end, journal, started
 from tests.tables import every_row
 

@@ -6,27 +6,27 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from runbook.actions.docker import container
+from runbook.actions.files import restore_file
+from runbook.actions.system import service, systemd_unit
+from runbook.app.history.undo_steps import undo_steps
+from runbook.app.run import Run
+from runbook.codec import to_json
+from runbook.diagnosis.probe_types import ProbeAnswer
+from runbook.errors import ConnectionLost
+from runbook.executor.undoing import _with_copies, change_started
+from runbook.facts.docker.containers import Container
+from runbook.facts.files.undo_copies import FileCopy
+from runbook.facts.files.writing import PathState
+from runbook.facts.system.systemd_units import Unit
+from runbook.lang.arguments import build
+from runbook.records.recorded_run import RecordedRun, RunState
+from runbook.secrets.masking import masking
+from runbook.values.command import Effect
+from runbook.values.plan import Change, Risk
+from runbook.values.playbook import Phase, Playbook, Step
+from runbook.values.undo import Undo, UndoFile, UndoStep
 
-from engine.actions.docker import container
-from engine.actions.files import restore_file
-from engine.actions.system import service, systemd_unit
-from engine.app.history.undo_steps import undo_steps
-from engine.app.run import Run
-from engine.codec import to_json
-from engine.diagnosis.probe_types import ProbeAnswer
-from engine.errors import ConnectionLost
-from engine.executor.undoing import _with_copies, change_started
-from engine.facts.docker.containers import Container
-from engine.facts.files.undo_copies import FileCopy
-from engine.facts.files.writing import PathState
-from engine.facts.system.systemd_units import Unit
-from engine.lang.arguments import build
-from engine.records.recorded_run import RecordedRun, RunState
-from engine.secrets.masking import masking
-from engine.values.command import Effect
-from engine.values.plan import Change, Risk
-from engine.values.playbook import Phase, Playbook, Step
-from engine.values.undo import Undo, UndoFile, UndoStep
 from tests.actions.run_step import ACTIONS, see, site
 from tests.records.recorded import RUN, change, started
 from tests.tables import every_row

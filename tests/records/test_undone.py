@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from runbook.app.history.finding_runs import load_run
+from runbook.app.history.resume_command import _refuse_undone, without_undone
+from runbook.app.history.undone import limits_of_undo, undone_hosts
+from runbook.errors import ConfigError
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.recorded_run import earlier_changes
+from runbook.values.playbook import Limits
+from runbook.values.result import Mode
 
-from engine.app.history.finding_runs import load_run
-from engine.app.history.resume_command import _refuse_undone, without_undone
-from engine.app.history.undone import limits_of_undo, undone_hosts
-from engine.errors import ConfigError
-from engine.records.private_folder import PrivateFolder
-from engine.records.recorded_run import earlier_changes
-from engine.values.playbook import Limits
-from engine.values.result import Mode
 from tests.records.recorded import change, ended, finished, host_end, journal, started, whole
 from tests.tables import every_row
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.reporters.console.event_lines import lines_of as event_lines
-from engine.reporters.console.recap import recap
-from engine.values.event import Event
-from engine.values.plan import Finding, Presence
-from engine.values.playbook import Phase, Severity
-from engine.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
-from engine.values.verbosity import Verbosity
+from runbook.reporters.console.event_lines import lines_of as event_lines
+from runbook.reporters.console.recap import recap
+from runbook.values.event import Event
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import Phase, Severity
+from runbook.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
+from runbook.values.verbosity import Verbosity
 
 
 def step(status: Status, why: str, **keys) -> StepResult:

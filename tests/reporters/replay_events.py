@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from engine.app.standard_streams import take_over_standard_streams
-from engine.reporters.console import Reporter
-from engine.values.event import HostFinished, HostStarted, RunFinished, RunStarted, StepStarted, Waiting
-from engine.values.result import HostResult, Mode, RunResult, Verdict
+from runbook.app.standard_streams import take_over_standard_streams
+from runbook.reporters.console import Reporter
+from runbook.values.event import HostFinished, HostStarted, RunFinished, RunStarted, StepStarted, Waiting
+from runbook.values.result import HostResult, Mode, RunResult, Verdict
+
 from tests.waiting import appears
 
 HOSTS = tuple(f"gpu-{number:03}" for number in range(1, 201))

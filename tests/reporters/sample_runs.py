@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.values.event import RunFinished
-from engine.values.inventory import LeftOut
-from engine.values.owed import NotedIn, Owed
-from engine.values.plan import Finding, Presence, Risk
-from engine.values.playbook import Phase, Severity
-from engine.values.result import (
+from runbook.values.event import RunFinished
+from runbook.values.inventory import LeftOut
+from runbook.values.owed import NotedIn, Owed
+from runbook.values.plan import Finding, Presence, Risk
+from runbook.values.playbook import Phase, Severity
+from runbook.values.result import (
     AppliedLimits,
     HostResult,
     Mode,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from engine.reporters import make
-from engine.values.event import HostFinished, RunFinished, RunStarted, StepFinished
-from engine.values.plan import Presence, Risk
-from engine.values.playbook import Phase, Severity
-from engine.values.result import HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
-from engine.values.verbosity import Verbosity
-from engine.wording.brief import MOST, MOST_BELOW, SHOWN_ALSO, SHOWN_NAMES, SHOWN_UNKNOWN, brief_lines
+from runbook.reporters import make
+from runbook.values.event import HostFinished, RunFinished, RunStarted, StepFinished
+from runbook.values.plan import Presence, Risk
+from runbook.values.playbook import Phase, Severity
+from runbook.values.result import HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
+from runbook.values.verbosity import Verbosity
+from runbook.wording.brief import MOST, MOST_BELOW, SHOWN_ALSO, SHOWN_NAMES, SHOWN_UNKNOWN, brief_lines
+
 from tests.reporters.made_up_results import finding, host, said, step
 from tests.tables import every_row
 

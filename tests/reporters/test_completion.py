@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from runbook.app import completion
 
-from engine.app import completion
 from tests.program import runbook
 from tests.reporters.terminal import Terminal
 from tests.tables import every_row
@@ -87,7 +87,7 @@ def test_a_broken_file_is_no_concern_of_the_completion(folder):
 def test_completion_loads_nothing_that_connects(folder):
     for complete, begun in ((completion.hosts, "gpu-"), (completion.inputs, "s"), (completion.playbooks, "")):
         code = (
-            "import sys; from engine import cli; from engine.app import completion as it\n"
+            "import sys; from runbook import cli; from runbook.app import completion as it\n"
             f"assert it.proposals(it.{complete.__name__}, {{'playbook': 'toy'}}, {begun!r})\n"
             "print([it for it in ('paramiko', 'fabric', 'rich', 'jinja2', 'jsonschema', 'ClusterShell') if it in sys.modules])"
         )
@@ -109,7 +109,7 @@ def program(folder) -> Path:
     """A folder with ``runbook`` in it, to be put on PATH."""
     (folder / "bin").mkdir()
     path = folder / "bin" / "runbook"
-    path.write_text(f'#!/bin/sh\nPYTHONPATH={Path(__file__).parents[2]} exec {sys.executable} -m engine "$@"\n')
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={Path(__file__).parents[2]} exec {sys.executable} -m runbook "$@"\n')
     path.chmod(0o755)
     return path.parent
 

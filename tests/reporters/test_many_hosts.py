@@ -8,14 +8,13 @@ import time
 
 import pytest
 from ClusterShell.NodeSet import NodeSet
-
-from engine.reporters.console import Reporter
-from engine.reporters.console.live_display import SHARE, LiveDisplay
-from engine.reporters.console.repeated_lines import MANY
-from engine.values.event import HostFinished, HostStarted, RunFinished, RunStarted, StepFinished
-from engine.values.plan import Finding, Presence
-from engine.values.playbook import Phase, Severity
-from engine.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
+from runbook.reporters.console import Reporter
+from runbook.reporters.console.live_display import SHARE, LiveDisplay
+from runbook.reporters.console.repeated_lines import MANY
+from runbook.values.event import HostFinished, HostStarted, RunFinished, RunStarted, StepFinished
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import Phase, Severity
+from runbook.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
 
 COUNT = 1000
 HOSTS = tuple(f"gpu-{number:04}" for number in range(COUNT))

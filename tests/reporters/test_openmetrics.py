@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from runbook.reporters.openmetrics import Reporter
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import Severity
+from runbook.values.result import HostResult, Verdict
 
-from engine.reporters.openmetrics import Reporter
-from engine.values.plan import Finding, Presence
-from engine.values.playbook import Severity
-from engine.values.result import HostResult, Verdict
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import finished, sample_host, sample_of
 from tests.sshd import free_port
@@ -143,7 +143,7 @@ def scraped(port: int) -> str:
 
 def test_the_file_of_the_collector_is_never_half_there():
     """What is replaced is said by the reporter; how: test_whole_report.py."""
-    from engine import reporters
+    from runbook import reporters
 
     assert {it for it in reporters.names() if reporters.replaces(it)} == {"openmetrics"}
     assert reporters.for_file(str(Path("x.prom"))) == "openmetrics"

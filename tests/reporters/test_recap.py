@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from engine.reporters.console import show_plans
-from engine.reporters.console.recap import SHOWN_GROUPS
-from engine.values.event import HostFinished
-from engine.values.plan import Finding, Presence, Risk
-from engine.values.playbook import Phase, Severity
-from engine.values.result import HostPlan, Sent, SentCommand, Status, StepResult, Verdict, Victim
-from engine.values.verbosity import Verbosity
-from engine.wording.evidence import evidence_lines
-from engine.wording.host_lines import SHOWN_NEW
+from runbook.reporters.console import show_plans
+from runbook.reporters.console.recap import SHOWN_GROUPS
+from runbook.values.event import HostFinished
+from runbook.values.plan import Finding, Presence, Risk
+from runbook.values.playbook import Phase, Severity
+from runbook.values.result import HostPlan, Sent, SentCommand, Status, StepResult, Verdict, Victim
+from runbook.values.verbosity import Verbosity
+from runbook.wording.evidence import evidence_lines
+from runbook.wording.host_lines import SHOWN_NEW
+
 from tests.reporters.made_up_results import finding, host, lines_of, said, step
 from tests.tables import every_row
 

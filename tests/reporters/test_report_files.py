@@ -8,9 +8,8 @@ import sys
 from contextlib import suppress
 
 import pytest
-
-from engine.app.report_file import create
-from engine.errors import ConfigError
+from runbook.app.report_file import create
+from runbook.errors import ConfigError
 
 STRANGER = 54321
 """A user that the machine does not know."""
@@ -53,7 +52,7 @@ def test_the_program_itself_makes_them_so(tmp_path):
     (tmp_path / "i.yaml").write_text("hosts: {a: {transport: local}}")
     (tmp_path / "p.yaml").write_text("name: p\nhosts: all\ndiagnose:\n  - {id: a, command: {argv: ['true']}}\n")
     report = tmp_path / "r.jsonl"
-    argv = [sys.executable, "-m", "engine", "run", str(tmp_path / "p.yaml"), "-i", str(tmp_path / "i.yaml")]
+    argv = [sys.executable, "-m", "runbook", "run", str(tmp_path / "p.yaml"), "-i", str(tmp_path / "i.yaml")]
     done = subprocess.run([*argv, "--report", str(report)], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert mode(report) == 0o600

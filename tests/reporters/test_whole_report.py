@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from runbook.app.outputs import outputs_for
+from runbook.app.whole_report import WholeReport, can_be_replaced
+from runbook.errors import ConfigError
+from runbook.fleet import Cancellation
+from runbook.values.event import RunStarted
+from runbook.values.result import Mode
 
-from engine.app.outputs import outputs_for
-from engine.app.whole_report import WholeReport, can_be_replaced
-from engine.errors import ConfigError
-from engine.fleet import Cancellation
-from engine.values.event import RunStarted
-from engine.values.result import Mode
 from tests.program import runbook
 from tests.reporters.sample_runs import finished, sample_host
 

@@ -10,12 +10,11 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine.guards import Redacting
-from engine.secrets.masking import MASK, masking
-from engine.sessions.framed_output import Stream
-from engine.values.command import Command, Completed, Effect
-from engine.values.excerpts import excerpt, gap
+from runbook.guards import Redacting
+from runbook.secrets.masking import MASK, masking
+from runbook.sessions.framed_output import Stream
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.excerpts import excerpt, gap
 
 FILLER = st.text(alphabet="abc \n", max_size=80)
 SECRETS = st.text(alphabet="XYZ0123456789-.+?[](){}^$|\\ÄЖ密", min_size=8, max_size=40).filter(

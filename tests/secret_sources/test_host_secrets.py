@@ -7,15 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
+from runbook.actions import discover
+from runbook.app import run_command
+from runbook.app.input_files import read_inventory, read_playbook
+from runbook.app.secret_sources.resolution import problems_with_references, resolved
+from runbook.app.show_commands import hosts_text
+from runbook.errors import ConfigError
+from runbook.secrets.names import REFERENCE
+from runbook.values.command import shown_variable
 
-from engine.actions import discover
-from engine.app import run_command
-from engine.app.input_files import read_inventory, read_playbook
-from engine.app.secret_sources.resolution import problems_with_references, resolved
-from engine.app.show_commands import hosts_text
-from engine.errors import ConfigError
-from engine.secrets.names import REFERENCE
-from engine.values.command import shown_variable
 from tests.inventory.parse_text import inventory, mistakes
 from tests.program import runbook
 from tests.transports.secret_forms import leaks

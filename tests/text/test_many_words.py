@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
-from engine.secrets.masking import Masking
-from engine.text.many_words import MANY, FormsByPart, ManyWords
+from runbook.secrets.masking import Masking
+from runbook.text.many_words import MANY, FormsByPart, ManyWords
+
 from tests.tables import every_row
 from tests.transports.secret_forms import forms, leaks
 

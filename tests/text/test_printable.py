@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-from engine.text.printable import printable
+from runbook.text.printable import printable
+
 from tests.tables import every_row
 
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")

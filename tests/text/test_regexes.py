@@ -14,26 +14,26 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runbook.actions import discover
+from runbook.actions.docker import container_logs
+from runbook.actions.files import log_scan
+from runbook.actions.processes.components import discovery
+from runbook.actions.system import kernel_log, starts
+from runbook.errors import ConfigError, ProbeError
+from runbook.facts.commands.output_parsing import parsed
+from runbook.facts.gpu_jobs.arguments import JobArguments
+from runbook.facts.kernel.events import OomKill
+from runbook.facts.kernel.oom_victims import sort_kills
+from runbook.facts.process_selection import by_command_line
+from runbook.facts.processes.table import Process, Row, Table
+from runbook.lang.loader import load_playbook
+from runbook.lang.playbook_schema import violations
+from runbook.lang.process_patterns import objection_to
+from runbook.text import regexes
+from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
+from runbook.text.signatures import STRIKES, SignatureSearch
+from runbook.values.types import Unknown
 
-from engine.actions import discover
-from engine.actions.docker import container_logs
-from engine.actions.files import log_scan
-from engine.actions.processes.components import discovery
-from engine.actions.system import kernel_log, starts
-from engine.errors import ConfigError, ProbeError
-from engine.facts.commands.output_parsing import parsed
-from engine.facts.gpu_jobs.arguments import JobArguments
-from engine.facts.kernel.events import OomKill
-from engine.facts.kernel.oom_victims import sort_kills
-from engine.facts.process_selection import by_command_line
-from engine.facts.processes.table import Process, Row, Table
-from engine.lang.loader import load_playbook
-from engine.lang.playbook_schema import violations
-from engine.lang.process_patterns import objection_to
-from engine.text import regexes
-from engine.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
-from engine.text.signatures import STRIKES, SignatureSearch
-from engine.values.types import Unknown
 from tests.tables import every_row
 
 ROOT = Path(__file__).parents[2]
@@ -386,7 +386,7 @@ def test_another_pattern_may_still_find_it(hasty):
 
 
 def test_a_pattern_of_processes_that_takes_too_long_on_a_system_command_line_is_refused(hasty, monkeypatch):
-    monkeypatch.setattr("engine.lang.process_patterns.SYSTEM", (ENDLESS,))
+    monkeypatch.setattr("runbook.lang.process_patterns.SYSTEM", (ENDLESS,))
     assert "the command line of a system process could not be searched for" in objection_to(SLOW)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.text.timestamps import day, written
+from runbook.text.timestamps import day, written
+
 from tests.tables import every_row
 
 NOW = 1795464000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.values.command import Command, Completed, Effect
+from runbook.values.command import Command, Completed, Effect
 
 
 def look(*argv: str, **keys) -> Command:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import paramiko
 import pytest
+from runbook import transports
+from runbook.lab.ssh_server import make_key
+from runbook.protocols import ConnectOptions
+from runbook.values.inventory import Address, Host, HostKeys
 
-from engine import transports
-from engine.lab.ssh_server import make_key
-from engine.protocols import ConnectOptions
-from engine.values.inventory import Address, Host, HostKeys
 from tests.process_fixtures import stage
 from tests.shell.another_user import ground
 from tests.sshd import start_sshd
@@ -56,7 +56,7 @@ def own_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own-server")
     for name in ("key", "host_key"):
         make_key(str(folder / name))
-    words = (sys.executable, "-m", "engine.lab.ssh_server", str(folder / "host_key"), str(folder / "key.pub"))
+    words = (sys.executable, "-m", "runbook.lab.ssh_server", str(folder / "host_key"), str(folder / "key.pub"))
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener, (folder / "log").open("wb") as log:
         address, port = listener.getsockname()
         process = subprocess.Popen(words, stdin=listener, stdout=log, stderr=log, cwd=ROOT)

@@ -6,16 +6,16 @@ import time
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 
-from engine.actions import discover
-from engine.diagnosis import HostContext
-from engine.diagnosis.probe_types import ProbeRequest
-from engine.diagnosis.probing import run_probes as look_for
-from engine.executor.apply import send
-from engine.protocols import Action
-from engine.values.command import Command, Effect
-from engine.values.inventory import Host
-from engine.values.plan import Change, Risk
-from engine.values.playbook import Phase, Playbook, Step
+from runbook.actions import discover
+from runbook.diagnosis import HostContext
+from runbook.diagnosis.probe_types import ProbeRequest
+from runbook.diagnosis.probing import run_probes as look_for
+from runbook.executor.apply import send
+from runbook.protocols import Action
+from runbook.values.command import Command, Effect
+from runbook.values.inventory import Host
+from runbook.values.plan import Change, Risk
+from runbook.values.playbook import Phase, Playbook, Step
 
 
 def site(connection) -> HostContext:

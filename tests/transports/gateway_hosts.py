@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from engine.errors import TransportError
-from engine.protocols import Connection, ConnectOptions
-from engine.transports import SharedConnections, ssh
-from engine.values.inventory import Address, Host, HostKeys
+from runbook.errors import TransportError
+from runbook.protocols import Connection, ConnectOptions
+from runbook.transports import SharedConnections, ssh
+from runbook.values.inventory import Address, Host, HostKeys
+
 from tests.sshd import Sshd
 from tests.transports.commands import look
 

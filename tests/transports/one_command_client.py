@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 
-from engine import transports
-from engine.protocols import ConnectOptions
-from engine.values.command import Command, Effect
-from engine.values.inventory import Address, Host, HostKeys
+from runbook import transports
+from runbook.protocols import ConnectOptions
+from runbook.values.command import Command, Effect
+from runbook.values.inventory import Address, Host, HostKeys
 
 
 class Never:

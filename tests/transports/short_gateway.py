@@ -8,8 +8,7 @@ import threading
 
 import paramiko
 from paramiko.common import AUTH_SUCCESSFUL, OPEN_FAILED_RESOURCE_SHORTAGE, OPEN_SUCCEEDED
-
-from engine.values.inventory import Address, Host, HostKeys
+from runbook.values.inventory import Address, Host, HostKeys
 
 
 class ShortGateway:

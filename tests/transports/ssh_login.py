@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from engine.errors import Unreachable
-from engine.protocols import ConnectOptions
-from engine.transports import ssh
+from runbook.errors import Unreachable
+from runbook.protocols import ConnectOptions
+from runbook.transports import ssh
 
 
 def connected(host, interrupt, **options):

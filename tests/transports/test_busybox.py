@@ -6,14 +6,14 @@ import re
 import subprocess
 
 import pytest
+from runbook.actions import discover
+from runbook.diagnosis.probe_types import ProbeAnswer
+from runbook.lang.arguments import build
+from runbook.protocols import ConnectOptions
+from runbook.transports import ssh
+from runbook.values.plan import Change, NoChange
+from runbook.values.result import Status
 
-from engine.actions import discover
-from engine.diagnosis.probe_types import ProbeAnswer
-from engine.lang.arguments import build
-from engine.protocols import ConnectOptions
-from engine.transports import ssh
-from engine.values.plan import Change, NoChange
-from engine.values.result import Status
 from tests.transports.commands import look, script
 from tests.transports.direct_steps import looked, sent
 

@@ -9,8 +9,8 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from runbook.errors import Cancelled
 
-from engine.errors import Cancelled
 from tests.real_processes import end, gone, shows_up
 from tests.tables import every_row
 from tests.transports.commands import change, late, look, script
@@ -170,8 +170,8 @@ def test_the_second_interrupt_ends_a_write_too(connection, interrupt, mark, tmp_
 
 
 def test_nothing_of_ours_stays_after_hanging_up(host, interrupt):
-    from engine import transports
-    from engine.protocols import ConnectOptions
+    from runbook import transports
+    from runbook.protocols import ConnectOptions
 
     made = transports.load(host.transport).connect(host, ConnectOptions(), interrupt)
     (done,) = made.run(script("printf %s $RUNBOOK_SESSION"))

@@ -8,18 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from runbook.actions import discover
+from runbook.app.input_files import read_playbook
+from runbook.app.order import Order
+from runbook.app.run import Run
+from runbook.errors import ConnectionLost
+from runbook.executor import Consent
+from runbook.fleet import Cancellation
+from runbook.protocols import ConnectOptions
+from runbook.values.event import RunFinished
+from runbook.values.inventory import Address, Inventory, Selection
+from runbook.values.result import HostResult, Status, Verdict
 
-from engine.actions import discover
-from engine.app.input_files import read_playbook
-from engine.app.order import Order
-from engine.app.run import Run
-from engine.errors import ConnectionLost
-from engine.executor import Consent
-from engine.fleet import Cancellation
-from engine.protocols import ConnectOptions
-from engine.values.event import RunFinished
-from engine.values.inventory import Address, Inventory, Selection
-from engine.values.result import HostResult, Status, Verdict
 from tests.transports.commands import change, look
 from tests.transports.cut_relay import Cutter
 from tests.transports.ssh_login import connected

@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.sessions.command_run import CommandRun
-from engine.sessions.framed_output import Stream
-from engine.values.command import Command, Effect
+from runbook.sessions.command_run import CommandRun
+from runbook.sessions.framed_output import Stream
+from runbook.values.command import Command, Effect
+
 from tests.tables import every_row
 from tests.transports.interrupts import Pressed
 

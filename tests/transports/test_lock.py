@@ -11,10 +11,9 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
-
-from engine import transports
-from engine.errors import ProbeError
-from engine.facts.system.host_lock import (
+from runbook import transports
+from runbook.errors import ProbeError
+from runbook.facts.system.host_lock import (
     LockBusy,
     LockHeld,
     LockUnavailable,
@@ -24,9 +23,10 @@ from engine.facts.system.host_lock import (
     read_lock,
     read_locks,
 )
-from engine.protocols import ConnectOptions
-from engine.values.command import Command, Completed, Effect
-from engine.values.inventory import Address
+from runbook.protocols import ConnectOptions
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.inventory import Address
+
 from tests.waiting import appears, until
 
 pytestmark = pytest.mark.real("sshd", "root", "lab")

@@ -7,16 +7,16 @@ import os
 import re
 
 import pytest
+from runbook import transports
+from runbook.app.input_files import read_inventory
+from runbook.errors import ConfigError, Unreachable
+from runbook.protocols import ConnectOptions
+from runbook.transports.ssh import ssh_config as config
+from runbook.transports.ssh.private_keys import locked
+from runbook.transports.ssh.ssh_config import ssh_config
+from runbook.values.inventory import Address, Host
+from runbook.values.login_names import fault_in_host, fault_in_user
 
-from engine import transports
-from engine.app.input_files import read_inventory
-from engine.errors import ConfigError, Unreachable
-from engine.protocols import ConnectOptions
-from engine.transports.ssh import ssh_config as config
-from engine.transports.ssh.private_keys import locked
-from engine.transports.ssh.ssh_config import ssh_config
-from engine.values.inventory import Address, Host
-from engine.values.login_names import fault_in_host, fault_in_user
 from tests.tables import every_row
 from tests.transports.interrupts import Pressed
 from tests.waiting import gone, until

@@ -16,14 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from runbook.app.run_command import run_playbook
+from runbook.app.secret_masking import InternalError
 
-from engine.app.run_command import run_playbook
-from engine.app.secret_masking import InternalError
 from tests.transports.secret_forms import PRINTER, leaks
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 
-PROGRAM = (sys.executable, "-m", "engine")
+PROGRAM = (sys.executable, "-m", "runbook")
 
 SECRETS = {
     "of a program": "pr0gram /k'an\"ary+wörd$x",

@@ -26,20 +26,20 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
+from runbook.app.check_command import checked
+from runbook.app.completion import inputs, proposals
+from runbook.app.playbook_text import show_text
+from runbook.app.run_command import run_playbook
+from runbook.app.secret_masking import InternalError, SecretMasking
+from runbook.app.show_commands import hosts_text
+from runbook.errors import ConfigError
 
-from engine.app.check_command import checked
-from engine.app.completion import inputs, proposals
-from engine.app.playbook_text import show_text
-from engine.app.run_command import run_playbook
-from engine.app.secret_masking import InternalError, SecretMasking
-from engine.app.show_commands import hosts_text
-from engine.errors import ConfigError
 from tests.sshd import make_key, start_sshd
 from tests.waiting import until
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 
-PROGRAM = (sys.executable, "-m", "engine")
+PROGRAM = (sys.executable, "-m", "runbook")
 
 CANARIES = {
     "sudo password": "Sud0-k4n'ry $x/1",

@@ -12,15 +12,15 @@ import termios
 import time
 
 import pytest
+from runbook.app.credentials import become_password
+from runbook.errors import ConfigError
 
-from engine.app.credentials import become_password
-from engine.errors import ConfigError
 from tests.sshd import make_key
 from tests.transports.leaked_secrets import PASSWORD, spied_on
 from tests.transports.ssh_login import admitted
 from tests.waiting import until
 
-PROGRAM = (sys.executable, "-m", "engine")
+PROGRAM = (sys.executable, "-m", "runbook")
 
 PLAYBOOK = """
 name: who

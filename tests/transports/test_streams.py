@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from engine.sessions.framed_output import KEPT, UNREAD, Stream
-from engine.values.command import Completed
-from engine.values.excerpts import LEAST, MOST_OF_HOST, excerpt, gap, kept
-from engine.values.playbook import Phase
-from engine.values.result import SentCommand, Status, StepResult
+from runbook.sessions.framed_output import KEPT, UNREAD, Stream
+from runbook.values.command import Completed
+from runbook.values.excerpts import LEAST, MOST_OF_HOST, excerpt, gap, kept
+from runbook.values.playbook import Phase
+from runbook.values.result import SentCommand, Status, StepResult
+
 from tests.tables import every_row
 
 

@@ -8,18 +8,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from runbook.actions.commands import tmux
+from runbook.actions.processes.components.component import Component
+from runbook.actions.processes.components.supervision import start_components
+from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
+from runbook.facts.config_edit.config_file import HostFile, replace_file
+from runbook.facts.files.fetched_output import fetch_command
+from runbook.sessions.programs import command_text, greeting, needed
+from runbook.values.command import Command, Effect
+from runbook.values.kept_file import Keep
+from runbook.values.plan import Change
+from runbook.values.result import Status
 
-from engine.actions.commands import tmux
-from engine.actions.processes.components.component import Component
-from engine.actions.processes.components.supervision import start_components
-from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
-from engine.facts.config_edit.config_file import HostFile, replace_file
-from engine.facts.files.fetched_output import fetch_command
-from engine.sessions.programs import command_text, greeting, needed
-from engine.values.command import Command, Effect
-from engine.values.kept_file import Keep
-from engine.values.plan import Change
-from engine.values.result import Status
 from tests.shell.another_user import STRANGER, directory, give
 from tests.transports.commands import script
 from tests.transports.direct_steps import looked, sent

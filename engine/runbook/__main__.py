@@ -1,0 +1,28 @@
+"""``python -m runbook`` is ``runbook``: Ctrl-C ends it quietly from the start, before the rest is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Import the program and run it."""
+    heeds = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # so it is in the background of a shell
+    if heeds:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    from runbook.cli import main as run
+
+    try:
+        if heeds:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        run()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Show a text to the person who runs the playbook: advice, or a step that only a person can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from runbook.protocols import Probe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """What to say."""
+
+    text: str = field(metadata={"about": "The text to show to the person who runs the playbook.", "min_length": 1})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What was said."""
+
+    text: str = field(metadata={"about": "The text that was shown."})
+
+
+def probe(args: Args) -> Probe[State]:
+    """Asks the host nothing."""
+    yield from ()
+    return State(text=args.text)
+
+
+def waits(args: Args) -> str:
+    """The words for it in a plan, and in a run."""
+    return args.text.strip()

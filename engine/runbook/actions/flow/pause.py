@@ -1,0 +1,43 @@
+"""Wait for a fixed time; prefer a probe with `within`, which ends as soon as its condition holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from runbook.errors import ProbeError
+from runbook.protocols import Probe
+from runbook.values.command import Command, Effect
+from runbook.values.types import Duration
+from runbook.values.types import seconds as words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """How long."""
+
+    seconds: Duration = field(metadata={"about": "How long to wait.", "minimum": 0, "maximum": 86400})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What was waited."""
+
+    seconds: float = field(metadata={"about": "How long the step waited, in seconds."})
+
+
+def probe(args: Args) -> Probe[State]:
+    """Sleep on the host, so that a lost line and an interrupt are noticed meanwhile."""
+    done = yield Command(argv=("sleep", f"{args.seconds:g}"), effect=Effect.READ, timeout=args.seconds + 10)
+    if done.timed_out or done.exit_code != 0:
+        raise ProbeError(f"sleep failed (exit code {done.exit_code}) {done.stderr.strip()}".rstrip())
+    return State(seconds=args.seconds)
+
+
+def waits(args: Args) -> str:
+    """The words for it in a plan."""
+    return f"wait {words(args.seconds)}"
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The line that a person would paste."""
+    return (f"sleep {args.seconds:g}",)

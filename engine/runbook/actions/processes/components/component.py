@@ -1,0 +1,78 @@
+"""How one component is to be started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from runbook.values.types import Duration, Json, ProcessPattern
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NOT_SET = frozenset(("BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "LINENO", "OPTIND", "PPID", "SHELLOPTS", "UID"))
+"""Variables that some shells refuse to set, or go astray with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One process to start."""
+
+    name: str = field(metadata={"about": "The component's name: letters, digits, - and _."})
+    argv: tuple[str, ...] = field(default=(), metadata={"about": "The program and its arguments; no shell reads them."})
+    pattern: ProcessPattern = field(
+        default=ProcessPattern(""),
+        metadata={
+            "about": "Pattern of its command line: a process that matches counts as running, whatever started it."
+        },
+    )
+    env: Mapping[str, Json] = field(
+        default_factory=dict, metadata={"about": "Environment variables; only their names are ever shown."}
+    )
+    delay: Duration = field(
+        default=Duration(0),
+        metadata={
+            "about": "How long to wait after the start of the component before it, if that is started too.",
+            "minimum": 0,
+            "maximum": 3600,
+        },
+    )
+    cwd: str = field(
+        default="", metadata={"about": "The directory that the component starts in; empty: the `cwd` of the step."}
+    )
+    log: str = field(metadata={"about": "The file that the component's output is appended to."})
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"`name`: {self.name!r} is not a valid name: use letters, digits, - and _ only")
+        if not self.argv and not self.pattern:
+            raise ValueError("give `argv` to start the component, or `pattern` to find it, or both")
+        if self.argv and (not self.argv[0] or self.argv[0].startswith("-")):
+            raise ValueError(f"`argv`: {self.argv[0]!r} is not the name of a program")
+        for what, path in (("cwd", self.cwd or "/"), ("log", self.log)):
+            if why := objection_to_path(path):
+                raise ValueError(f"`{what}` {why}")
+        for name, value in self.env.items():
+            if not _VARIABLE.fullmatch(name) or name.lower().startswith("runbook_") or name in _NOT_SET:
+                raise ValueError(f"`env`: {name!r} is not allowed as the name of a variable")
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise ValueError(f"`env`: the value of {name} must be text or a number (write text in quotes)")
+
+    @property
+    def variables(self) -> tuple[tuple[str, str], ...]:
+        """Its environment as text."""
+        return tuple((name, str(value)) for name, value in self.env.items())
+
+    @property
+    def digest(self) -> str:
+        """Of all that says how it runs."""
+        reported = (self.argv, sorted(self.variables), self.cwd, self.log)
+        return sha256(repr(reported).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def objection_to_path(path: str) -> str:
+    """Why *path* is refused; empty: it may be used."""
+    if not path.startswith(("/", "~/")) or "\n" in path:
+        return f"must be absolute, or begin with ~/: {path!r}"
+    return ""

@@ -1,0 +1,298 @@
+"""Count the starts of a program, from its log or from Docker, and detect a restart loop: many starts with short gaps.
+
+The median gap counts, so that a single long pause does not hide a loop. A loop is over when the last start has
+succeeded (see `expect` and `never`), when its log shows that it has run three times longer than any start before it
+without a line of `never`, or when nothing has been started for a long time.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import median
+
+from runbook.actions.system.starts.start_times import LogLine, Logs, ask_logs, of_container, read_logs, timed
+from runbook.errors import ProbeError
+from runbook.facts.docker.engine import epoch
+from runbook.facts.docker.events import ask_events, read_events
+from runbook.facts.docker.logs import ask_log, read_log
+from runbook.protocols import Absent, Fails, Holds, Probe
+from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
+from runbook.text.timestamps import written
+from runbook.values.types import Duration, Unknown, plural, seconds
+
+TAIL = 10_000
+"""Lines of a container's log that are read."""
+
+OUTLIVES = 3.0
+"""A start that lives so many times longer than the longest gap of a loop is not a part of it: back-offs double."""
+
+KEPT = 50
+"""Lines since the last start, and moments, that are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Which logs to read, what a start is, and what a loop is."""
+
+    files: tuple[str, ...] = field(
+        default=(), metadata={"about": "Paths on the host; * ? [] are globs, and ~/ is the home of the login user."}
+    )
+    text: str = field(default="", metadata={"about": "Search this text instead of files."})
+    container: str = field(
+        default="", metadata={"about": "Name or id of a container: its starts and log are read from Docker."}
+    )
+    started: str = field(
+        default="",
+        metadata={
+            "about": "A regular expression: a line that matches, with a time, is a start; not needed with `container`."
+        },
+    )
+    window: Duration = field(
+        default=Duration(3600), metadata={"about": "Starts longer ago than this are not counted.", "minimum": 1}
+    )
+    at_least: int = field(default=3, metadata={"about": "How many starts make a loop, at least.", "minimum": 3})
+    gap_below: Duration = field(
+        default=Duration(60), metadata={"about": "In a loop the median gap between two starts is at most this."}
+    )
+    over_after: Duration = field(
+        default=Duration(900), metadata={"about": "A loop is over if nothing was started for this long.", "minimum": 1}
+    )
+    expect: tuple[str, ...] = field(
+        default=(), metadata={"about": "Regular expressions: a successful start has lines that match all of them."}
+    )
+    never: tuple[str, ...] = field(
+        default=(), metadata={"about": "Regular expressions: a successful start has no line that matches one of them."}
+    )
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.files, self.text, self.container))) != 1:
+            raise ValueError("give exactly one of `files`, `text` and `container`")
+        for pattern in (*(() if self.container else (self.started,)), *self.expect, *self.never):
+            if not pattern:
+                raise ValueError("an empty regular expression matches every line: give another one")
+            if fault := fault_in_regex(pattern):
+                raise ValueError(f"{pattern!r}: {fault}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the log tells; times in seconds."""
+
+    files: tuple[str, ...] = field(metadata={"about": "The files that were read, or the container."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match no file."})
+    unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Files that could not be read."})
+    count: int | Unknown = field(metadata={"about": "How many starts there were in the window."})
+    starts: tuple[str, ...] | Unknown = field(metadata={"about": "Times (UTC) of the last 50 starts."})
+    gap: float | Unknown = field(metadata={"about": "The median gap between two starts, in seconds."})
+    shortest: float | Unknown = field(metadata={"about": "The shortest gap, in seconds."})
+    longest: float | Unknown = field(metadata={"about": "The longest gap, in seconds."})
+    age: float | Unknown = field(metadata={"about": "Seconds since the last start."})
+    since: tuple[str, ...] | Unknown = field(
+        metadata={"about": "The last 50 lines since the last start, with its own line."}
+    )
+    failed: tuple[str, ...] | Unknown = field(metadata={"about": "Lines of `since` that match one of `never`."})
+    failed_before: tuple[str, ...] | Unknown = field(
+        metadata={"about": "Lines between the last start but one and the last one that match one of `never`."}
+    )
+    lacking: tuple[str, ...] | Unknown = field(
+        metadata={"about": "Patterns of `expect` that no line since the last start matches."}
+    )
+    through: bool | Unknown = field(
+        metadata={"about": "Whether the last start succeeded: all of `expect`, none of `never`."}
+    )
+    lived: float | Unknown = field(
+        metadata={"about": "Seconds from the last start to the last line with its own time."}
+    )
+    outlived: bool | Unknown = field(
+        metadata={"about": "Whether by its log the last start has run three times longer than any start before it."}
+    )
+    loop: bool | Unknown = field(metadata={"about": "Whether there is a restart loop."})
+
+
+def probe(args: Args) -> Probe[State]:
+    """Read the ends of the files in one script, or ask Docker; what comes back is searched here."""
+    if args.container:
+        return (yield from _container(args))
+    logs = timed(args.text) if args.text else read_logs((yield ask_logs(args.files)))
+    if logs.unreadable:
+        return _unknown(logs, Unknown(why=f"could not be read: {'; '.join(logs.reasons[:3])}"))
+    if not logs.files:
+        return _unknown(logs, Unknown(why=f"no file matches {', '.join(args.files)}"))
+    budget = SearchBudget()
+    try:
+        at = [number for number, line in enumerate(logs.lines) if _has(args.started, line.text, budget)]
+        if any(logs.lines[each].at is None for each in at):
+            return _unknown(logs, Unknown(why="the lines of starts have no time"))
+        return _state(args, logs, at, budget)
+    except SearchTimeout as error:
+        return _unknown(logs, Unknown(why=f"a line {error}"))
+
+
+def _container(args: Args) -> Probe[State]:
+    said, happened = yield (ask_log(args.container, TAIL), ask_events(args.window))
+    log = read_log(said)
+    none = Logs(now=log.now, lines=(), files=(), missing=(), unreadable=())
+    if log.absent:
+        return Absent(why=log.absent, state=_unknown(none, Unknown(why=log.absent)))
+    if log.whose is None:
+        return _unknown(none, Unknown(why=f"there is no container {args.container}"))
+    events, it = read_events(happened), log.whose
+    last = (began,) if (began := epoch(it.started_at)) else ()
+    logs, at = of_container(it.name, log.lines, events.starts.get(it.id) or last, events.deaths.get(it.id, ()), log.now)
+    try:
+        state = _state(args, logs, at, SearchBudget())
+    except SearchTimeout as error:
+        return _unknown(logs, Unknown(why=f"a line {error}"))
+    blind = Unknown(why=log.refused)
+    unread = replace(state, since=blind, failed=blind, failed_before=blind, lacking=blind)
+    unread = replace(unread, through=blind, lived=blind, outlived=blind)
+    return unread if log.refused else state
+
+
+def _unknown(logs: Logs, why: Unknown) -> State:
+    return State(
+        files=logs.files,
+        missing=logs.missing,
+        unreadable=logs.unreadable,
+        count=why,
+        starts=why,
+        gap=why,
+        shortest=why,
+        longest=why,
+        age=why,
+        since=why,
+        failed=why,
+        failed_before=why,
+        lacking=why,
+        through=why,
+        lived=why,
+        outlived=why,
+        loop=why,
+    )
+
+
+def _has(pattern: str, text: str, budget: SearchBudget) -> bool:
+    return budget.found(compile_regex(pattern), text)
+
+
+def _state(args: Args, logs: Logs, at: Sequence[int], budget: SearchBudget) -> State:
+    """Raises SearchTimeout."""
+    moments = sorted(moment for number in at if (moment := logs.lines[number].at) is not None)
+    recent = [moment for moment in moments if moment > logs.now - args.window]
+    gaps = [later - before for before, later in pairwise(recent)]
+    age = max(0.0, logs.now - moments[-1]) if moments else Unknown(why="no start was found")
+    lines = _since(logs, at)
+    failed, failed_before = (_failures(args, part, budget) for part in (lines, _life_before(logs, at)))
+    lacking = _lacking(args, (*lines, *_elsewhere(logs, at)), budget)
+    through = bool(moments and args.expect) and not failed and not lacking
+    lived = _lived(moments, lines)
+    enough = max(OUTLIVES * max(gaps, default=0.0), args.gap_below)
+    outlived = not failed and not isinstance(lived, Unknown) and lived > enough
+    often = len(recent) >= args.at_least and median(gaps) <= args.gap_below
+    return State(
+        files=logs.files,
+        missing=logs.missing,
+        count=len(recent),
+        starts=tuple(map(written, recent[-KEPT:])),
+        gap=_of_gaps(median, gaps),
+        shortest=_of_gaps(min, gaps),
+        longest=_of_gaps(max, gaps),
+        age=age,
+        since=tuple(line.text for line in lines[-KEPT:]),
+        failed=failed[-KEPT:],
+        failed_before=failed_before[-KEPT:],
+        lacking=lacking,
+        through=through,
+        lived=lived,
+        outlived=outlived,
+        loop=often and not isinstance(age, Unknown) and age < args.over_after and not through and not outlived,
+    )
+
+
+def _of_gaps(measure: Callable[[Sequence[float]], float], gaps: Sequence[float]) -> float | Unknown:
+    """One number (seconds) for the gaps between starts; unknown where there are none."""
+    return round(measure(gaps), 1) if gaps else Unknown(why="there are fewer than two starts in the window")
+
+
+def _lived(moments: Sequence[float], lines: Iterable[LogLine]) -> float | Unknown:
+    """Seconds from the last of *moments* to the last of *lines* that has a time of its own."""
+    last = max((line.at for line in lines if line.own and line.at is not None), default=None)
+    return Unknown(why="no start was found") if not moments or last is None else max(0.0, last - moments[-1])
+
+
+def _lacking(args: Args, lines: Sequence[LogLine], budget: SearchBudget) -> tuple[str, ...]:
+    """What of `expect` is in none of *lines*."""
+    return tuple(pattern for pattern in args.expect if not any(_has(pattern, line.text, budget) for line in lines))
+
+
+def _since(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
+    """The lines from the latest start on, in its own file."""
+    if not at:
+        return ()
+    last = _latest(logs, at)
+    return tuple(line for line in logs.lines[last:] if line.file == logs.lines[last].file and line.text.strip())
+
+
+def _life_before(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
+    """The lines from the start before the latest one up to that, in the file of both."""
+    if not at:
+        return ()
+    last = _latest(logs, at)
+    file = logs.lines[last].file
+    before = max((number for number in at if number < last and logs.lines[number].file == file), default=last)
+    return tuple(line for line in logs.lines[before:last] if line.file == file)
+
+
+def _failures(args: Args, lines: Sequence[LogLine], budget: SearchBudget) -> tuple[str, ...]:
+    return tuple(line.text for line in lines if any(_has(p, line.text, budget) for p in args.never))
+
+
+def _elsewhere(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
+    """What was said in the other files since the latest start: the trainer may have a log of its own."""
+    if not at:
+        return ()
+    start = logs.lines[_latest(logs, at)]
+    began = start.at
+    if began is None:
+        return ()
+    return tuple(line for line in logs.lines if line.file != start.file and line.at is not None and line.at >= began)
+
+
+def _latest(logs: Logs, at: Sequence[int]) -> int:
+    def moment(number: int) -> tuple[float, int]:
+        return logs.lines[number].at or 0.0, number
+
+    return max(at, key=moment)
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """No loop, and what was started last came through where that is asked."""
+    if isinstance(state.loop, Unknown):
+        raise ProbeError(state.loop.why)
+    if state.loop:
+        assert not isinstance(state.gap, Unknown)
+        return Fails(why=f"{plural(int(_known(state.count)), 'start')}, with a median interval of {seconds(state.gap)}")
+    if not isinstance(state.failed, Unknown) and state.failed:
+        return Fails(why=f"since the last start: {state.failed[-1].strip()}")
+    if not isinstance(state.lacking, Unknown) and state.lacking and state.outlived is True:
+        lived = seconds(_known(state.lived))
+        return Holds(why=f"the last start has been running for {lived}; not found: {', '.join(state.lacking)}")
+    if not isinstance(state.lacking, Unknown) and state.lacking:
+        return Fails(why=f"not found since the last start: {', '.join(state.lacking)}")
+    return Holds(why="the last start succeeded" if args.expect else "no loop")
+
+
+def _known(value: float | Unknown) -> float:
+    assert not isinstance(value, Unknown)
+    return value
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Lines that a person would paste."""
+    if args.container:
+        return (f"docker logs --timestamps --tail 50 {shlex.quote(args.container)}",)
+    files = " ".join(args.files) or "FILE"
+    return (f"grep -nE {shlex.quote(args.started)} {files} | tail -n 20", f"tail -n 30 {files}")

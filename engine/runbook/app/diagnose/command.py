@@ -1,0 +1,114 @@
+"""Run the diagnoses of the library on hosts, each once, and name the playbook to go on with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from runbook.actions import discover
+from runbook.app.diagnose.conclusion import ORDER, Conclusion, concluded, lines_of
+from runbook.app.history.recording import hosts_in_records
+from runbook.app.input_files import (
+    KnownPlaybooks,
+    known_playbooks,
+    library,
+    open_included,
+    playbook_files,
+    read_beside,
+)
+from runbook.app.inventory_files.host_sources import inventory_for
+from runbook.app.run import Run
+from runbook.app.run_command import Options, Person, order_for, with_secrets_resolved
+from runbook.app.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.app.secret_sources.resolution import problems_with_references
+from runbook.app.step_resolution import without_scratch
+from runbook.codec import to_json
+from runbook.errors import ConfigError
+from runbook.fleet import Cancellation
+from runbook.inventory.host_patterns import select
+from runbook.lang.includes import inputs_of_parts
+from runbook.lang.loader import load_playbook
+from runbook.text.printable import printable
+from runbook.values.playbook import Playbook
+from runbook.values.types import plural
+
+OURS = frozenset({"monitor"})
+"""Playbooks that another command is for."""
+
+
+def diagnose_hosts(options: Options, person: Person) -> int:
+    """Diagnose hosts by every playbook that needs no input.  Returns the exit code."""
+    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
+        return _diagnose_hosts(options, person, hiding)
+
+
+def _diagnose_hosts(options: Options, person: Person, hiding: SecretMasking) -> int:
+    known = known_playbooks(discover())
+    books = playbooks_of_a_host(known)
+    whole = _together(books)
+    pattern = options["hosts"]
+    inventory = inventory_for(options, pattern or "")
+    if pattern is None or not pattern.strip():
+        raise ConfigError("no hosts: name them with --hosts PATTERN (--hosts all for all)")
+    chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
+    if problems := problems_with_references(whole, inventory, chosen.hosts):
+        raise ConfigError(*problems)
+    parts = inputs_of_parts(whole, {})
+    whole = without_scratch(whole)
+    given = {**options, "records": ""}  # without records, what rests on earlier runs would be unknown
+    order = order_for(whole, {}, given, person, parts=parts, inventory=inventory, selection=chosen)
+    order = with_secrets_resolved(order, hiding, changes=False)
+    stop = Cancellation()
+    person.can_stop(stop)
+    for name, why in known.faulty.items():
+        person.say(f"not asked: {name}: {why}")
+    if options["output"] == "console":
+        person.say(f"asking {plural(len(chosen.hosts), 'host')} what {plural(len(books), 'playbook')} would ask")
+    code, results = Run(order, (), stop).probed()
+    where = "".join(f" -i {shlex.quote(path)}" for path in options["inventory"])
+    _show([concluded(result, books, where) for result in results], options["output"])
+    if options["output"] == "console" and (others := _not_asked(known, books)):
+        person.say(f"not asked; run these by name for a job, a cluster, a container or a disk: {', '.join(others)}")
+    return code
+
+
+def _not_asked(known: KnownPlaybooks, books: Mapping[str, Playbook]) -> list[str]:
+    """The playbooks that look for faults, and that are run by name."""
+    asked = {book.name for book in books.values()} | OURS
+    others = (book for name, book in known.usable.items() if name not in asked)
+    return [book.name for book in others if any(rule.severity.drives for rule in book.findings)]
+
+
+def playbooks_of_a_host(known: KnownPlaybooks) -> dict[str, Playbook]:
+    """The playbooks that can be asked without an input, by the prefix of their ids; the user's own first."""
+    own = [path.stem for path in playbook_files() if path.resolve().parent != library().resolve()]
+    names = [*(name for name in own if name not in ORDER), *ORDER]
+    return {_prefix(name): book for name in names if (book := known.usable.get(name)) and _can_be_asked(book)}
+
+
+def _can_be_asked(book: Playbook) -> bool:
+    required = any(declared.required for declared in book.inputs)
+    return bool(book.findings) and book.name not in OURS and not (required or book.secrets)
+
+
+def _prefix(name: str) -> str:
+    return f"of_{name.replace('-', '_')}"
+
+
+def _together(books: Mapping[str, Playbook]) -> Playbook:
+    """A playbook with all probes and findings of *books*."""
+    lines = [f"  - {{id: {prefix}, include: {book.name}}}" for prefix, book in books.items()]
+    text = "\n".join(["name: diagnose", "about: The diagnoses of many playbooks at once.", "diagnose:", *lines, ""])
+    beside = Path("playbooks") / "diagnose.yaml"  # whose neighbours hide the library's of the same name, as in `run`
+    return load_playbook(text, str(beside), discover(), open_included, read=read_beside)
+
+
+def _show(conclusions: list[Conclusion], output: str) -> None:
+    if output == "json":
+        print(json.dumps({"format": 1, "hosts": [to_json(each) for each in conclusions]}, indent=1))
+        return
+    for line in lines_of(conclusions):
+        sys.stdout.write(f"{printable(line)}\n")

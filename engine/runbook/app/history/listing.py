@@ -1,0 +1,163 @@
+"""The command ``runbook history list``: recorded runs, a line each; and their export as rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from typing import Any
+
+from runbook.errors import ConfigError, Problem
+from runbook.records.index import LATEST, Index, RunQuery, RunRow
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.recorded_run import RunState
+from runbook.text.printable import json_text, printable
+from runbook.text.suggestions import suggest
+from runbook.text.timestamps import day, time_reference
+from runbook.values.result import Verdict
+from runbook.values.types import Json
+
+Options = Mapping[str, Any]
+
+
+def query_of(options: Options, *, limit: int = 0) -> RunQuery:
+    """The query that *options* ask for.  Raises ConfigError."""
+    return checked_query({name: options[name] for name in _ASKED}, limit=limit, prefix="--")
+
+
+_ASKED = ("host", "playbook", "verdict", "finding", "since", "until")
+
+
+def checked_query(asked: Mapping[str, Any], *, limit: int = 0, prefix: str = "") -> RunQuery:
+    """The query of the values *asked*, by the names of ``RunQuery``; times also as text (``7d``, ``yesterday``).
+
+    *prefix* stands before a name in a message.  Raises ConfigError.
+    """
+    if unknown := [text for text in asked if text not in _ASKED]:
+        hint = f"there are: {', '.join((*_ASKED, 'limit'))}"
+        raise ConfigError(*(Problem(message=f"there is no condition {text!r}", hint=hint) for text in unknown))
+    times: dict[str, Any] = {text: _moment(asked.get(text, ""), prefix + text) for text in ("since", "until")}
+    words = {text: asked.get(text, "") for text in _ASKED if text not in times}
+    for name, word in words.items():
+        if not isinstance(word, str):
+            raise ConfigError(f"{prefix}{name}: {word!r} is no text")
+    if limit < 0:
+        raise ConfigError(f"{prefix}limit: {limit} is below 0; 0 is no limit")
+    known = [verdict.value for verdict in Verdict]
+    if words["verdict"] and words["verdict"] not in known:
+        raise ConfigError(f"{prefix}verdict: {words['verdict']!r} is no verdict (there are: {', '.join(known)})")
+    return RunQuery(**words, **times, limit=limit)
+
+
+def _moment(text: str | float, option: str) -> float:
+    """Seconds since the epoch, of a number of them or of a text; 0 where *text* is empty.  Raises ConfigError."""
+    now = time.time()
+    if not isinstance(text, str):
+        return float(text)
+    try:
+        moment = found if (found := day(text, now)) is not None else time_reference(text).on(now)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}; or a day in UTC: yesterday, 2026-01-31") from error
+    if moment is None:
+        return 0.0
+    if not 0 < moment <= LATEST:
+        raise ConfigError(f"{option}: {text} is no time between 1970 and the end of the year 9999")
+    return moment
+
+
+def list_text(folder: PrivateFolder, options: Options) -> str:
+    """The runs that *options* ask for, the newest first."""
+    query = query_of(options, limit=options["limit"])
+    rows = _rows(folder, query)
+    if not rows:
+        return "\n".join([f"no recorded run matches (records: {folder.path})", *_unheard_of(folder, query)])
+    width = max(len(row.playbook) for row in rows)
+    return "\n".join(_line(row, width) for row in rows)
+
+
+def _unheard_of(folder: PrivateFolder, query: RunQuery) -> Iterator[str]:
+    """What *query* asks for that no record names, with what was meant."""
+    index = Index(folder)
+    try:
+        for what in ("host", "playbook", "finding"):
+            word, known = getattr(query, what), index.names(what)
+            if word and not any(fnmatchcase(text, word) if what == "host" else text == word for text in known):
+                yield printable(f"no record names the {what} {word!r}; {suggest(word, known)}")
+    finally:
+        index.close()
+
+
+def _rows(folder: PrivateFolder, query: RunQuery) -> list[RunRow]:
+    index = Index(folder)
+    try:
+        return index.runs(query)
+    finally:
+        index.close()
+
+
+def _line(row: RunRow, width: int) -> str:
+    started = f"{row.started.partition('.')[0].removesuffix('Z')}Z"
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in row.totals.items())
+    missing = row.hosts - sum(row.totals.values())
+    if missing and row.state is not RunState.FINISHED:
+        counts = ", ".join(filter(None, [counts, f"{missing} {UNFINISHED}"]))
+    kind = "dry run" if row.mode == "plan" else row.command or "run"
+    state = "" if row.state is RunState.FINISHED else f"  {row.state.upper()}"
+    if row.resumed_by and row.state is not RunState.RUNNING:
+        state = f"  resumed by {row.resumed_by}"
+    extra = f"  resumes {row.resumes}" if row.resumes else f"  undoes {row.undoes}" if row.undoes else ""
+    why = f"  ({row.reason})" if row.reason else ""
+    fault = f"  NOT AS IT WAS WRITTEN: {row.fault}" if row.fault else ""
+    line = f"{row.run}  {started}  {row.playbook:{width}}  {kind:8}  {row.by}  {counts}{state}{extra}{why}{fault}"
+    return printable(line.rstrip())
+
+
+def export_text(folder: PrivateFolder, options: Options) -> str:
+    """A row for each run and host that *options* ask for, as csv, json or jsonl."""
+    rows = list(_host_rows(folder, query_of(options)))
+    match options["form"]:
+        case "json":
+            return json.dumps(rows, indent=1)
+        case "jsonl":
+            return "\n".join(json_text(each, "utf-8") for each in rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+    return text.getvalue().rstrip("\n")
+
+
+UNFINISHED = "unfinished"
+"""In place of the verdict of a host that began and has no end; what it changed is in its record, and is not counted."""
+
+_COLUMNS = (
+    "run", "started", "playbook", "mode", "command", "by", "reason", "state", "resumed_by", "exit_code",
+    "host", "verdict", "seconds", "changes", "files", "findings", "error",
+)  # fmt: skip
+
+
+def _host_rows(folder: PrivateFolder, query: RunQuery) -> Iterator[dict[str, Json]]:
+    index = Index(folder)
+    try:
+        for run in index.runs(query):
+            about: dict[str, Json] = {it: value for it, value in asdict(run).items() if it in _COLUMNS}
+            about["state"] = run.state.value
+            for host in index.hosts(run.run, query):
+                row = {**about, **asdict(host), "findings": list(host.findings)}
+                yield {name: row[name] for name in _COLUMNS}
+            for name in index.unfinished(run.run, query):
+                yield {**dict.fromkeys(_COLUMNS), **about, "seconds": None, "host": name, "verdict": UNFINISHED}
+    finally:
+        index.close()
+
+
+def _cell(value: Json) -> Json:
+    """*value* for a table: a text that a spreadsheet would take for a formula is put behind an apostrophe."""
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

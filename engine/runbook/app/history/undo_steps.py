@@ -1,0 +1,236 @@
+"""From the record of a run to the steps that take its changes back, host by host, and what cannot be taken back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from runbook.records.recorded_run import RecordedRun
+from runbook.secrets.names import MASK
+from runbook.values.event import ChangeStarted, StepFinished
+from runbook.values.plan import Risk
+from runbook.values.playbook import Phase, Step
+from runbook.values.result import Status
+from runbook.values.types import Json, Raw
+from runbook.values.undo import UndoFile, UndoStep
+
+CONTROLLER = "controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stays:
+    """What of a change cannot be undone."""
+
+    step: str
+    action: str
+    summary: str
+    """Of the change."""
+    why: str
+
+
+@dataclass(slots=True)
+class HostUndo:
+    """What is done on one host, and what stays there."""
+
+    steps: list[Step] = field(default_factory=list)
+    stays: list[Stays] = field(default_factory=list)
+    changed: bool = False
+    """Whether the run may have changed it; what was only read, or said to a person, is listed among *stays*, too."""
+
+
+@dataclass(slots=True)
+class _Reversal:
+    """What takes back one part of a change; of a file, all the changes that the run has made to it, one by one."""
+
+    event: ChangeStarted
+    part: UndoFile | UndoStep
+    wrote: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    """The earlier steps that have changed the same file."""
+
+
+def undo_steps(recorded: RecordedRun, hosts: Collection[str]) -> Mapping[str, HostUndo]:
+    """What takes back the changes of *recorded*, the latest first, by host; *hosts*: those of the inventory."""
+    found: dict[str, HostUndo] = {}
+    origin = recorded.started.origin
+    hides = origin is None or bool(origin.secret_inputs) or origin.lent_secrets  # which an undo does not know
+    reversals: dict[str, list[list[_Reversal]]] = {}
+    for event in sent(recorded):
+        own = found.setdefault(event.host, HostUndo())
+        own.changed |= event.risk is not Risk.READS
+        if event.undo is None:
+            own.stays.append(_stays(event, "the record does not say how"))
+            continue
+        own.stays += [_stays(event, why) for why in event.undo.stays]
+        if why := _not_possible(event, hosts):
+            own.stays.append(_stays(event, why))
+            continue
+        own.stays += [_stays(event, _NOTHING_IS_BACK) for part in _later_parts(event) if not event.because_of]
+        _add(reversals.setdefault(event.host, []), event, own)
+    for host, changes in reversals.items():
+        own, restored = found[host], dict[str, list[str]]()
+        for parts in reversed(changes):
+            _add_steps(own.steps, parts, recorded.run, restored, hides=hides)
+        for parts in changes:
+            for reversal in parts:
+                _add_later(own, reversal, restored)
+    return found
+
+
+_NOTHING_IS_BACK = "a restart or a reload is not taken back, and no file is restored that it was for"
+
+
+def _later_parts(event: ChangeStarted) -> list[UndoStep]:
+    """Parts of *event* that are done again once the files of the steps before it are back."""
+    parts = event.undo.parts if event.undo else ()
+    files = any(isinstance(part, UndoFile) for part in parts)
+    return [part for part in parts if isinstance(part, UndoStep) and part.if_restored and not files]
+
+
+def _add_later(own: HostUndo, reversal: _Reversal, restored: Mapping[str, list[str]]) -> None:
+    """Do again, once what it came after is restored, what *reversal* says: the service then runs with the old file."""
+    event, part = reversal.event, reversal.part
+    if not event.because_of or part not in _later_parts(event) or not isinstance(part, UndoStep):
+        return
+    for_files = tuple(dict.fromkeys(step for each in event.because_of for step in restored.get(each, ())))
+    if for_files:
+        step = _step(own.steps, reversal, part.action, part.say, part.args)
+        own.steps.append(replace(step, if_changed=for_files))
+    else:
+        own.stays.append(_stays(event, _NOTHING_IS_BACK))
+
+
+def sent(recorded: RecordedRun) -> tuple[ChangeStarted, ...]:
+    """The changes that were sent, or may have been, in their order."""
+    begun: dict[tuple[str, str], int] = {}
+    changes: list[ChangeStarted | None] = []
+    for event in recorded.events:
+        if isinstance(event, ChangeStarted):
+            begun[event.host, event.step] = len(changes)
+            changes.append(event)
+        elif isinstance(event, StepFinished):
+            number = begun.pop((event.host, event.result.id), None)
+            if number is not None and event.result.status in (Status.BLOCKED, Status.SKIPPED):
+                changes[number] = None
+    return tuple(change for change in changes if change)
+
+
+def _stays(event: ChangeStarted, why: str) -> Stays:
+    return Stays(step=event.step, action=event.action, summary=event.summary, why=why)
+
+
+def _not_possible(event: ChangeStarted, hosts: Collection[str]) -> str:
+    assert event.undo is not None
+    if event.undo.parts and event.on and event.on != CONTROLLER and event.on not in hosts:
+        return f"it was made on {event.on}, and no host of this name is in the inventory any more"
+    if MASK in repr(event.undo.parts) + event.become + event.on:
+        return "the record of how to undo it holds something that is masked as a secret"
+    return ""
+
+
+def _add(changes: list[list[_Reversal]], event: ChangeStarted, own: HostUndo) -> None:
+    """Add what takes *event* back; a file that the run has changed already is restored once, to what it was first."""
+    assert event.undo is not None
+    made: list[_Reversal] = []
+    for part in event.undo.parts:
+        if not isinstance(part, UndoFile):
+            made.append(_Reversal(event=event, part=part))
+            continue
+        earlier = _taken_out(changes, event, part)
+        if earlier and part.before not in (*earlier.wrote, _before(earlier)):
+            own.stays.append(_stays(earlier.event, f"something else has changed {part.path} before {event.step} did"))
+            earlier = None
+        also = (earlier.event.step, *earlier.also) if earlier else ()
+        made.append(_Reversal(event=event, part=_merged(earlier, part), wrote=_wrote(earlier, part), also=also))
+    changes.append(made)
+
+
+def _taken_out(changes: list[list[_Reversal]], event: ChangeStarted, file: UndoFile) -> _Reversal | None:
+    """The earlier reversal of the same file, which is no longer among *changes*."""
+    for parts in changes:
+        for part in parts:
+            same = (part.event.on, part.event.become) == (event.on, event.become)
+            if same and isinstance(part.part, UndoFile) and part.part.path == file.path:
+                parts.remove(part)
+                return part
+    return None
+
+
+def _before(earlier: _Reversal) -> str:
+    return earlier.part.before if isinstance(earlier.part, UndoFile) else ""
+
+
+def _wrote(earlier: _Reversal | None, file: UndoFile) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*(earlier.wrote if earlier else ()), file.after)))
+
+
+def _merged(earlier: _Reversal | None, file: UndoFile) -> UndoFile:
+    if earlier is None or not isinstance(earlier.part, UndoFile):
+        return file
+    first = earlier.part
+    return replace(
+        first,
+        after=file.after,
+        left=file.left,
+        content=first.content or file.content,
+        masked=first.masked or file.masked,
+    )
+
+
+def _add_steps(
+    steps: list[Step], parts: list[_Reversal], run: str, restored: dict[str, list[str]], *, hides: bool
+) -> None:
+    """Add the steps of *parts*, and to *restored* those that restore a file, by the steps that have changed it."""
+    before = ""
+    for reversal in parts:
+        part = reversal.part
+        if isinstance(part, UndoFile):
+            args = _arguments(reversal, part, run, hides=hides)
+            step = _step(steps, reversal, "restore_file", f"Restore {part.path}", args)
+            for changed in (reversal.event.step, *reversal.also):
+                restored.setdefault(changed, []).append(step.id)
+            before = step.id
+        elif part in _later_parts(reversal.event):
+            continue
+        else:
+            step = _step(steps, reversal, part.action, part.say, part.args)
+            step = replace(step, if_changed=(before,) if part.if_restored and before else ())
+        steps.append(step)
+
+
+def _step(steps: list[Step], reversal: _Reversal, action: str, name: str, args: Mapping[str, Json]) -> Step:
+    """The step that follows *steps*."""
+    event = reversal.event
+    return Step(
+        id=f"undo_{re.sub('[^0-9A-Za-z]+', '_', event.step).strip('_')}_{len(steps) + 1}",
+        phase=Phase.REMEDIATE,
+        action=action,
+        name=name,
+        args={key: _raw(value) for key, value in args.items()},
+        on=event.on,
+        become=event.become,
+    )
+
+
+def _arguments(it: _Reversal, file: UndoFile, run: str, *, hides: bool) -> dict[str, Json]:
+    return {
+        "path": file.path,
+        "run": run,
+        "before": file.before,
+        "wrote": list(it.wrote),
+        "content": file.content,
+        "mode": file.was.mode,
+        "owner": file.was.owner,
+        "group": file.was.group,
+        "left_mode": file.left.mode,
+        "left_owner": file.left.owner,
+        "left_group": file.left.group,
+        "masked": file.masked or hides,
+    }
+
+
+def _raw(value: Json) -> Any:
+    """*value* as it is: what stands in a record is no template."""
+    return Raw(value)

@@ -1,0 +1,45 @@
+"""Ask a host, along with its first probes, for the notes about clean-ups that are owed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runbook.facts.system.owed_note import HostNote, list_notes, read_notes
+from runbook.protocols import Connection
+from runbook.values.command import Command, Completed, Effect
+
+Hear = Callable[[tuple[HostNote, ...]], None]
+
+
+class NoticingConnection:
+    """A connection that has the host print its notes once, in the round of the first probes, as each user of these.
+
+    The commands go on the shells that the probes use anyway, right before them, and cost no round trip of their own.
+    """
+
+    def __init__(self, inner: Connection, hear: Hear) -> None:
+        self._inner, self._hear = inner, hear
+        self._asked = False
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """See ``runbook.protocols.Connection``."""
+        if self._asked or not commands or any(each.effect is Effect.WRITE for each in commands):
+            return self._inner.run(*commands)
+        sent: list[Command] = []
+        ours: set[int] = set()
+        users: set[str] = set()
+        for command in commands:
+            if command.become not in users:
+                users.add(command.become)
+                ours.add(len(sent))
+                sent.append(list_notes(command.become))
+            sent.append(command)
+        answers = self._inner.run(*sent)
+        self._asked = True
+        notes = {note for number in sorted(ours) for note in read_notes(answers[number])}
+        self._hear(tuple(notes))
+        return tuple(answer for number, answer in enumerate(answers) if number not in ours)
+
+    def close(self) -> None:
+        """Hang up the inner connection."""
+        self._inner.close()

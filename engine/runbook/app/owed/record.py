@@ -1,0 +1,203 @@
+"""The record of a clean-up that is owed: its text in JSON, without secrets, and what of a text is believed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, cast
+
+from runbook.codec import from_json, to_json
+from runbook.secrets.masking import Masking, masked
+from runbook.values.owed import NotedIn, NotePlace, Owed, OwedCleanup, OwedStep
+from runbook.values.run_origin import ProcessIdentity
+from runbook.values.types import Json
+
+FORMAT = 2
+SHORT = 4
+"""Characters from which on a secret is cut out of a longer text."""
+
+_RUN = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4,16}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class Damaged(ValueError):
+    """The text of a record that cannot be believed; the message says why."""
+
+
+class Withheld(Exception):
+    """What a record must not hold; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What one run owes one host, with all that is needed to do it later."""
+
+    format: int = FORMAT
+    run: str
+    playbook: str
+    path: str
+    digest: str
+    """Of the playbook, with all that it includes and sends."""
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    secret_inputs: tuple[str, ...] = ()
+    """The names of the inputs that were given and are not recorded."""
+    inventory: tuple[str, ...] = ()
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """A digest of what the inventory said of the host, and of those that the steps name with ``on``, by their names."""
+    secret_places: Mapping[str, str] = field(default_factory=dict)
+    """A digest of where the inventory said that each secret is that the playbook uses on the host, by its name."""
+    host: str
+    by: str
+    since: str
+    steps: tuple[OwedStep, ...]
+    """Their arguments are encoded; see ``encoded``."""
+    notes: tuple[NotePlace, ...] = ()
+    maker: ProcessIdentity
+
+    @property
+    def name(self) -> str:
+        """That of its file."""
+        return file_name(self.run, self.host)
+
+    @property
+    def owed(self) -> Owed:
+        """It, as the result of a host has it."""
+        words = tuple(step.words for step in self.steps)
+        noted = (NotedIn.CONTROLLER,)
+        return Owed(run=self.run, playbook=self.playbook, by=self.by, since=self.since, steps=words, noted=noted)
+
+    @property
+    def cleanup(self) -> OwedCleanup:
+        """It, as the executor has it; what notes need."""
+        return OwedCleanup(
+            run=self.run,
+            playbook=self.playbook,
+            host=self.host,
+            by=self.by,
+            since=self.since,
+            steps=self.steps,
+            notes=self.notes,
+        )
+
+    def text(self) -> str:
+        """As it stands in its file."""
+        return json.dumps(to_json(self), indent=1, sort_keys=True) + "\n"
+
+
+def file_name(run: str, host: str) -> str:
+    """The name of the record of *run* and *host*."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", host)[:60]
+    return f"{run}-{plain}-{sha256(host.encode()).hexdigest()[:8]}.json"
+
+
+def parsed(text: str, name: str) -> Record:
+    """The record in *text*, of the file *name*.  Raises Damaged."""
+    try:
+        data: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"it is not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise Damaged("it is not a JSON object")
+    if data.get("format") != FORMAT:
+        raise Damaged(f"its format is {data.get('format')!r}, and this version of runbook knows {FORMAT}"[:200])
+    try:
+        record = from_json(Record, data)
+        same = to_json(record) == data
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Damaged(f"it is not a record: {error}"[:200]) from error
+    if not same:
+        raise Damaged("a value in it is of another type than in a record")
+    if not _RUN.fullmatch(record.run) or not _DIGEST.fullmatch(record.digest) or not record.host or not record.steps:
+        raise Damaged("its run, its digest, its host or its steps are none")
+    if len({step.id for step in record.steps}) < len(record.steps):
+        raise Damaged("it names a step twice")
+    if record.name != name:
+        raise Damaged(f"it says that it is {record.name}"[:200])
+    return record
+
+
+# ---- without secrets -----------------------------------------------------------------------------------------------
+
+Secrets = Mapping[str, Json]
+"""The values of inputs that must not be recorded, by their names."""
+
+
+def without_secrets(step: OwedStep, secrets: Secrets, mask: Masking) -> OwedStep:
+    """*step* as it may be recorded: in its arguments, secret inputs are replaced by their names."""
+    shown = replace(step, say=mask(step.say), by_hand=tuple(map(mask, step.by_hand)), args={})
+    if step.withheld:
+        return shown
+    try:
+        made = encoded(step.args, secrets, mask)
+        blank = decoded(made, dict.fromkeys(secrets, ""))
+    except Withheld as error:
+        return replace(shown, withheld=str(error))
+    if masked(blank, mask) != blank:
+        return replace(shown, withheld="its arguments hold a secret that is no input")
+    return replace(shown, args=cast("Mapping[str, Json]", made))
+
+
+def encoded(value: Json, secrets: Secrets, mask: Masking) -> Json:
+    """*value* with the names of secret inputs in the place of their values.  Raises Withheld."""
+    for name, secret in secrets.items():
+        if secret not in (None, "", True, False) and type(value) is type(secret) and value == secret:
+            return {"$input": name}
+    match value:
+        case str():
+            return _encoded_text(value, secrets, mask)
+        case Mapping():
+            inner = {key: encoded(it, secrets, mask) for key, it in value.items()}
+            return {"$map": inner} if any(key.startswith("$") for key in inner) else inner
+        case list() | tuple():
+            return [encoded(each, secrets, mask) for each in value]
+    return value
+
+
+def _encoded_text(text: str, secrets: Secrets, mask: Masking) -> Json:
+    known = {secret: name for name, secret in secrets.items() if isinstance(secret, str) and secret}
+    if any(len(secret) < SHORT and secret in text for secret in known):
+        raise Withheld("its arguments hold a secret that is too short to be distinguished from other text")
+    ordered = sorted(known, key=len, reverse=True)
+    parts = re.split("|".join(map(re.escape, ordered)).join("()"), text) if ordered else [text]
+    pieces: list[Json] = [{"$input": known[it]} if number % 2 else it for number, it in enumerate(parts)]
+    if any(isinstance(piece, str) and mask(piece) != piece for piece in pieces):
+        raise Withheld("its arguments hold a secret that is no input")
+    return text if len(pieces) == 1 else {"$text": [piece for piece in pieces if piece != ""]}
+
+
+def decoded(value: Json, secrets: Secrets) -> Json:
+    """What ``encoded`` made *value* from, given the secrets.  Raises KeyError for one that is not given.
+
+    A text that holds a blank secret is blank as a whole.
+    """
+    match value:
+        case {"$input": str() as name}:
+            return secrets[name]
+        case {"$map": Mapping() as inner}:
+            return {key: decoded(it, secrets) for key, it in inner.items()}
+        case {"$text": list() | tuple() as pieces}:
+            texts = [str(decoded(each, secrets)) for each in cast("Sequence[Json]", pieces)]
+            return "".join(texts) if all(texts) else ""
+        case Mapping():
+            return {key: decoded(it, secrets) for key, it in value.items()}
+        case list() | tuple():
+            return [decoded(each, secrets) for each in value]
+    return value
+
+
+def inputs_in(value: Json) -> frozenset[str]:
+    """The names of the secret inputs that an encoded *value* needs."""
+    match value:
+        case {"$input": str() as name}:
+            return frozenset({name})
+        case Mapping():
+            return frozenset(name for each in value.values() for name in inputs_in(each))
+        case list() | tuple():
+            return frozenset(name for each in value for name in inputs_in(each))
+    return frozenset()
+
+
+# ---- processes -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,96 @@
+"""The records of which plans this user has applied: a plan is applied once."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from runbook.errors import ConfigError
+from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """That a plan was applied."""
+
+    by: str
+    since: str
+    """ISO 8601, UTC."""
+    exit_code: int | None = None
+    """None: it has not come to its end, or is still under way."""
+
+    def __str__(self) -> str:
+        if self.exit_code is None:
+            return f"{self.by} began to apply it at {self.since}; that apply is still under way, or was ended half-way"
+        return f"{self.by} applied it at {self.since} (exit code {self.exit_code})"
+
+
+class Usage:
+    """Which plans were applied, as far as the state directory of this user knows.
+
+    Raises ConfigError where there can be none, or where what is there cannot be read: an unknown use counts as one.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._folder = PrivateFolder(state_directory("plans"))
+        except Unsafe as error:
+            raise ConfigError(f"a plan is applied once, and that cannot be recorded: {error.strerror}") from error
+
+    def of(self, plan: str) -> Use | None:
+        """The use of *plan*; None: it was not applied."""
+        try:
+            raw = self._folder.read(_name(plan))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise self._refused(error) from error
+        return _parsed(raw)
+
+    def claim(self, plan: str, use: Use) -> None:
+        """Record that *plan* is being applied; of two that do so at once, one wins.  Raises ConfigError."""
+        try:
+            number = self._folder.create(_name(plan))
+        except FileExistsError as error:
+            raise ConfigError(f"the plan was already applied: {self.of(plan) or use}") from error
+        except OSError as error:
+            raise self._refused(error) from error
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(_text(use).encode())
+                file.flush()
+                os.fsync(number)
+        except OSError as error:
+            self._folder.remove(_name(plan))
+            raise self._refused(error) from error
+
+    def release(self, plan: str) -> None:
+        """Forget the claim: nothing was sent.  Raises OSError."""
+        self._folder.remove(_name(plan))
+
+    def ended(self, plan: str, use: Use) -> None:
+        """Record how the apply has ended.  Raises OSError."""
+        self._folder.write(_name(plan), _text(use))
+
+    def _refused(self, error: Exception) -> ConfigError:
+        why = getattr(error, "strerror", None) or str(error)
+        return ConfigError(f"a plan is applied once, and that cannot be recorded in {self._folder.path}: {why}")
+
+
+def _name(plan: str) -> str:
+    return f"{plan}.json"
+
+
+def _text(use: Use) -> str:
+    return json.dumps({"by": use.by, "since": use.since, "exit_code": use.exit_code}) + "\n"
+
+
+def _parsed(raw: str) -> Use:
+    """A record; what cannot be understood (it was cut short) is a use all the same."""
+    try:
+        tree: Any = json.loads(raw)
+        return Use(by=str(tree["by"]), since=str(tree["since"]), exit_code=tree["exit_code"])
+    except (ValueError, TypeError, KeyError):
+        return Use(by="somebody", since="an unknown time")

@@ -1,0 +1,107 @@
+"""The terminal of the person who runs the program: questions, lines on stderr, and interrupts."""
+
+from __future__ import annotations
+
+import select
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable
+from getpass import getpass
+
+from runbook.errors import Cancelled
+from runbook.fleet import Cancellation
+from runbook.reporters.console import show_plans
+from runbook.text.printable import printable
+from runbook.values.result import HostPlan
+from runbook.values.types import plural
+
+TAKEN_WITHIN = 1.0
+"""Seconds that stderr may take to accept a line."""
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """Do nothing; programs that are started inherit no handler, as they would SIG_IGN, and can still be ended."""
+
+
+class Terminal:
+    """The person, as far as stdin, stderr and signals lead to them."""
+
+    def __init__(self) -> None:
+        self._asking = False
+        self._aside: Callable[[str], bool] = lambda _: False
+        self._unsaid: deque[str] = deque()
+        self._saying = False
+
+    def is_there(self) -> bool:
+        """Whether stdin is a terminal."""
+        return sys.stdin is not None and sys.stdin.isatty()
+
+    def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
+        """Show the plans on stderr, and ask there."""
+        show_plans(plans, sys.stderr)
+        return self.confirms(f"\nDo this on {plural(count, 'host')}?")
+
+    def confirms(self, question: str) -> bool:
+        """Ask *question* on stderr."""
+        self._asking = True
+        try:
+            print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+            return sys.stdin.readline().strip().lower() in ("y", "yes")
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            return False
+        finally:
+            self._asking = False
+
+    def secret(self, prompt: str) -> str:
+        """Ask on the terminal, without an echo.  Raises Cancelled."""
+        try:
+            return getpass(f"{prompt}: ", stream=sys.stderr)
+        except (KeyboardInterrupt, EOFError) as error:
+            raise Cancelled("no answer: no host was contacted") from error
+
+    def say(self, line: str) -> None:
+        """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run.
+
+        Where nobody reads stderr, it is not said: what is said must hold up no run and no signal. A signal that comes
+        while a line is being written leaves its line to the write under way: a stream is not reentrant.
+        """
+        self._unsaid.append(f"runbook: {printable(line)}")
+        while self._unsaid and not self._saying:
+            self._saying = True
+            try:
+                self._write(self._unsaid.popleft())
+            finally:
+                self._saying = False
+
+    def _write(self, said: str) -> None:
+        if not (sys.stderr.isatty() and self._aside(said)) and select.select([], [sys.stderr], [], TAKEN_WITHIN)[1]:
+            print(said, file=sys.stderr)
+
+    def speak_through(self, aside: Callable[[str], bool]) -> None:
+        """From now on say things by *aside* where it takes them."""
+        self._aside = aside
+
+    def can_stop(self, stop: Cancellation) -> None:
+        """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently.
+
+        One that is ignored does nothing: `nohup` wants that of SIGHUP, a script of SIGINT for what it starts with `&`.
+        """
+
+        def asked(number: int, _frame: object) -> None:
+            if self._asking:
+                raise KeyboardInterrupt
+            name = signal.Signals(number).name
+            stop.ask(f"interrupted by {name}", signal=True)
+            last = stop.level() > 1
+            words = (
+                "ending running changes, too"
+                if last
+                else "ending probes; a change that is running may finish (again: end it now)"
+            )
+            self.say(f"{name}: {words}")
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            ignored = signal.getsignal(number) in (signal.SIG_IGN, _ignore)
+            signal.signal(number, _ignore if ignored else asked)

@@ -1,0 +1,155 @@
+"""Convert values to JSON and back (law 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from math import isfinite
+from typing import Any, TypeVar, get_args
+
+from runbook.values.types import Json, Raw, Unknown
+
+T = TypeVar("T")
+
+UNKNOWN = "$unknown"
+"""The key that marks a field without an answer: ``{"$unknown": "why"}``."""
+
+
+NOT_THEIRS = f"the host uses the key {UNKNOWN}, which stands here for what is not known"
+"""Why a mapping of a host's own is not taken as the host has it."""
+
+DEEPEST = 100
+"""Levels of nesting in a value: what lies deeper is not known."""
+
+LARGEST = 4096
+"""Bits of a whole number: Python writes none of over 4300 digits."""
+
+MOST_REASONS = 3
+"""Fields that are named where a tree is no value of its kind."""
+
+
+def to_json(value: object, depth: int = 0) -> Json:
+    """*value* as JSON has it: dataclasses become objects, tuples arrays, enums their values.
+
+    A field whose metadata say ``private`` is left out.  A number that JSON does not have, and what is nested too deep,
+    is not known: one host's odd answer must not cost the report on all the others.
+    """
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value  # type: ignore[return-value]
+    if depth > DEEPEST:
+        return {UNKNOWN: f"nested deeper than {DEEPEST} levels"}
+    deeper = depth + 1
+    match value:
+        case list() | tuple():
+            return [to_json(each, deeper) for each in value]
+        case Unknown(why=why):
+            return {UNKNOWN: why}
+        case Raw(value=inner):
+            return to_json(inner, deeper)
+        case Enum():
+            return to_json(value.value, deeper)
+        case float() if not isfinite(value):
+            return {UNKNOWN: f"{value} is not a JSON number"}
+        case int() if value.bit_length() > LARGEST:
+            return {UNKNOWN: f"a whole number of {value.bit_length()} bits"}
+        case str() | int() | float():
+            return value
+        case Mapping():
+            return {str(key): to_json(it, deeper) for key, it in value.items()}
+        case set() | frozenset():
+            return sorted((to_json(each, deeper) for each in value), key=str)
+        case _ if is_dataclass(value):
+            return {name: to_json(getattr(value, field), deeper) for field, name in _shown(kind)}  # type: ignore[arg-type]
+    raise TypeError(f"{kind.__name__} cannot be written as JSON")
+
+
+_AS_IT_IS = frozenset({str, bool, type(None)})
+
+
+@cache
+def _shown(kind: type) -> tuple[tuple[str, str], ...]:
+    """The fields of the dataclass *kind* that are written, each with its name in JSON."""
+    return tuple((field.name, field.name.rstrip("_")) for field in fields(kind) if not field.metadata.get("private"))
+
+
+def from_host(value: Json) -> Json | Unknown:
+    """*value*, which is a host's own words; a mapping in it that has our key UNKNOWN is not known, for our reason.
+
+    Otherwise a host could print what is taken for a field without an answer, with a reason that it words itself.
+    """
+    made = _without_our_key(value)
+    return Unknown(why=NOT_THEIRS) if made == {UNKNOWN: NOT_THEIRS} else made
+
+
+def _without_our_key(value: Json) -> Json:
+    match value:
+        case Mapping():
+            whole = {key: _without_our_key(it) for key, it in value.items()}
+            return {UNKNOWN: NOT_THEIRS} if UNKNOWN in whole else whole
+        case list() | tuple():
+            return [_without_our_key(each) for each in value]
+    return value
+
+
+def from_json(kind: type[T], data: Any) -> T:
+    """The value of *kind* that ``to_json`` made *data* from.  Raises ValueError when it cannot be one."""
+    try:
+        made: T = _converter().structure(data, kind)
+    except Exception as error:
+        raise ValueError(f"not a {getattr(kind, '__name__', kind)}: {_reasons(error)}") from error
+    return made
+
+
+def _reasons(error: Exception) -> str:
+    """The first fields that have made *error*, and what is wrong with them: ``expected int @ $.steps[3].pid``."""
+    from cattrs import transform_error
+
+    return "; ".join(dict.fromkeys(transform_error(error)[:MOST_REASONS]))
+
+
+@cache
+def _converter() -> Any:
+    from cattrs import Converter
+    from cattrs.gen import make_dict_structure_fn, override
+    from cattrs.strategies import configure_tagged_union
+
+    from runbook.values import event, plan
+
+    converter = Converter(forbid_extra_keys=True)
+    converter.register_structure_hook_func(_is_json, lambda data, _: data)
+    converter.register_structure_hook(float, _finite)
+    converter.register_structure_hook(Unknown, lambda data, _: Unknown(why=data[UNKNOWN]))
+
+    def structure_dataclass(kind: type[Any]) -> Any:
+        renamed: dict[str, Any] = {
+            field.name: override(rename=field.name.rstrip("_")) for field in fields(kind) if field.name.endswith("_")
+        }
+        return make_dict_structure_fn(kind, converter, **renamed)
+
+    converter.register_structure_hook_factory(is_dataclass, structure_dataclass)
+    unions: tuple[Any, ...] = (plan.Decision, event.Event)
+    for union in unions:
+        configure_tagged_union(union, converter, tag_name="kind", tag_generator=_tag)
+    return converter
+
+
+def _finite(data: Any, _: type[float]) -> float:
+    """The number *data*.  Raises ValueError where ``to_json`` could not have written it, as 1e400."""
+    number = float(data)
+    if not isfinite(number):
+        raise ValueError(f"{data} is not a JSON number")
+    return number
+
+
+def _is_json(kind: Any) -> bool:
+    """Whether *kind* is ``Json``, in any of the forms that resolving its recursion leaves."""
+    members = set(get_args(kind))
+    return kind is Json or {str, int, float, bool} <= members
+
+
+def _tag(kind: Any) -> str:
+    """The ``kind`` of a member of a union: the default of that field."""
+    return next(str(field.default) for field in fields(kind) if field.name == "kind")

@@ -1,0 +1,52 @@
+"""Decide from the findings whether a step may run."""
+
+from __future__ import annotations
+
+from runbook.values.plan import Blocked, Change, Decision, Finding, Presence, Skip, Target
+from runbook.values.playbook import Step
+from runbook.values.result import Victim
+
+
+def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip | Blocked | None:
+    """Why the findings keep *step* from running now; None when they do not.
+
+    A finding that is unknown permits no change, however gentle (law 6); *force* lets it pass.
+    """
+    if not findings:
+        return None
+    wanted = [finding for finding in findings if (finding.id in step.for_ if step.for_ else finding.severity.drives)]
+    if any(each.status is Presence.PRESENT for each in wanted):
+        return None
+    blind = [each for each in wanted if each.status is Presence.UNKNOWN]
+    if blind and force:
+        return None
+    if blind:
+        rests_on = tuple(dict.fromkeys(probe for each in blind for probe in each.rests_on))
+        return Blocked(why="; ".join(f"{each.id} is unknown: {each.why}" for each in blind), rests_on=rests_on)
+    if not step.for_:
+        return Skip(why="no finding calls for this step")
+    gone = [each.id for each in wanted if each.status is Presence.GONE]
+    return Skip(why=" and ".join(f"{each.id} is {'gone' if each.id in gone else 'absent'}" for each in wanted))
+
+
+def is_cleanup(step: Step) -> bool:
+    """Whether *step* follows what happened to other steps, not a finding: it cleans up, unless it says ``for``."""
+    return bool(step.if_failed or step.if_changed) and not step.for_
+
+
+def within(gate: Skip | Blocked | None, decision: Decision) -> Decision:
+    """*decision* as far as *gate* permits it.
+
+    Where there is nothing to do, or an earlier run left the step in doubt, that is said all the same.
+    """
+    wants = isinstance(decision, Change) or (isinstance(decision, Blocked) and not decision.in_doubt)
+    return gate if gate is not None and wants else decision
+
+
+def victims_of(targets: tuple[Target, ...]) -> tuple[Victim, ...]:
+    """The processes among *targets*."""
+    return tuple(
+        Victim(pid=target.pid, user=target.user, command=target.command, owner=target.owner)
+        for target in targets
+        if target.kind == "process"
+    )

@@ -1,0 +1,64 @@
+"""A probe that is to run, and its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runbook.values.playbook import Step
+from runbook.values.result import SentCommand
+from runbook.values.sampling import Series
+from runbook.values.types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeRequest:
+    """A step whose state is wanted, with its rendered arguments."""
+
+    step: Step
+    args: Mapping[str, Json]
+    left: float = 0.0
+    """Seconds that are left of the step's ``within`` when it probes again; 0: all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeAnswer:
+    """The probe answered."""
+
+    args: Any
+    """The action's own ``Args``."""
+    state: Any
+    """The action's own ``State``."""
+    absent: str = ""
+    """Why the thing is proven not to be there; empty where it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeFailure:
+    """The probe did not answer."""
+
+    why: str
+    malformed: bool = False
+    """Whether it could not even be asked, as the arguments do not fit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeResult:
+    """What one step's probe saw, and what was sent for it."""
+
+    outcome: ProbeAnswer | ProbeFailure
+    commands: tuple[SentCommand, ...]
+    seconds: float
+    series: Series | None = None
+    """Every sample, of a probe with ``samples``, also where none of them is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialSamples:
+    """What a probe with ``samples`` had seen when the run was asked to end, or the line was lost."""
+
+    step: str
+    why: str
+    """How far it had come."""
+    state: Mapping[str, Json]

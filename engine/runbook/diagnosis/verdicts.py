@@ -1,0 +1,97 @@
+"""Judge a host with one verdict, and a run with one exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import Phase, Playbook, written_id
+from runbook.values.result import Fault, HostResult, Status, StepResult, Verdict
+
+
+def verdict(playbook: Playbook, steps: tuple[StepResult, ...], findings: tuple[Finding, ...]) -> Verdict:
+    """The first verdict that applies, in the order of the contract."""
+    statuses = {step.status for step in steps if not step.ignored}
+    unresolved = not playbook.findings and Status.BLOCKED in statuses
+    table = (
+        (Status.UNREACHABLE in statuses, Verdict.UNREACHABLE),
+        (Status.CANCELLED in statuses, Verdict.CANCELLED),
+        (Status.DRIFTED in statuses, Verdict.DRIFTED),
+        (any(_is_failure(step, playbook, findings) for step in steps), Verdict.FAILED),
+        (any(map(_leaves_unknown, steps)) or _any_error(findings, Presence.UNKNOWN), Verdict.UNKNOWN),
+        (Status.WOULD_CHANGE in statuses, Verdict.PLANNED),
+        (_any_error(findings, Presence.PRESENT) or unresolved, Verdict.UNRESOLVED),
+        (any(map(_assertion_not_run, steps)), Verdict.UNKNOWN),
+        (any(map(sent, steps)), Verdict.RESOLVED),
+    )
+    return next((answer for applies, answer in table if applies), Verdict.HEALTHY)
+
+
+def _any_error(findings: Iterable[Finding], status: Presence) -> bool:
+    """Whether a finding that judges the host, an error, has this *status*."""
+    return any(finding.severity.drives and finding.status is status for finding in findings)
+
+
+def exit_code(hosts: Iterable[HostResult], *, interrupted: bool, over: bool, detailed: bool) -> int:
+    """The exit code of a run: the first that applies (*over*: a budget or the deadline ended it)."""
+    verdicts = {host.verdict for host in hosts}
+    table = (
+        (interrupted, 130),
+        (Verdict.DRIFTED in verdicts, 6),
+        (over, 5),
+        (verdicts & BAD_VERDICTS, 1),
+        (Verdict.UNREACHABLE in verdicts, 4),
+        (detailed and Verdict.PLANNED in verdicts, 3),
+    )
+    return next((code for applies, code in table if applies), 0)
+
+
+BAD_VERDICTS = {Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNKNOWN, Verdict.CANCELLED, Verdict.NOT_STARTED}
+"""Those of hosts that are not as they should be, or of which that is not known."""
+
+
+def _is_failure(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> bool:
+    """Whether a failed step makes the host failed.
+
+    A rung of remediation does not when its finding is gone in the end; one that names no finding counts by itself. One
+    that merely did not reach its goal, and an assertion that does not hold, leave the judgement to an error that is
+    still found; a warning judges nobody.
+    """
+    if step.status is not Status.FAILED or step.ignored or step.phase is Phase.DIAGNOSE:
+        return False
+    if not playbook.findings:
+        return step.fault is not Fault.PROBE or step.phase is not Phase.VERIFY
+    if step.phase is Phase.VERIFY:
+        return step.fault is Fault.GOAL and not _any_error(findings, Presence.PRESENT)
+    named = next((planned.for_ for planned in playbook.remediate if planned.id == written_id(step.id)), ())
+    if not named:
+        return step.fault in (Fault.COMMAND, Fault.GOAL)
+    still = [each for each in findings if each.id in named and each.status in (Presence.PRESENT, Presence.UNKNOWN)]
+    if not still:
+        return False
+    judged = any(finding.severity.drives for finding in still)
+    return step.fault is Fault.COMMAND or (step.fault is Fault.GOAL and not judged)
+
+
+def _leaves_unknown(step: StepResult) -> bool:
+    """Whether something about the host is not known because of this step."""
+    if step.ignored:
+        return False
+    blind = step.fault in (Fault.PROBE, Fault.ARGUMENTS) and step.status in (Status.FAILED, Status.BLOCKED)
+    return step.status in (Status.UNKNOWN, Status.OWED) or blind
+
+
+def _assertion_not_run(step: StepResult) -> bool:
+    """Whether an assertion was never held against the host: nobody knows whether it would have held."""
+    return step.phase is Phase.VERIFY and step.status is Status.BLOCKED and not step.ignored
+
+
+def sent(step: StepResult) -> bool:
+    """Whether the step sent a write; what a plan says of a later turn was not sent."""
+    if step.status is Status.WOULD_CHANGE:
+        return False
+    still = step.status in (Status.OK, Status.SKIPPED, Status.BLOCKED)
+    return any(
+        command.effect == "write" and (command.exit_code is not None or command.timed_out or not still)
+        for command in step.commands
+    )

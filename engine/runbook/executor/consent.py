@@ -1,0 +1,35 @@
+"""What a person has agreed to, and whether that does for a change."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from runbook.values.plan import Change, Risk
+from runbook.values.playbook import Step
+
+
+class Consent(Enum):
+    """What a person has agreed to."""
+
+    SHOWN = "shown"  # saw this plan, and said yes
+    YES = "yes"  # said yes beforehand, to whatever the probes call for
+    NONE = "none"  # nobody was asked
+
+
+def why_unconfirmed(consent: Consent, step: Step, change: Change, least: str, *, owing: bool) -> str:
+    """Why *consent* does not do for *change* of *step*, or nothing.
+
+    *least*: the risk from which on a yes that was given beforehand does not do (``limits.confirm_from``).  Clean-up of
+    a run that is *owing* it waits for nobody.
+    """
+    if consent is Consent.NONE:
+        asks = "the step says confirm: true" if step.confirm else f"its risk is {change.risk}"
+        return f"needs --yes: {asks}, and there is no terminal to ask on"
+    if consent is not Consent.YES or not least or (step.always and owing):
+        return ""
+    if not change.risk.at_least(Risk(least)):
+        return ""
+    return (
+        f"--yes does not do: its risk is {change.risk}, and limits.confirm_from is {least}; run it on a terminal "
+        "without --yes, or make a saved plan of the playbook (runbook plan) and apply it"
+    )

@@ -1,0 +1,70 @@
+"""Decide from the results of earlier steps whether a step that depends on them may run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from runbook.values.plan import Blocked, PlannedStep, Skip
+from runbook.values.playbook import Step, written_id
+from runbook.values.result import Status, StepResult
+
+UNSUCCESSFUL = (
+    Status.FAILED,
+    Status.BLOCKED,
+    Status.UNKNOWN,
+    Status.DRIFTED,
+    Status.UNREACHABLE,
+    Status.CANCELLED,
+    Status.OWED,
+)
+
+
+def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> Skip | Blocked | None:
+    """Why *step* is not taken, because of what became of the steps that it names; None when it may be taken."""
+    for other in _named((*step.after, *step.if_changed), earlier):
+        if other.status in UNSUCCESSFUL and not other.ignored and not step.always:
+            return comes_after(other)
+    if step.if_changed and not any(_changed(result) for result in _named(step.if_changed, earlier)):
+        return Skip(why=f"{' and '.join(step.if_changed)} changed nothing")
+    if step.if_failed and not any(_failed(result) for result in _named(step.if_failed, earlier)):
+        return Skip(why=f"{' and '.join(step.if_failed)} did not fail")
+    return None
+
+
+def comes_after(other: StepResult) -> Blocked:
+    """Why a step is not taken whose ``after`` names *other*, which was not done."""
+    return Blocked(why=f"it comes after {other.id}, which {ended(other)}", rests_on=(other.id,))
+
+
+def disabled_by(planned: PlannedStep) -> str:
+    """The ``when`` that kept *planned* out of the plan, whatever becomes of other steps; empty where none did."""
+    decision = planned.decision
+    return (
+        decision.why if not planned.ready and isinstance(decision, Skip) and decision.why.startswith("when: ") else ""
+    )
+
+
+def _named(ids: Iterable[str], earlier: Sequence[StepResult]) -> list[StepResult]:
+    """The results of the steps in *ids*; a step with ``each`` has several."""
+    wanted = set(ids)
+    return [result for result in earlier if written_id(result.id) in wanted]
+
+
+def _changed(result: StepResult) -> bool:
+    """Whether this run has changed something by it, or an earlier one with which this one goes on."""
+    return result.status is Status.CHANGED or (result.changed_earlier and result.status in (Status.OK, Status.SKIPPED))
+
+
+def _failed(result: StepResult) -> bool:
+    """Whether it was started and did not come to its end: also where nobody knows what became of it."""
+    return result.status in (Status.FAILED, Status.UNKNOWN)
+
+
+def ended(result: StepResult) -> str:
+    """What became of a step, as the end of a sentence."""
+    words = {
+        Status.UNKNOWN: "has an unknown outcome",
+        Status.UNREACHABLE: "could not reach the host",
+        Status.OWED: "is pending (owed)",
+    }
+    return words.get(result.status, f"{'was ' if result.status is not Status.FAILED else ''}{result.status}")

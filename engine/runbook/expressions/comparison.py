@@ -1,0 +1,189 @@
+"""Compare what the hosts of a run bring to a finding: the values behind ``across`` in its expressions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from runbook.codec import UNKNOWN
+from runbook.text.printable import on_one_line
+from runbook.values.types import Json, Unknown, plural
+
+ACROSS = "across"
+"""The name of what was compared, in the expressions and texts of a finding that compares."""
+
+FEWEST = 2
+"""Hosts of which the value must be known, before anything is said of one of them."""
+
+
+LONGEST_VALUE = 10_000
+"""Characters of JSON that one host may bring: every host of the run may show what all of them bring."""
+
+LONGEST_WHY = 100
+"""Characters of the reason why a host is missing, which stands in the findings of all others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one host brings to the comparison."""
+
+    host: str
+    value: Json | Unknown
+    """None: the host takes no part."""
+    group: Json | Unknown = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostValue:
+    """A host with its value."""
+
+    host: str
+    value: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingValue:
+    """A host whose value is not known."""
+
+    host: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What an expression sees behind ``across.``; a mapping with the key of unknown values is not known."""
+
+    value: Json
+    """Of the host itself."""
+    lowest: Json
+    highest: Json
+    usual: Json
+    """What more than half of the hosts have."""
+    at_lowest: tuple[str, ...]
+    at_highest: tuple[str, ...]
+    unlike: tuple[str, ...] | Mapping[str, Json]
+    """The hosts with another value than the usual one."""
+    alike: int = 0
+    """How many hosts have the value of this one, itself among them."""
+    hosts: tuple[HostValue, ...]
+    """Every host whose value is known, by name."""
+    counted: int
+    """How many those are."""
+    total: int
+    """How many would have been compared if all values were known."""
+    missing: tuple[MissingValue, ...]
+    found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By the ids of earlier findings: the hosts of the comparison on which each is present."""
+
+    often: Mapping[str, int] = field(default_factory=dict, repr=False, metadata={"private": True})
+    """How many hosts have each value, by ``same``."""
+
+    @property
+    def words(self) -> str:
+        """Among how many hosts, and which are missing."""
+        if not self.missing:
+            return f"{self.counted} of {plural(self.total, 'host')}"
+        named = ", ".join(f"{value.host} ({value.why})" for value in self.missing[:3])
+        more = f" and {len(self.missing) - 3} more" if len(self.missing) > 3 else ""
+        return f"{self.counted} of {plural(self.total, 'host')}, without {named}{more}"
+
+
+def compare(shares: Sequence[Share]) -> Mapping[str, Compared | Unknown | None]:
+    """What each host is among *shares*, by host; None: it takes no part, or no other host does.
+
+    A host whose value or group is not known is missing, in every group that it may belong to.
+    """
+    shares = [_bounded(each) for each in shares]
+    part = sorted((each for each in shares if each.value is not None), key=lambda it: it.host)
+    groups: dict[str, Compared | Unknown | None] = {}
+    for share in part:
+        if not isinstance(share.group, Unknown) and same(share.group) not in groups:
+            groups[same(share.group)] = _group(part, same(share.group))
+    return {each.host: _own(each, groups) for each in shares}
+
+
+def _bounded(share: Share) -> Share:
+    return replace(share, value=_not_too_large(share.value), group=_not_too_large(share.group))
+
+
+def _not_too_large(value: Json | Unknown) -> Json | Unknown:
+    if isinstance(value, Unknown) or (size := len(same(value))) <= LONGEST_VALUE:
+        return value
+    return Unknown(why=f"its value has {size} characters, over the {LONGEST_VALUE} that are compared: give a digest")
+
+
+def _own(share: Share, groups: Mapping[str, Compared | Unknown | None]) -> Compared | Unknown | None:
+    if share.value is None:
+        return None
+    if isinstance(share.value, Unknown):
+        return share.value
+    if isinstance(share.group, Unknown):
+        return share.group
+    found = groups[same(share.group)]
+    if not isinstance(found, Compared):
+        return found
+    return replace(found, value=share.value, alike=found.often[same(share.value)])
+
+
+def _group(part: Sequence[Share], group: str) -> Compared | Unknown | None:
+    """The hosts of *group* compared, with no value of a host's own."""
+    there = [each for each in part if isinstance(each.group, Unknown) or same(each.group) == group]
+    missing = tuple(value for share in there for value in _missing(share))
+    counted = tuple(
+        HostValue(host=each.host, value=each.value)
+        for each in there
+        if not isinstance(each.value, Unknown) and not isinstance(each.group, Unknown)
+    )
+    if len(there) < FEWEST:
+        return None
+    if not counted:
+        return Unknown(why="no value is known")
+    found = _compared(counted, missing)
+    return found if len(counted) >= FEWEST else Unknown(why=f"nothing to compare with: {found.words}")
+
+
+def _missing(share: Share) -> tuple[MissingValue, ...]:
+    unknown = next((value for value in (share.value, share.group) if isinstance(value, Unknown)), None)
+    return (MissingValue(host=share.host, why=on_one_line(unknown.why, LONGEST_WHY)),) if unknown else ()
+
+
+def _compared(counted: tuple[HostValue, ...], missing: tuple[MissingValue, ...]) -> Compared:
+    numbers = [
+        value.value for value in counted if isinstance(value.value, int | float) and not isinstance(value.value, bool)
+    ]
+    ordered = len(numbers) == len(counted)
+    no_order: Json = {UNKNOWN: "what the hosts bring are not all numbers, so that none is the lowest or the highest"}
+    lowest, highest = (min(numbers), max(numbers)) if ordered else (no_order, no_order)
+    of_value = {same(value.value): value.value for value in counted}
+    often = Counter(same(value.value) for value in counted)
+    most, times = min(often.items(), key=lambda it: (-it[1], it[0]))
+    majority = 2 * times > len(counted)
+    no_usual = {UNKNOWN: f"no value is that of more than half of {len(counted)} hosts"}
+    return Compared(
+        value=None,
+        lowest=lowest,
+        highest=highest,
+        usual=of_value[most] if majority else no_usual,
+        at_lowest=tuple(value.host for value in counted if ordered and value.value == lowest),
+        at_highest=tuple(value.host for value in counted if ordered and value.value == highest),
+        unlike=tuple(value.host for value in counted if same(value.value) != most) if majority else no_usual,
+        often=often,
+        hosts=counted,
+        counted=len(counted),
+        total=len(counted) + len(missing),
+        missing=missing,
+    )
+
+
+def same(value: Json) -> str:
+    """What is equal for values that are: 1 and 1.0 are, 1 and true are not."""
+    match value:
+        case bool() | None | str() | int():
+            return json.dumps(value)
+        case float():
+            return json.dumps(int(value) if value.is_integer() else value)
+        case Mapping():
+            return "{" + ",".join(f"{json.dumps(key)}:{same(value[key])}" for key in sorted(value)) + "}"
+    return "[" + ",".join(map(same, value)) + "]"

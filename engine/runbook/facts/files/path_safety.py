@@ -1,0 +1,36 @@
+"""Inspect paths that other users of a host may exchange, and say what to do where a write is refused (law 9)."""
+
+from __future__ import annotations
+
+from runbook.shell import script
+
+REFUSED = 4
+"""Exit code of a probe that would not read what another user can exchange: stderr is the reason, a line, the user."""
+
+
+def refusal(why: str, owner: str) -> str:
+    """The reason *why* of the host with the way out: the step becomes *owner*; empty: nobody in particular owns it."""
+    if owner.isdigit():
+        return f"{why}; the host has no name for that user: give the directory to root, or to a user with a name"
+    if owner:
+        return f"{why}: give the step `become: {owner}`"
+    return why
+
+
+def refused(path: str, stderr: str) -> str:
+    """What the last two lines of *stderr* mean, with REFUSED."""
+    why, _, owner = stderr.rstrip("\n").rpartition("\n")
+    return f"{path} is not read: {refusal(why, owner.removeprefix('become '))}"
+
+
+def unread(path: str, why: str = "", owner: str = "") -> str:
+    """*path* and why it is not read; *why* and *owner* are those of ``view_reason``."""
+    reason = refusal(why, owner)
+    return reason if reason.startswith(path) else f"{path}: {reason}" if reason else path
+
+
+STAT_PATH = script(__package__, "stat_path")
+"""``peek`` sets ``path`` (~/ filled in), ``target`` (what a link leads to), ``name`` (in the current directory),
+``kind`` (absent, file, directory, link, other), ``there`` (the directory), ``writable``, ``user``; and ``exposed``: yes
+where another user can exchange what is inspected, which ``unsafe`` and ``become`` then explain.
+"""

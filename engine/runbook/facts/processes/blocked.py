@@ -1,0 +1,134 @@
+"""Processes in state D: what they wait for in the kernel, by where they wait; asked without the GPU driver's help."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from runbook.errors import ProbeError
+from runbook.shell import script
+from runbook.values.command import Command, Completed, read_script
+from runbook.values.types import seconds
+
+WaitsFor = Literal["GPU driver", "unified memory of the GPU", "network file system", "disk", "FUSE", "unknown"]
+WAITS: tuple[WaitsFor, ...] = get_args(WaitsFor)
+
+_SYMBOLS: tuple[tuple[WaitsFor, re.Pattern[str]], ...] = (
+    ("unified memory of the GPU", re.compile(r"\buvm_\w+|\[nvidia_uvm\]")),
+    (
+        "GPU driver",
+        re.compile(r"\bos_acquire_\w+|\b_nv\d+rm\b|\bnvidia_\w+|\bnv_\w+|\brm_\w+|\bnvkms_\w+|\[nvidia\w*\]"),
+    ),
+    (
+        "network file system",
+        re.compile(r"\brpc_\w+|\bnfs\d?_\w+|\bceph_\w+|\bptlrpc_\w+|\bll_\w+|\bcifs_\w+|\[(?:nfs|ceph|lustre)"),
+    ),
+    ("FUSE", re.compile(r"\bfuse_\w+|\brequest_wait_answer\b|\[fuse\]")),
+    (
+        "disk",
+        re.compile(
+            r"\bio_schedule\w*|\bblk_\w+|\bbit_wait_io\w*|\bfolio_wait\w*|\bwait_on_page\w*|\bwait_on_buffer\w*|\bjbd2_\w+"
+            r"|\bxfs_\w+|\bext4_\w+|\bbtrfs_\w+|\bsubmit_bio_wait\b|\bget_request\b"
+        ),
+    ),
+)
+"""What a task waits for, by the functions of the kernel that it is in; sources: Linux, the open GPU kernel modules."""
+
+_ASK = script(__package__, "blocked_processes")
+LONGEST = 60.0
+"""Seconds that the second reading of a busy host may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedTask:
+    """A task (a process, or a thread of one) that is in state D on both readings, and did not run in between.
+
+    One that waits for the GPU driver may have: the driver sleeps in state D and wakes to ask a dead GPU again.
+    """
+
+    pid: int
+    """The pid of its process."""
+    tid: int
+    """The number of the thread; equal to `pid` for the first thread of the process."""
+    start: int
+    """When it started: clock ticks since boot."""
+    parent: int
+    """The pid of the parent of its process."""
+    user: str
+    """Its user: the name, or the number where /etc/passwd has none."""
+    name: str
+    """As the kernel calls it (15 characters)."""
+    wchan: str
+    """The function of the kernel that it sleeps in; empty where that is not known."""
+    waits_for: WaitsFor
+    """What it waits for, by where it sleeps in the kernel; unknown: that does not say it."""
+    devices: tuple[str, ...] = ()
+    """The GPU device nodes that its process has open."""
+    stack: tuple[str, ...] = field(default=(), repr=False)
+    """The functions that led there, as root sees them, the innermost first."""
+
+    @property
+    def in_driver(self) -> bool:
+        """Whether it waits for the GPU driver."""
+        return self.waits_for in WAITS[:2]
+
+
+def ask_blocked(apart: float) -> Command:
+    """Which tasks are in state D, and still are after so many seconds; and which of these ran in between (``ran``)."""
+    command = read_script(_ASK, f"{apart:g}")
+    return Command(script=command.script, argv=command.argv, effect=command.effect, timeout=LONGEST, waits=apart)
+
+
+def read_blocked(done: Completed) -> tuple[BlockedTask, ...]:
+    """The answer to ``ask_blocked``.  Raises ProbeError where it is none."""
+    if done.timed_out:
+        raise ProbeError(f"/proc could not be read within {seconds(done.seconds)}: a process may hold it up")
+    if done.exit_code != 0 or "sampled" not in done.stdout.splitlines():
+        raise ProbeError(f"the states of the processes cannot be read: {done.why_not()}")
+    blocks: list[list[tuple[str, str]]] = []
+    for line in done.stdout.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "task":
+            blocks.append([])
+        if blocks:
+            blocks[-1].append((word, rest))
+    read = ((_task(block), ("ran", "") in block) for block in blocks)
+    return tuple(task for task, ran in read if task and (task.in_driver or not ran))
+
+
+def _task(block: list[tuple[str, str]]) -> BlockedTask | None:
+    numbers = block[0][1].split()
+    if len(numbers) != 6 or not all(number.isascii() and number.isdigit() for number in numbers[:4]):
+        return None
+    pid, tid, start, parent = map(int, numbers[:4])
+    fields = dict(block[1:])
+    stack = tuple(rest for word, rest in block if word == "stack")
+    devices = tuple(rest for word, rest in block if word == "gpu")
+    wchan = fields.get("waits", "").strip()
+    wchan = "" if wchan == "0" else wchan
+    return BlockedTask(
+        pid=pid,
+        tid=tid,
+        start=start,
+        parent=parent,
+        user=numbers[5] if numbers[5] != "-" else numbers[4],
+        name=fields.get("name", "").strip(),
+        wchan=wchan,
+        waits_for=waits_for(wchan, stack, devices),
+        devices=devices,
+        stack=stack,
+    )
+
+
+def waits_for(wchan: str, stack: tuple[str, ...] = (), devices: tuple[str, ...] = ()) -> WaitsFor:
+    """What a task waits for that sleeps in *wchan*, with *stack* above it and GPU *devices* open.
+
+    A lock of the kernel alone (``rwsem_down_write_slowpath``) does not say whose it is: it is taken for that of the GPU
+    driver where the task has a GPU open.
+    """
+    for text in (wchan, *stack):
+        for kind, pattern in _SYMBOLS:
+            if pattern.search(text):
+                return kind
+    return "GPU driver" if devices and re.match(r"rwsem_|__?mutex|down_|schedule_timeout", wchan) else "unknown"

@@ -1,0 +1,36 @@
+"""The programs that are protected, by name: daemons, remote access, terminals, editors, clients."""
+
+from __future__ import annotations
+
+from runbook.shell import script
+
+NAMES: dict[str, str] = {
+    "a remote access service": "sshd sshd-session sshd-auth dropbear tailscaled cloudflared",
+    "part of the system": (
+        "init systemd systemd-* (sd-pam) dbus-daemon dbus-broker* cron crond atd rsyslogd agetty login udevd auditd "
+        "chronyd NetworkManager polkitd sssd* snapd"
+    ),
+    "a daemon of the GPU driver": (
+        "nvidia-persistenced nv-hostengine nv-fabricmanager nvsm* dcgm dcgm-exporter nvidia-imex "
+        "nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-device-plugin gpu-feature-discovery"
+    ),
+    "a GPU monitoring tool, not a job": "nvidia-smi dcgmi nvtop",
+    "a desktop": "Xorg X Xwayland gnome-shell gnome-session* gdm gdm3 gdm-* lightdm sddm",
+    "the container runtime": "dockerd containerd containerd-shim* crio conmon runc docker-proxy podman",
+    "a process supervisor": "supervisord s6-supervise runsv runsvdir monit",
+    "a cluster agent": "kubelet kube-proxy slurmd slurmstepd slurmctld munged",
+    "a terminal that others may be using": "tmux* screen SCREEN",
+    "a client program, not a job": (
+        "docker docker-compose docker-buildx nerdctl kubectl crictl helm ssh scp sftp sftp-server rsync git git-* pip "
+        "pip3 pip3.* pipx apt apt-get dpkg dnf yum apk curl wget jupyter jupyter-* jupyterhub* code code-server"
+    ),
+    "an editor or a pager, not a job": "vi vim vim.* nvim nano emacs less more man tail head grep watch htop top",
+}
+"""Why, and the programs; a ``*`` at the end stands for anything."""
+
+REALLY = script(__package__, "known_daemons")
+"""Goes before what looks for a process by the name that it has given itself.
+
+Anybody who starts a setuid program of root's shows by the real user. Whom files in /proc/PID belong to says nothing: a
+process may hide that.
+"""

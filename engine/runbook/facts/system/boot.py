@@ -1,0 +1,107 @@
+"""Which boot a host is in, the reboots that we have sent to it, and how one is sent."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from runbook.errors import ProbeError
+from runbook.shell import PLACES, SAFE, script
+from runbook.values.command import Command, Completed, read, read_script, write_script
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+"""A random UUID that the kernel makes at its start (random(4))."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastReboot:
+    """The last reboot that we have sent to a host, as the host keeps it."""
+
+    boot_id: str
+    """Of the boot that it was to end."""
+    ago: float
+    """Seconds since it was sent, by the host's clock."""
+    gpus: int
+    """How many GPUs were expected after it."""
+    words: str
+    """Why, and by whom."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """The boot that a host is in."""
+
+    boot_id: str
+    up: float
+    """Seconds since it began."""
+    container: bool
+    """Whether the host is a container, which cannot be rebooted from within."""
+    systemd: bool
+    stopping: bool
+    """Whether it is being shut down."""
+    root: bool
+    last: LastReboot | None
+
+
+def ask_boot_id() -> Command:
+    """The boot id alone."""
+    return replace(read("cat", BOOT_ID), timeout=10.0)
+
+
+def read_boot_id(done: Completed) -> str:
+    """The boot id; empty where the host does not say."""
+    found = done.stdout.strip() if done.exit_code == 0 else ""
+    return found if _UUID.fullmatch(found) else ""
+
+
+def ask_boot() -> Command:
+    """One script with all of it."""
+    return read_script(SAFE + PLACES + script(__package__, "boot_probe"))
+
+
+def read_boot(done: Completed) -> Boot:
+    """What *done* says.  Raises ProbeError."""
+    if done.timed_out or done.exit_code != 0:
+        said = done.stderr.strip().splitlines()
+        raise ProbeError(said[-1] if said else "the host does not say which boot it is in")
+    rows = [line.partition(" ")[::2] for line in done.stdout.splitlines()]
+    facts = dict(rows)
+    boot_id, up = facts.get("boot", ""), facts.get("up", "")
+    if not _UUID.fullmatch(boot_id) or not re.fullmatch(r"\d+(\.\d+)?", up):
+        raise ProbeError(f"{BOOT_ID} holds no boot id: {boot_id[:60]!r}")
+    return Boot(
+        boot_id=boot_id,
+        up=float(up),
+        container="container" in facts,
+        systemd="systemd" in facts,
+        stopping="stopping" in facts,
+        root=facts.get("uid") == "0",
+        last=_last([rest for kind, rest in rows if kind == "last"], facts.get("now", "")),
+    )
+
+
+def _last(lines: list[str], now: str) -> LastReboot | None:
+    if not lines:
+        return None
+    boot_id, at, gpus, words = (*lines, "", "", "", "")[:4]
+    if not _UUID.fullmatch(boot_id) or not all(word.isdigit() for word in (at, gpus, now)):
+        raise ProbeError("/var/lib/runbook/rebooted is damaged: nobody knows when the host was last rebooted by us")
+    return LastReboot(boot_id=boot_id, ago=float(max(0, int(now) - int(at))), gpus=int(gpus), words=words)
+
+
+def send_reboot(boot_id: str, words: str, gpus: int, force_after: float) -> Command:
+    """Note the reboot on the host, and start it, if the host still is in the boot *boot_id*.
+
+    *gpus*: how many are expected afterwards; *force_after*: seconds after which a shutdown that hangs is forced, or 0.
+    """
+    command = write_script(
+        SAFE + PLACES + script(__package__, "boot_reboot"),
+        boot_id,
+        words,
+        f"{gpus}",
+        f"{force_after:.0f}",
+        called=("reboot", boot_id),
+    )
+    return replace(command, timeout=60.0)

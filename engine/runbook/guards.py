@@ -1,0 +1,85 @@
+"""Connections that restrict another connection: read-only, recording, redacting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from runbook.errors import ReadOnlyViolation
+from runbook.protocols import Connection
+from runbook.values.command import Command, Completed, Effect
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnly:
+    """A connection that raises, rather than pretends, when it is asked to write."""
+
+    inner: Connection
+    scratch: bool = False
+    """Whether commands that clean up after themselves may pass."""
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands* if every one of them only reads.  Raises ReadOnlyViolation."""
+        allowed = (Effect.READ, Effect.SCRATCH) if self.scratch else (Effect.READ,)
+        for command in commands:
+            if command.effect not in allowed:
+                raise ReadOnlyViolation(f"a probe may not send this command ({command.effect}): {command.brief()}")
+        return self.inner.run(*commands)
+
+    def close(self) -> None:
+        """Hang up the inner connection."""
+        self.inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A connection that remembers what was sent, and what came back."""
+
+    inner: Connection
+    sent: list[tuple[Command, Completed]] = field(default_factory=list)
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands*, and remember them with their answers."""
+        answers = self.inner.run(*commands)
+        self.sent.extend(zip(commands, answers, strict=True))
+        return answers
+
+    def close(self) -> None:
+        """Hang up the inner connection."""
+        self.inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Redacting:
+    """A connection on which secrets do not come back: what a command of an author prints is masked as it comes.
+
+    So no expression, excerpt or record ever has a part of one.  What our own scripts print stays as it is: files are
+    written back, and processes are ended, by what they say; that is masked where it is shown.  So is what is kept in a
+    file of the record: it comes packed, and is masked before it is written.
+    """
+
+    inner: Connection
+    redacted: Callable[[str, bool], str]
+    """A text, and whether its end was cut off, to the text without secrets."""
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands*; the answers to those of authors come back without secrets."""
+        answers = self.inner.run(*commands)
+        return tuple(
+            self._without_secrets(answer) if command.foreign and not command.keep else answer
+            for command, answer in zip(commands, answers, strict=True)
+        )
+
+    def _without_secrets(self, answer: Completed) -> Completed:
+        cut = answer.exit_code is None
+        return replace(
+            answer,
+            stdout=self.redacted(answer.stdout, cut),
+            stderr=self.redacted(answer.stderr, cut),
+            refused=self.redacted(answer.refused, False),
+            survivors=tuple(self.redacted(survivor, False) for survivor in answer.survivors),
+        )
+
+    def close(self) -> None:
+        """Hang up the inner connection."""
+        self.inner.close()

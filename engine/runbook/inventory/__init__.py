@@ -1,0 +1,127 @@
+"""Host files to an Inventory: one file per format, and the patterns that choose hosts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import cast
+
+from runbook.errors import ConfigError, PluginError, Problem
+from runbook.inventory.entries.top_level_keys import note_slips
+from runbook.inventory.fields import Notes, once_a_place, problem_at
+from runbook.inventory.groups import NamedGroup, formed, named_in
+from runbook.inventory.host_secrets import secrets_at
+from runbook.inventory.hosts import named_twice
+from runbook.inventory.jump_hosts import led
+from runbook.inventory.text_formats import TextDocument
+from runbook.protocols import InventoryFormat, Place
+from runbook.text.suggestions import suggest
+from runbook.values.inventory import Host, Inventory
+from runbook.values.playbook import SecretReference
+
+EXPECTED = "an inventory has `hosts:` with a mapping of host names to their fields"
+
+
+_KEYS = re.compile(r"""^\s*(?:[{,]\s*)?["']?(?:hosts|groups|standard_hosts|vast_hosts)["']?\s*:""", re.MULTILINE)
+
+
+def could_be_inventory(text: str) -> bool:
+    """Whether one of our keys stands in *text*; of any other file nothing is repeated, whatever is wrong with it."""
+    return bool(_KEYS.search(text))
+
+
+def discover() -> dict[str, InventoryFormat]:
+    """Every format there is, by name: the modules here that recognise one."""
+    found: dict[str, InventoryFormat] = {}
+    for module_info in iter_modules(__path__):
+        module = import_module(f"{__name__}.{module_info.name}")
+        if not hasattr(module, "recognises"):
+            continue
+        if not callable(getattr(module, "load", None)) or not module.__doc__:
+            raise PluginError(
+                f"inventory format {module_info.name!r} lacks {'a docstring' if not module.__doc__ else 'load'}"
+            )
+        found[module_info.name] = cast("InventoryFormat", module)
+    return found
+
+
+def parsed_text(text: str, file: str) -> TextDocument | None:
+    """*text*, which is no YAML, by the first module here that knows what it is; None where no module does.
+
+    Raises ConfigError with every mistake in it.
+    """
+    for module_info in iter_modules(__path__):
+        parse = getattr(import_module(f"{__name__}.{module_info.name}"), "parse_text", None)
+        found: TextDocument | None = parse(text, file) if parse else None
+        if found:
+            return found
+    return None
+
+
+def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[str] = ()) -> Inventory:
+    """Every host in *documents*, each a parsed file with its name and the places in it.
+
+    *transports* are those that a host may name; empty: any.
+    Raises ConfigError with every mistake in all of them.  The digest is for anybody who has the text.
+    """
+    formats = discover()
+    problems: list[Problem] = [] if documents else [Problem(message="no inventory was given")]
+    parts: list[Inventory] = []
+    named: list[NamedGroup] = []
+    references: list[SecretReference] = []
+    for document, source, where in documents:
+        notes = Notes(source=source, where=where)
+        parts += _parts(document, notes, formats)
+        note_slips(document, notes)
+        named += named_in(document, notes)
+        references += _references(document, notes, references)
+        problems += sorted(dict.fromkeys(notes.problems), key=lambda problem: (problem.line, problem.column))
+    hosts = [host for part in parts for host in part.hosts]
+    problems += named_twice(hosts)
+    wrong = (mistake for host in hosts if transports and (mistake := _transport_mistake(host, transports)))
+    problems += once_a_place(wrong)
+    if problems:  # which names there are is not known before every file has been understood
+        raise ConfigError(*problems)
+    found, groups = formed(led(hosts), named)
+    return Inventory(
+        hosts=found,
+        groups=groups,
+        secrets=tuple(dict.fromkeys(secret for part in parts for secret in part.secrets)),
+        references=tuple(references),
+        sources=tuple(source for _, source, _ in documents),
+    )
+
+
+def _references(document: object, notes: Notes, earlier: Sequence[SecretReference]) -> list[SecretReference]:
+    """What *document* says under ``secrets:``; a name that one of *earlier* files has is a mistake."""
+    found = secrets_at(document, (), notes) if isinstance(document, Mapping) else ()
+    known = {reference.name: reference for reference in earlier}
+    for reference in found:
+        if reference.name in known:
+            words = f"the secret {reference.name} is also in {known[reference.name].where}"
+            notes.problems.append(problem_at(reference.where, words, "keep one of them"))
+    return [reference for reference in found if reference.name not in known]
+
+
+def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | None:
+    if host.transport in transports:
+        return None
+    hint = suggest(host.transport, sorted(transports))
+    return problem_at(host.place_of("transport"), f"{host.name}: there is no transport {host.transport!r}", hint)
+
+
+def _parts(document: object, notes: Notes, formats: Mapping[str, InventoryFormat]) -> list[Inventory]:
+    """What each format that recognises *document* finds in it: a file may be half-way from one to another."""
+    fitting = [inventory_format for inventory_format in formats.values() if inventory_format.recognises(document)]
+    if not fitting:
+        empty = document is None or document == {}
+        notes.add((), "the file is empty" if empty else "not an inventory in a known format", EXPECTED)
+    parts: list[Inventory] = []
+    for format_ in fitting:
+        try:
+            parts.append(format_.load(document, notes.source, notes.where))
+        except ConfigError as error:
+            notes.problems.extend(error.problems)
+    return parts

@@ -1,0 +1,191 @@
+"""The groups of an Ansible inventory: who is in them, which are inside which, and whose variables come first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from runbook.inventory.ansible_ranges import MOST_HOSTS, expanded, port_of
+from runbook.inventory.fields import Notes, Path, said
+from runbook.text.suggestions import suggest
+
+ALL, UNGROUPED = "all", "ungrouped"
+PRIORITY = "ansible_group_priority"
+SECTIONS = ("hosts", "children", "vars")
+DEEPEST = 50
+"""Groups that may be inside one another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A value, and where it stands."""
+
+    value: object
+    path: Path
+
+
+Variables = dict[str, Variable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group, put together from all places that name it."""
+
+    name: str
+    path: Path
+    variables: Variables = field(default_factory=dict)
+    parents: dict[str, Path] = field(default_factory=dict)
+    """Each group that it is inside, with the place that says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A host, put together from all places that name it."""
+
+    path: Path
+    variables: Variables = field(default_factory=dict)
+    groups: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """All groups and all hosts of a file."""
+
+    notes: Notes
+    groups: dict[str, Group] = field(default_factory=dict)
+    hosts: dict[str, Listed] = field(default_factory=dict)
+
+    def read(self, document: Mapping[object, object]) -> None:
+        """Take in every group of *document*."""
+        for name, body in document.items():
+            self._group(str(name), body, (str(name),), "")
+
+    def _group(self, name: str, body: object, path: Path, parent: str) -> None:
+        group = self.groups.setdefault(name, Group(name=name, path=path))
+        if parent and name == ALL:
+            self.notes.add(path, f"the group {ALL} is inside {parent}: it has every host, and is in no group")
+            return
+        if parent:
+            group.parents.setdefault(parent, path)
+        if body is None:
+            return
+        if not isinstance(body, Mapping):
+            self.notes.add(path, f"{name}: expected a mapping with hosts, children or vars, not {said('', body)}")
+            return
+        for key in body:
+            if key not in SECTIONS:
+                hint = suggest(str(key), SECTIONS, "variables of a group stand below vars")
+                self.notes.add((*path, str(key)), f"{name}: a group has no key {said('', key)}", hint)
+        group.variables.update(self._variables(body.get("vars"), (*path, "vars"), name))
+        for child, inner in self._section(body.get("children"), (*path, "children"), name):
+            self._group(child, inner, (*path, "children", child), name)
+        for pattern, variables in self._section(body.get("hosts"), (*path, "hosts"), name):
+            self._host(pattern, variables, (*path, "hosts", pattern), name)
+
+    def _section(self, section: object, path: Path, name: str) -> Iterator[tuple[str, object]]:
+        """The entries of ``hosts`` or ``children``; one name alone may stand there as text."""
+        if isinstance(section, str):
+            section = {section: None}
+        if section is not None and not isinstance(section, Mapping):
+            words = f"{name}.{path[-1]}: expected a mapping of names, each with a colon behind it"
+            self.notes.add(path, f"{words}, not {said('', section)}")
+        elif section:
+            yield from ((str(key), value) for key, value in section.items())
+
+    def _variables(self, tree: object, path: Path, name: str) -> Variables:
+        if tree is not None and not isinstance(tree, Mapping):
+            self.notes.add(path, f"{name}: expected a mapping of variables, not {said('', tree)}")
+            return {}
+        return {str(key): Variable(value=value, path=(*path, str(key))) for key, value in (tree or {}).items()}
+
+    def _host(self, pattern: str, variables: object, path: Path, group: str) -> None:
+        plain, port = port_of(pattern)
+        try:
+            names = expanded(plain)
+        except ValueError as error:
+            self.notes.add(path, f"{group}.hosts: the host pattern {said('', pattern)} {error}")
+            return
+        if len(self.hosts) + sum(name not in self.hosts for name in names) > MOST_HOSTS:
+            self.notes.add(path, f"the file names more than {MOST_HOSTS} hosts up to here")
+            return
+        own = self._variables(variables, path, pattern)
+        if port:
+            own = {"ansible_port": Variable(value=port, path=path), **own}
+        for name in names:
+            host = self.hosts.setdefault(name, Listed(path=path))
+            host.groups[group] = None
+            host.variables.update(own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """How deep every group is, and what it is inside."""
+
+    depth: Mapping[str, int]
+    ancestors: Mapping[str, frozenset[str]]
+    """The group itself among them, ``all`` not."""
+
+
+def ranked(groups: Mapping[str, Group], notes: Notes) -> Ranks:
+    """The ranks of *groups*; groups that are inside themselves go to *notes*, and so do too many inside each other."""
+    depth = {ALL: 0}
+    ancestors: dict[str, frozenset[str]] = {ALL: frozenset()}
+    children: dict[str, list[str]] = {}
+    missing = {name: len(group.parents.keys() - {ALL}) for name, group in groups.items() if name != ALL}
+    for name, group in groups.items():
+        for parent in group.parents:
+            children.setdefault(parent, []).append(name)
+    ready = [name for name, many in missing.items() if not many]
+    while ready:
+        name = ready.pop()
+        inside = [parent for parent in groups[name].parents if parent != ALL]
+        depth[name] = max((depth[parent] for parent in inside), default=0) + 1
+        if depth[name] > DEEPEST:
+            notes.add(groups[name].path, f"the group {name} is inside more than {DEEPEST} groups")
+            return Ranks(depth={}, ancestors={})
+        ancestors[name] = frozenset({name}).union(*(ancestors[parent] for parent in inside))
+        for child in children.get(name, ()):
+            missing[child] -= 1
+            if not missing[child]:
+                ready.append(child)
+    if left := [name for name in missing if name not in depth]:
+        _note_circle(groups, left, notes)
+    return Ranks(depth=depth, ancestors=ancestors)
+
+
+def _note_circle(groups: Mapping[str, Group], left: Iterable[str], notes: Notes) -> None:
+    """Follow parents from one of *left*, all of which are in a circle or below one, until a group comes again."""
+    unfinished = set(left)
+    way = [min(unfinished)]
+    while True:
+        parent = min(name for name in groups[way[-1]].parents if name in unfinished)
+        if parent in way:
+            break
+        way.append(parent)
+    circle = [*way[way.index(parent) :], parent]
+    shown = circle if len(circle) <= 8 else [*circle[:7], "...", parent]
+    place = groups[circle[0]].parents[circle[1]]
+    notes.add(place, f"the group {parent} is inside itself: {' in '.join(shown)}")
+
+
+def in_order(names: Iterable[str], tree: Tree, ranks: Ranks) -> list[str]:
+    """*names* in the order in which their variables are taken: the last one counts."""
+    return sorted(names, key=lambda name: (ranks.depth[name], priority(tree.groups.get(name)), name))
+
+
+def priority(group: Group | None) -> int:
+    """What ``ansible_group_priority`` of *group* says; 1 where it says nothing, or no number."""
+    found = group.variables.get(PRIORITY) if group else None
+    if found is None:
+        return 1
+    text = str(found.value).strip()
+    return int(text) if text.lstrip("-").isdecimal() and len(text) < 10 else 1
+
+
+def note_priorities(tree: Tree) -> None:
+    """Note every ``ansible_group_priority`` that is no number."""
+    for group in tree.groups.values():
+        found = group.variables.get(PRIORITY)
+        text = str(found.value).strip() if found else "1"
+        if found and not (text.lstrip("-").isdecimal() and len(text) < 10):
+            tree.notes.add(found.path, f"{group.name}: {PRIORITY}: expected a number, not {said('', found.value)}")

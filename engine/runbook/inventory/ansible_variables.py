@@ -1,0 +1,119 @@
+"""What Ansible's variables say of a connection, in the fields that hosts have here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from runbook.inventory.ansible_groups import Variables
+from runbook.inventory.fields import Fields, Notes, Path, said
+from runbook.inventory.host_names import mistake_in
+from runbook.inventory.hosts import host_of
+from runbook.secrets.names import MASK
+from runbook.values.inventory import Host
+from runbook.values.playbook import Where
+
+GROUPS = "group_names"
+"""The field with the groups of a host; Ansible calls them so, too."""
+
+SPELLED: Mapping[str, tuple[str, ...]] = {
+    "ssh_host": ("ansible_host", "ansible_ssh_host"),
+    "ssh_user": ("ansible_user", "ansible_ssh_user"),
+    "ssh_port": ("ansible_port", "ansible_ssh_port"),
+    "ssh_key": ("ansible_ssh_private_key_file", "ansible_private_key_file"),
+    "transport": ("ansible_connection",),
+}
+"""Our field to Ansible's variables, in the present form and in older ones."""
+
+CONNECTIONS = {"ssh": "ssh", "smart": "ssh", "paramiko": "ssh", "paramiko_ssh": "ssh", "local": "local"}
+CONNECTIONS |= {f"ansible.builtin.{name}": transport for name, transport in CONNECTIONS.items()}
+
+ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_ssh_args")
+_OTHER_WAY = re.compile(r"(?i)proxy|hostname\b|(?-i:(?:^|\s)['\"]?-[JWFpliob]*[JWFpl])")
+"""Arguments of ssh that lead to another machine, or there by another way."""
+
+VAULT = "$ANSIBLE_VAULT"
+ENCRYPTED = "(a whole file)"
+"""Stands among variables where a file of them is encrypted, with the names of such files; none of Ansible's is so."""
+_TEMPLATE = re.compile(r"\{\{|\{%")
+
+
+def host_from(name: str, path: Path, variables: Variables, groups: tuple[str, ...], notes: Notes) -> Host | None:
+    """The host *name* with *variables*, or None where it cannot be called so."""
+    if mistake := mistake_in(name):
+        notes.add(path, f"the host name {said('', name)} cannot be used", mistake)
+        return None
+    values = {key: _shown(variable.value) for key, variable in variables.items()}
+    spelled = {ours: there for ours, names in SPELLED.items() if (there := _given(names, values))}
+    _note_contradictions(name, variables, notes)
+    places: dict[Path, Path] = {(name, key): variable.path for key, variable in variables.items()}
+    own = Notes(source=notes.source, where=_Places(path, places, notes), problems=notes.problems)
+    why = _unreachable(spelled, values, variables, notes)
+    taken = dict.fromkeys(SPELLED) if why else {ours: values[theirs] for ours, theirs in spelled.items()}
+    if not why and "transport" in taken:
+        taken["transport"] = CONNECTIONS[str(taken["transport"]).strip()]
+    fields = Fields(values={**values, **taken, GROUPS: list(groups)}, path=(name,), notes=own, spelled=spelled)
+    host = host_of(name, fields)
+    return replace(host, addresses=(), proxy="", proxy_env=(), transport="ssh", placeholder=why) if why else host
+
+
+class _Places:
+    """The place of a field of one host: where its variable stands, in whichever group."""
+
+    def __init__(self, path: Path, places: Mapping[Path, Path], notes: Notes) -> None:
+        self._path, self._places, self._notes = path, places, notes
+
+    def __call__(self, path: Path) -> Where:
+        return self._notes.at((*self._places.get(path[:2], self._path), *path[2:]))
+
+
+def _given(names: tuple[str, ...], values: Mapping[str, object]) -> str:
+    return next((name for name in names if values.get(name) not in (None, "")), "")
+
+
+def _shown(value: object) -> object:
+    """*value* without what a vault has encrypted, which nobody is shown and nothing can use."""
+    match value:
+        case str():
+            return MASK if VAULT in value else value
+        case Mapping():
+            return {key: _shown(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_shown(each) for each in value]
+    return value
+
+
+def _note_contradictions(name: str, variables: Variables, notes: Notes) -> None:
+    """Two names of one thing that say different things: which of them counts is not clear to readers."""
+    for names in SPELLED.values():
+        there = [(each, variables[each]) for each in names if each in variables]
+        if len({str(variable.value) for _, variable in there}) > 1:
+            words = f"{name}: {' and '.join(each for each, _ in there)} say different things"
+            notes.add(there[1][1].path, words, f"keep {there[0][0]}")
+
+
+def _unreachable(spelled: Mapping[str, str], values: Mapping[str, object], variables: Variables, notes: Notes) -> str:
+    """Why the host cannot be connected to by what its variables say; empty where it can."""
+    for theirs in spelled.values():
+        place = notes.at(variables[theirs].path)
+        if VAULT in str(variables[theirs].value):
+            return f"{theirs} is encrypted by Ansible Vault, which is not read here ({place})"
+        if _TEMPLATE.search(str(values[theirs])):
+            return f"{theirs} is a template, which is not evaluated here ({place})"
+    connection = spelled.get("transport", "")
+    if connection and str(values[connection]).strip() not in CONNECTIONS:
+        place = notes.at(variables[connection].path)
+        return f"the connection {_word(values[connection])} is not supported, only ssh and local ({place})"
+    if connection and CONNECTIONS[str(values[connection]).strip()] == "local":
+        return ""
+    for theirs in ARGUMENTS:
+        if theirs in values and (_OTHER_WAY.search(str(values[theirs])) or _TEMPLATE.search(str(values[theirs]))):
+            place = notes.at(variables[theirs].path)
+            return f"{theirs} leads another way, which is not read: write ssh_proxy, or ssh_config ({place})"
+    return ""
+
+
+def _word(value: object) -> str:
+    """*value* where it is a plain word; of any other nothing is repeated."""
+    return str(value) if re.fullmatch(r"[\w.-]{1,60}", str(value)) else "that is given"

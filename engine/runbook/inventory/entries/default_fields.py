@@ -1,0 +1,55 @@
+"""What ``defaults:`` beside the hosts says: fields for every host of the file that has not its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from runbook.inventory.field_names import OURS, slips
+from runbook.inventory.fields import Notes, said
+from runbook.inventory.host_secrets import SECRETS
+from runbook.text.suggestions import suggest
+
+DEFAULTS = "defaults"
+_OF_EACH = ("name", "ssh_host", "tailscale_ip", "fallback_host", "cloudflare_tunnel")
+"""What no two hosts have in common."""
+
+
+def defaults_in(
+    document: object, hosts: Iterable[object], notes: Notes, spelled: Mapping[str, str]
+) -> Mapping[str, object]:
+    """What *document* says under ``defaults:``, by our names of fields; mistakes in its names go to *notes*.
+
+    Its *hosts* tell which fields there are besides ours; *spelled* gives our names of fields that the format calls
+    otherwise.
+    """
+    tree = document.get(DEFAULTS) if isinstance(document, Mapping) else None
+    if tree is None:
+        return {}
+    if not isinstance(tree, Mapping):
+        notes.add((DEFAULTS,), f"{DEFAULTS}: expected a mapping of fields, not {said('', tree)}")
+        return {}
+    ours = {written: field for field, written in spelled.items()}
+    known = {str(key) for host in hosts if isinstance(host, Mapping) for key in host}
+    found = {str(key): value for key, value in tree.items()}
+    wrong = {key: mistake for key in found if (mistake := _mistake(key, ours.get(key, key), known))}
+    for key, (words, hint) in wrong.items():
+        notes.add((DEFAULTS, key), f"{DEFAULTS}.{key[:40]}: {words}", hint)
+    return {ours.get(key, key): value for key, value in found.items() if key not in wrong}
+
+
+def _mistake(key: str, field: str, known: Iterable[str]) -> tuple[str, str] | None:
+    """Why *key*, which means *field*, cannot be given for all hosts, and what to do; None if it can.
+
+    *known*: the fields that hosts have.
+    """
+    meant = field if field in OURS else slips([field], ()).get(field, "")
+    if field in _OF_EACH or meant in _OF_EACH:
+        return "each host has its own", "write it below the host"
+    if field == SECRETS:
+        return f"unknown field {field!r}", f"what holds for all hosts stands under `{SECRETS}:` beside `hosts:`"
+    if field in OURS or (key in known and not meant):
+        return None
+    if meant:
+        return "unknown field", f"did you mean {meant}?"
+    fields = [*sorted(OURS - {*_OF_EACH}), *known]
+    return "unknown field", suggest(key, fields, "a field of your own stands in one of the hosts, too")

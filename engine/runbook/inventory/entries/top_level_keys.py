@@ -1,0 +1,49 @@
+"""Top-level keys of our inventories that are most likely meant for us, and that nobody would read.
+
+A key of another program is no mistake, for the files belong to other programs, too. A slip of one of ours would leave
+hosts, or what is to hold for all of them, out without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from runbook.inventory.entries.default_fields import DEFAULTS
+from runbook.inventory.field_names import OURS, slips
+from runbook.inventory.fields import Notes
+from runbook.inventory.host_secrets import SECRETS
+
+SECTIONS = ("hosts", "standard_hosts", "vast_hosts")
+KEYS = (*SECTIONS, DEFAULTS, "groups", SECRETS)
+ALIKE = 0.82
+_FOR_ALL = frozenset({"vars", "host_vars", "common", "host_defaults", "all_hosts", "all"})
+"""Other words for ``defaults``."""
+
+
+def note_slips(document: object, notes: Notes) -> None:
+    """Note each key of *document*, if it is in a format of ours, that is a slip of one that we read."""
+    if not isinstance(document, Mapping) or not any(section in document for section in SECTIONS):
+        return
+    for key, value in document.items():
+        if key not in KEYS and (hint := _meant(str(key), value)):
+            notes.add((str(key),), f"unknown key {str(key)[:40]!r}", hint)
+
+
+def _meant(key: str, value: object) -> str:
+    """What *key*, with *value*, is meant to be, as a hint; empty if it is another program's."""
+    if not isinstance(value, Mapping | list | tuple):
+        field = key if key in OURS else slips([key], ()).get(key, "")
+        ours = field.startswith("ssh_") and key.casefold().startswith("ssh")
+        return f"what holds for all hosts stands under {DEFAULTS}: {DEFAULTS}: {{{field}: ...}}" if ours else ""
+    if alike := get_close_matches(key.strip().casefold(), [*SECTIONS, DEFAULTS], n=1, cutoff=ALIKE):
+        return f"did you mean {alike[0]}?"
+    entries = value.values() if isinstance(value, Mapping) else ()
+    if isinstance(value, Mapping) and key.casefold() in _FOR_ALL and (OURS | {*slips(_texts(value), ())}) & {*value}:
+        return f"did you mean {DEFAULTS}?"
+    hosts = entries and all(isinstance(entry, Mapping) and "ssh_host" in entry for entry in entries)
+    return "hosts stand under hosts: did you mean that?" if hosts else ""
+
+
+def _texts(tree: Mapping[object, object]) -> list[str]:
+    return [key for key in tree if isinstance(key, str)]

@@ -1,0 +1,158 @@
+"""Read the typed fields of one host from a file, noting every mistake with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from runbook.errors import Problem
+from runbook.protocols import Place
+from runbook.secrets.documents import text_of
+from runbook.secrets.names import is_secret
+from runbook.values.playbook import Where
+
+Path = tuple[str | int, ...]
+
+
+YES = frozenset({"true", "yes", "on", "1"})
+NO = frozenset({"false", "no", "off", "0"})
+
+
+def problem_at(where: Where, message: str, hint: str = "") -> Problem:
+    """A mistake in the place *where*."""
+    return Problem(file=where.file, line=where.line, column=where.column, message=message, hint=hint)
+
+
+def once_a_place(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The first of those *problems* that stand at one place, which is that of ``defaults`` or of a range."""
+    first: dict[tuple[str, int, int], Problem] = {}
+    for problem in problems:
+        place = (problem.file, problem.line, problem.column)
+        known = first.setdefault(place, problem)
+        if known is problem or not problem.line:
+            yield problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """Where mistakes in one file are written down."""
+
+    source: str
+    where: Place
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, path: Path, message: str, hint: str = "") -> None:
+        """Note that *message* is wrong with what stands at *path*."""
+        self.problems.append(problem_at(self.at(path), message, hint))
+
+    def at(self, path: Path) -> Where:
+        """The place of *path*, with the name of the file at least."""
+        place = self.where(path)
+        return place if place.file else replace(place, file=self.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """One host's fields under the names that ``distributed_hosts.yaml`` gives them."""
+
+    values: Mapping[str, object]
+    path: Path
+    notes: Notes
+    spelled: Mapping[str, str] = field(default_factory=dict)
+    """Our name of a field to the file's, where they differ."""
+    inherited: frozenset[str] = frozenset()
+    """Those that stand under ``defaults``, not with the host."""
+
+    def place(self, key: str) -> Where:
+        """The place of the field *key* in the file."""
+        return self.notes.at(("defaults", key) if key in self.inherited else (*self.path, self.spelled.get(key, key)))
+
+    def wrong(self, key: str, message: str, hint: str = "") -> None:
+        """Note a mistake in the field *key*."""
+        written = self.spelled.get(key, key)
+        place = (*self.path, written)
+        self.notes.add(place, f"{'.'.join(map(str, place))}: {message}", hint)
+
+    def text(self, key: str) -> str:
+        """The text of *key*, stripped; empty where it is absent, null, or wrong.  An unquoted number is its digits."""
+        value = self.values.get(key)
+        match value:
+            case None:
+                return ""
+            case str():
+                return value.strip()
+            case int() if not isinstance(value, bool):
+                return text_of(value)
+        self.wrong(key, f"expected text, not {said(key, value)}", "" if _is_tree(value) else "put it in quotes")
+        return ""
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The texts of *key*: a list, or one text with commas between them; empty where it is absent or wrong."""
+        value = self.values.get(key)
+        if not isinstance(value, list | tuple):
+            return parts_of(self.text(key))
+        wrong = [part for part in value if isinstance(part, bool) or not isinstance(part, str | int)]
+        if wrong:
+            self.wrong(key, f"expected text, or a list of texts, not a list with {said(key, wrong[0])}")
+            return ()
+        return tuple(text for part in value for text in parts_of(part))
+
+    def word(self, key: str) -> str:
+        """The text of *key* if it is one word that no program can take for an option; else empty, and noted."""
+        text = self.text(key)
+        if text and (text.startswith("-") or any(each.isspace() or not each.isprintable() for each in text)):
+            self.wrong(key, f"expected one word that does not begin with '-', not {said(key, text)}")
+            return ""
+        return text
+
+    def port(self, key: str) -> int:
+        """The TCP port in *key*; 0 where it is absent, null, or wrong."""
+        value = self.values.get(key)
+        if value is None or value == "":
+            return 0
+        number = value
+        if isinstance(value, str) and re.fullmatch(r"\s*[1-9][0-9]{0,18}\s*", value):
+            number = int(value)
+        if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= 65535:
+            return number
+        self.wrong(key, f"expected a port from 1 to 65535, not {said(key, value)}")
+        return 0
+
+    def flag(self, key: str) -> bool:
+        """Whether *key* says yes; absent and null say no."""
+        value = self.values.get(key)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        word = str(value).strip().lower() if isinstance(value, str) else text_of(value)
+        if word not in YES | NO:
+            self.wrong(key, f"expected true or false, not {said(key, value)}")
+        return word in YES
+
+
+def parts_of(value: object) -> tuple[str, ...]:
+    """The texts of a field that may hold several: a list, or one text with commas between them."""
+    if isinstance(value, list | tuple):
+        return tuple(text for part in value for text in parts_of(part))
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ()
+    return tuple(text for part in str(value).split(",") if (text := part.strip()))
+
+
+def said(key: str, value: object) -> str:
+    """*value* in the words of a mistake: short, and without showing a secret."""
+    match value:
+        case Mapping():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+        case None:
+            return "nothing"
+    if is_secret(key, value):
+        return f"a {type(value).__name__}"
+    shown = repr(value) if isinstance(value, str) else text_of(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+def _is_tree(value: object) -> bool:
+    return isinstance(value, Mapping | list | tuple)

@@ -1,0 +1,279 @@
+"""Build a Host from its fields, for every inventory format."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from runbook.errors import ConfigError, Problem
+from runbook.inventory.entries.default_fields import DEFAULTS, defaults_in
+from runbook.inventory.entries.host_ranges import entries_of, is_range
+from runbook.inventory.entries.placeholders import is_placeholder
+from runbook.inventory.field_names import OURS, slips
+from runbook.inventory.fields import Fields, Notes, Path, problem_at, said
+from runbook.inventory.host_names import mistake_in
+from runbook.inventory.host_secrets import SECRETS, secrets_of_host
+from runbook.secrets.documents import secrets_in, shown
+from runbook.text.name_ranges import MOST_NAMES, fold
+from runbook.values.inventory import Address, Host, HostKeys, Inventory
+from runbook.values.login_names import fault_in_host, fault_in_user
+from runbook.values.playbook import Where
+from runbook.values.types import Json
+
+DEFAULT_KEY = "~/.ssh/id_cluster"
+DEFAULT_STATUS = "ready"
+SSH_PORT = 22
+
+TUNNEL_ENV = (
+    ("cloudflare_service_token_id", "TUNNEL_SERVICE_TOKEN_ID"),
+    ("cloudflare_service_token_secret", "TUNNEL_SERVICE_TOKEN_SECRET"),
+)
+"""Where ``cloudflared access ssh`` looks for a service token when no flag gives one."""
+
+
+Values = Mapping[str, object]
+"""Fields by their names, as a file has them."""
+
+
+def hosts_in(
+    section: object,
+    path: Path,
+    notes: Notes,
+    spelled: Mapping[str, str] | None = None,
+    defaults: Values | None = None,
+) -> tuple[Host, ...]:
+    """The hosts of a mapping of names to fields, which stands at *path*; mistakes go to *notes*.
+
+    *spelled* gives our names of fields that the format calls otherwise; *defaults* hold for what a host does not say.
+    """
+    if not isinstance(section, Mapping):
+        notes.add(path, f"{path[-1]}: expected a mapping of host names to their fields, not {said('', section)}")
+        return ()
+    if not section:
+        notes.add(path, f"{path[-1]}: names no hosts")
+    found: list[Host] = []
+    for name, fields in section.items():
+        found += hosts_at(name, fields, (*path, name), notes, spelled, defaults)
+        if len(found) > MOST_NAMES:
+            notes.add((*path, name), f"the file names more than {MOST_NAMES} hosts up to here")
+            break
+    return tuple(found)
+
+
+def hosts_at(
+    name: object,
+    fields: object,
+    path: Sequence[object],
+    notes: Notes,
+    spelled: Mapping[str, str] | None = None,
+    defaults: Values | None = None,
+) -> Iterator[Host]:
+    """The host *name* with *fields*, or each that the range *name* stands for; none where it is wrong, and noted."""
+    place = tuple(each for each in path if isinstance(each, str | int))
+    dotted = ".".join(map(str, path))
+    if not is_range(name) and (mistake := mistake_in(name)):
+        notes.add(place, f"{dotted}: the host name {said('', name)} cannot be used", mistake)
+        return
+    if fields is not None and not isinstance(fields, Mapping):
+        notes.add(place, f"{dotted}: expected a mapping of fields, not {said('', fields)}")
+        return
+    read = _fields(fields or {}, place, notes, spelled or {})
+    entries = entries_of(str(name), read) if is_range(name) else iter([(str(name), read.values)])
+    for each, values in entries:
+        if mistake := mistake_in(each):
+            notes.add(place, f"{dotted}: the host name {said('', each)} cannot be used", mistake)
+            return
+        yield host_of(each, _with_defaults(each, replace(read, values=values), defaults or {}))
+
+
+def _fields(tree: Mapping[object, object], place: Path, notes: Notes, spelled: Mapping[str, str]) -> Fields:
+    """The fields in *tree*, which stands at *place*, under our names; slips of them are noted."""
+    values = {str(key): value for key, value in tree.items()}
+    ours = {key: values[written] for key, written in spelled.items() if written in values and key not in values}
+    read = Fields(values={**values, **ours}, path=place, notes=notes, spelled={word: spelled[word] for word in ours})
+    for name_of_field, meant in slips(values.keys() - set(spelled.values()), read.values.keys() & OURS).items():
+        read.wrong(name_of_field, "unknown field", f"did you mean {meant}?")
+    return read
+
+
+def _with_defaults(name: str, fields: Fields, defaults: Values) -> Fields:
+    """*fields* of the host *name*, with those of *defaults* that it has not; no host is its own jump host."""
+    taken = {
+        key: value
+        for key, value in defaults.items()
+        if key not in fields.values and (key != "ssh_proxy" or str(value).strip() != name)
+    }
+    return replace(fields, values={**taken, **fields.values}, inherited=frozenset(taken)) if taken else fields
+
+
+def checked_defaults(
+    document: object, hosts: Iterable[object], notes: Notes, spelled: Mapping[str, str] | None = None
+) -> Values:
+    """What *document* says under ``defaults:`` for its *hosts*; nothing where it has mistakes, which go to *notes*."""
+    before = len(notes.problems)
+    values = defaults_in(document, hosts, notes, spelled or {})
+    if values:
+        host_of(DEFAULTS, Fields(values=values, path=(DEFAULTS,), notes=notes, spelled=spelled or {}))
+    return {} if len(notes.problems) > before else values
+
+
+def host_of(name: str, fields: Fields) -> Host:
+    """The host that *fields* describe.  A ``user@`` in ``ssh_host`` goes before ``ssh_user``."""
+    transport = fields.word("transport") or "ssh"
+    user, addresses, placeholder = _ways(name, fields)
+    proxy, proxy_env = _tunnel(fields)
+    local = transport == "local"
+    fields.word("ssh_proxy")
+    ephemeral, container = fields.flag("is_ephemeral"), fields.flag("is_container")
+    _check_traits(fields)
+    return Host(
+        name=name,
+        addresses=() if local else addresses,
+        user=user,
+        key=_key(fields),
+        transport=transport,
+        proxy="" if local else proxy,
+        proxy_env=() if local else proxy_env,
+        placeholder="" if local or addresses or proxy else placeholder,
+        status=fields.text("status").lower() or DEFAULT_STATUS,
+        host_keys=HostKeys.IGNORE if ephemeral or container else HostKeys.ACCEPT_NEW,
+        secrets=secrets_of_host(fields),
+        vars=_vars(fields),
+        where=fields.notes.at(fields.path),
+        places={key: fields.place(key) for key in ("transport", "ssh_proxy") if key in fields.values},
+    )
+
+
+def _check_traits(fields: Fields) -> None:
+    """What groups are formed by; ``gpu: no`` is a boolean in YAML 1.1, and an answer."""
+    for key in ("region", "provider"):
+        fields.text(key)
+    fields.texts("role")
+    for key in ("cuda_capable", "has_gpu"):
+        fields.flag(key)
+    for key in ("gpu", "gpu_type"):
+        if isinstance(fields.values.get(key), Mapping | list | tuple):
+            fields.text(key)
+
+
+def inventory_of(hosts: Sequence[Host], document: object, notes: Notes) -> Inventory:
+    """What a format returns.  Raises ConfigError with everything in *notes*."""
+    notes.problems.extend(named_twice(hosts))
+    if notes.problems:
+        raise ConfigError(*notes.problems)
+    return Inventory(hosts=tuple(hosts), secrets=secrets_in(document), sources=(notes.source,))
+
+
+def named_twice(hosts: Sequence[Host]) -> list[Problem]:
+    """A mistake for every entry with names that an earlier one has, with both places."""
+    first: dict[str, Host] = {}
+    twice: dict[tuple[Where, Where], list[str]] = {}
+    for host in hosts:
+        known = first.setdefault(host.name, host)
+        if known is not host:
+            twice.setdefault((host.where, known.where), []).append(host.name)
+    entries: dict[Where, list[str]] = {}
+    for host in hosts if twice else ():
+        entries.setdefault(host.where, []).append(host.name)
+    return [_twice(names, *places, entries) for places, names in twice.items()]
+
+
+def _twice(names: Sequence[str], where: Where, known: Where, entries: Mapping[Where, Sequence[str]]) -> Problem:
+    """That the entries at *where* and at *known* both have *names*; where one is a range, how it is written without.
+
+    *entries* has the hosts of each.
+    """
+    words = f"the host {names[0]} is" if len(names) == 1 else f"the hosts {fold(names)} are"
+    hint = "keep one of them"
+    if where.line and where != known:
+        longest = max(entries[known], entries[where], key=len)
+        rest = [name for name in longest if name not in names] if len(longest) > len(names) else []
+        hint += f", or leave the range without it: {fold(rest)}" if rest and len(fold(rest)) <= 100 else ""
+    return problem_at(where, f"{words} also in {known}", hint)
+
+
+def _ways(name: str, fields: Fields) -> tuple[str, tuple[Address, ...], str]:
+    """The user, the addresses in order of preference, and the placeholder that stands in place of one."""
+    named, sign, written = _address(fields, "ssh_host").rpartition("@")
+    if sign and not (named and written):
+        fields.wrong("ssh_host", f"expected user@host, not {said('', named + sign + written)}")
+    user = fields.word("ssh_user")
+    user, port = named or user, fields.port("ssh_port")
+    if fault := fault_in_user(user):
+        fields.wrong("ssh_host" if named else "ssh_user", f"the user name {said('', user)} {fault}")
+    tailscale, fallback = _address(fields, "tailscale_ip"), _address(fields, "fallback_host")
+    if not sign and fields.values.get("ssh_host") in (None, ""):
+        written = name
+    ways = [("tailscale_ip", tailscale, SSH_PORT), ("ssh_host", written, port), ("fallback_host", fallback, port)]
+    placeholders = [text for _, text, _ in ways if text and is_placeholder(text)]
+    found: dict[tuple[str, int], Address] = {}
+    for key, text, number in ways:
+        if text and not is_placeholder(text) and (host := _host_part(key, text, fields)):
+            found.setdefault((host, number or SSH_PORT), Address(host=host, port=number))
+    return user, tuple(found.values()), placeholders[0] if placeholders else ""
+
+
+def _address(fields: Fields, key: str) -> str:
+    text = fields.text(key)
+    return text if is_placeholder(text) else fields.word(key)
+
+
+def _host_part(key: str, text: str, fields: Fields) -> str:
+    """The name or number of a machine in *text*; empty, and noted, where there is none."""
+    if re.fullmatch(r"\[[0-9A-Fa-f:.]+(%\w+)?\]", text) and _is_ipv6(text[1:-1]):
+        return text[1:-1]
+    if re.fullmatch(r"[^:]+:\d+|\[.*\]:\d+", text):
+        fields.wrong(key, f"expected an address without a port, not {said(key, text)}", "the port goes into ssh_port")
+        return ""
+    if ":" in text and not _is_ipv6(text):
+        fields.wrong(key, f"expected a host name or an IP address, not {said(key, text)}")
+        return ""
+    if re.search(r":[1-9]\d{2,4}$", text) and not fields.values.get("ssh_port"):
+        address, _, port = text.rpartition(":")
+        hint = f"write [{text}] if all of it is the address" + (
+            f", or {address} and ssh_port: {port}" if _is_ipv6(address) else ""
+        )
+        fields.wrong(key, f"{text} may end with a port", hint)
+        return ""
+    if fault_in_host(text) or re.search(r"[/@\[\]!*?,#=]", text):
+        fields.wrong(key, f"expected a host name or an IP address, not {said(key, text)}")
+        return ""
+    return text
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _key(fields: Fields) -> str:
+    """The path of the private key; the default one only where there is such a file."""
+    written = fields.text("ssh_key")
+    path = os.path.expanduser(written or DEFAULT_KEY)
+    return path if written or os.path.isfile(path) else ""
+
+
+def _tunnel(fields: Fields) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The ProxyCommand through a Cloudflare tunnel, and what it takes from its environment."""
+    hostname = fields.word("cloudflare_tunnel")
+    tokens = tuple((name, text) for key, name in TUNNEL_ENV if (text := fields.text(key)))
+    if not hostname or is_placeholder(hostname):
+        return "", ()
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", hostname):
+        fields.wrong("cloudflare_tunnel", f"expected the host name of a tunnel, not {said('', hostname)}")
+        return "", ()
+    return f"cloudflared access ssh --hostname {hostname}", tokens
+
+
+def _vars(fields: Fields) -> Mapping[str, Json]:
+    try:
+        return shown({key: value for key, value in fields.values.items() if key != SECRETS})
+    except ValueError as error:
+        fields.notes.add(fields.path, f"{'.'.join(map(str, fields.path))}: {error}")
+        return {}

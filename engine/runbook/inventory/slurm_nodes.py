@@ -1,0 +1,193 @@
+"""The nodes of a Slurm cluster, from the output of ``scontrol show nodes`` or the lines of slurm.conf."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from runbook.errors import ConfigError
+from runbook.inventory.fields import Notes, Path
+from runbook.inventory.hosts import hosts_in, inventory_of
+from runbook.inventory.slurm_text import Record, is_slurm, is_state, records
+from runbook.inventory.text_formats import TextDocument, TextNotes
+from runbook.protocols import Place
+from runbook.text.name_ranges import expanded_list
+from runbook.values.inventory import Inventory
+
+NODES = "slurm_nodes"
+MOST_HOSTS = 20_000
+"""Nodes that one file may name."""
+PARTITIONS = "slurm_partitions"
+"""The field with the partitions of a node, each of which is a group."""
+
+_USABLE = frozenset(
+    {"IDLE", "MIXED", "MIX", "ALLOCATED", "ALLOC", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM"}
+)
+_AT_WORK = frozenset({"MIXED", "MIX", "ALLOCATED", "ALLOC", "COMPLETING"})
+_GPU = re.compile(r"gpu(?::(?!\d+(?:$|\())([\w.-]+))?(?::(\d+))?(?:\([^()]*\))?")
+
+
+def recognises(document: object) -> bool:
+    """Whether *document* has what ``parse_text`` makes of such a list."""
+    return isinstance(document, Mapping) and NODES in document
+
+
+def load(document: object, source: str, where: Place) -> Inventory:
+    """The nodes in *document*.  Raises ConfigError with every mistake."""
+    notes = Notes(source=source, where=where)
+    section = document.get(NODES) if isinstance(document, Mapping) else None
+    return inventory_of(hosts_in(section, (NODES,), notes), document, notes)
+
+
+def parse_text(text: str, file: str) -> TextDocument | None:
+    """*text* as a tree, or None where it is no list of nodes.  Raises ConfigError with every mistake in it."""
+    if not is_slurm(text):
+        return None
+    reading = _Reading(notes=TextNotes(file=file), tells_state=is_state(text))
+    for record in records(text):
+        reading.record(record)
+    reading.finish()
+    if reading.notes.problems:
+        raise ConfigError(*reading.notes.problems)
+    return TextDocument(file=file, value={NODES: reading.nodes}, places=reading.places)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """What has been read so far."""
+
+    notes: TextNotes
+    tells_state: bool
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    places: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    defaults: dict[str, Record] = field(default_factory=dict)
+    """What ``NodeName=DEFAULT`` and ``PartitionName=DEFAULT`` say of the lines below."""
+    sets: dict[str, Record] = field(default_factory=dict)
+    waiting: list[Record] = field(default_factory=list)
+    """Partitions and nodes that are down: they may name nodes that stand below them."""
+
+    def record(self, record: Record) -> None:
+        """Read one record."""
+        match record.kind:
+            case "include":
+                hint = "give the nodes of all files together: scontrol show nodes > nodes.txt"
+                self.notes.add(record.line, 1, "Include: another file of Slurm's is not read from here", hint)
+            case "downnodes":
+                self.waiting.append(record)
+            case _ if record.text(record.kind) == "DEFAULT":
+                self.defaults[record.kind] = self._with_defaults(record)
+            case "nodename":
+                self._node(self._with_defaults(record))
+            case "nodeset":
+                self.sets[record.text("nodeset")] = record
+            case "partitionname":
+                self.waiting.append(self._with_defaults(record))
+
+    def _with_defaults(self, record: Record) -> Record:
+        known = self.defaults.get(record.kind)
+        return replace(record, entries={**known.entries, **record.entries}) if known else record
+
+    def finish(self) -> None:
+        """Put the nodes into their partitions, once all of them are known."""
+        for record in self.waiting:
+            if record.kind == "downnodes":
+                for name in self._members(record, "downnodes"):
+                    self.nodes[name]["status"] = _status(record.text("state") or "DOWN", self.tells_state)
+                continue
+            for name in self._members(record, "nodes"):
+                self._join(name, record.text("partitionname"))
+
+    def _join(self, node: str, partition: str) -> None:
+        partitions = self.nodes[node].setdefault(PARTITIONS, [])
+        if partition not in partitions:
+            partitions.append(partition)
+
+    def _expanded(self, record: Record, *keys: str) -> list[str]:
+        try:
+            return expanded_list(record.text(*keys), MOST_HOSTS, "nodes")
+        except ValueError as error:
+            self.notes.add(*record.place(*keys), f"the list of nodes {error}")
+            return []
+
+    def _members(self, record: Record, key: str) -> list[str]:
+        """The nodes that *key* of *record* names: by their names, all, or those of a set."""
+        found: list[str] = []
+        for name in self._expanded(record, key):
+            if name.upper() == "ALL":
+                found += self.nodes
+            elif name in self.sets and name not in self.nodes:
+                found += self._of_set(self.sets[name])
+            elif name in self.nodes:
+                found.append(name)
+            else:
+                self.notes.add(*record.place(key), f"there is no node {name[:60]}", "name it in a line with NodeName=")
+        return found
+
+    def _of_set(self, record: Record) -> list[str]:
+        features = {*filter(None, record.text("feature").split(","))}
+        by_feature = [name for name, fields in self.nodes.items() if features & {*fields.get("features", ())}]
+        plain = [name for name in self._expanded(record, "nodes") if name in self.nodes]
+        return [*by_feature, *plain]
+
+    def _node(self, record: Record) -> None:
+        names = self._expanded(record, "nodename")
+        if len(self.nodes) + len(names) > MOST_HOSTS:
+            self.notes.add(record.line, 1, f"the file names more than {MOST_HOSTS} nodes up to here")
+            return
+        keys = ("nodeaddr", "nodehostname")
+        addresses = self._expanded(record, *keys) if record.text(*keys) else names
+        used = next((key for key in keys if record.text(key)), "nodename")
+        if len(addresses) != len(names) and addresses:
+            words = f"{len(addresses)} addresses for {len(names)} nodes"
+            self.notes.add(*record.place(used), words, "each node needs one address")
+            return
+        common = self._fields(record)
+        for name, address in zip(names, addresses, strict=False):
+            if name in self.nodes:
+                line = self.places[NODES, name][0]
+                self.notes.add(*record.place("nodename"), f"the node {name[:60]} is also on line {line}")
+                continue
+            self.nodes[name] = {"ssh_host": address, **common, PARTITIONS: list(common[PARTITIONS])}
+            self.places[NODES, name] = record.place("nodename")
+            self.places[NODES, name, "ssh_host"] = record.place(used)
+
+    def _fields(self, record: Record) -> dict[str, Any]:
+        state = record.text("state") or ("" if self.tells_state else "UNKNOWN")
+        features = record.text("activefeatures", "availablefeatures", "features", "feature")
+        return {
+            "status": _status(state, self.tells_state),
+            "gpu": self._gpus(record),
+            "features": [word for word in features.split(",") if word],
+            "slurm_state": state,
+            PARTITIONS: [word for word in record.text("partitions").split(",") if word],
+        }
+
+    def _gpus(self, record: Record) -> str:
+        """The label of the GPUs that ``Gres`` counts, ``8x h100``; ``none`` where there are none."""
+        labels = []
+        for part in re.findall(r"(?:[^,(]|\([^()]*\)?)+", record.text("gres")):
+            if not re.match(r"gpu(?:[:(]|$)", part):
+                continue
+            found = _GPU.fullmatch(part.replace(":no_consume", ""))
+            if not found:
+                self.notes.add(*record.place("gres"), "expected Gres=gpu:COUNT or Gres=gpu:TYPE:COUNT")
+            elif int(found[2] or 1):
+                labels.append(f"{int(found[2] or 1)}x {found[1] or 'GPU'}")
+        return ", ".join(labels) or "none"
+
+
+def _status(state: str, tells_state: bool) -> str:
+    """What ``status`` is for Slurm's *state*: ready where jobs can run, or where only its configuration is known."""
+    flags = {re.sub(r"[^A-Z_]", "", word) for word in state.upper().split("+")}
+    usable = _USABLE if tells_state else (_USABLE | {"UNKNOWN"}) - {"CLOUD"}
+    for word in ("DOWN", "FAIL", "FAILING", "FUTURE"):
+        if word in flags and not flags & {"DRAIN", "DRAINED", "DRAINING"}:
+            return word.lower()
+    if flags & {"DRAIN", "DRAINED", "DRAINING"}:
+        return "draining" if flags & _AT_WORK or "DRAINING" in flags else "drained"
+    if "*" in state:
+        return "not_responding"
+    left = sorted(flags - usable - {""})
+    return "+".join(left).lower() if left else ("ready" if state else "unknown")

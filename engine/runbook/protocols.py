@@ -1,0 +1,354 @@
+"""The interfaces of plugins and connections: what each must provide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field, is_dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+
+from runbook.errors import PluginError
+from runbook.values.command import Command, Completed
+from runbook.values.inventory import Host, Inventory
+from runbook.values.kept_file import Fetched, KeptFile, NotKept
+from runbook.values.owed import NotRecorded, OwedCleanup
+from runbook.values.plan import Change, Decision, Target
+from runbook.values.playbook import Where
+from runbook.values.recorded_change import RecordedAnswer, RecordedChange
+from runbook.values.types import Unknown
+from runbook.values.undo import Undo
+
+if TYPE_CHECKING:  # `runbook check` needs no events, and would import all results with them
+    from runbook.values.event import Event
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent(Generic[S]):
+    """What a probe returns when its subject is proven to be absent: an answer, with an empty state."""
+
+    why: str
+    state: S
+
+
+Probe = Generator[Command | tuple[Command, ...], Any, S | Absent[S]]
+"""Yields commands, one or several at once; is sent a Completed, or as many in a tuple; returns a State.
+
+It does no I/O and takes no clock.  Raises ProbeError when it cannot know.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holds:
+    """The state is as the step demands."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fails:
+    """The state is not as the step demands."""
+
+    why: str
+
+
+class Interrupt(Protocol):
+    """How urgently the run is asked to end."""
+
+    def level(self) -> int:
+        """0: not at all; 1: end probes, let the write in flight finish; 2: end everything now."""
+        ...
+
+
+class Connection(Protocol):
+    """A way to run commands on one host.  Owned by one thread."""
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands* in this order and wait for all of them; later ones do not depend on earlier ones.
+
+        A command that exits with any code, times out, or cannot be started (126, 127) is a Completed; so is one that
+        was refused before it was sent.  Raises ConnectionLost when the connection is gone, Cancelled when the run was
+        asked to end, Unreachable when the host accepts the login but starts no shell: nothing was sent.
+        Writes are passed one at a time, and are sent once.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connection.  Never raises."""
+        ...
+
+
+@dataclass(slots=True)
+class Trial:
+    """What has become of a password on one host."""
+
+    reported: bool = False
+    """It was sent there."""
+    taken: bool = False
+    """The password opened a shell, or the host printed what only follows the right one."""
+
+
+class Password(Protocol):
+    """Sudo's password, which the connections of a run share."""
+
+    secret: str
+
+    def try_on(self, host: str, give: Callable[[str, Trial], S], check: Callable[[], None]) -> S:
+        """What *give* makes of the secret on *host*; it notes in the Trial what becomes of it.
+
+        Waits while another host tries it first, and calls *check* meanwhile.  Raises what these raise.
+        """
+        ...
+
+
+class Closing(Protocol):
+    """What can be hung up."""
+
+    def close(self) -> None:
+        """Hang up.  Never raises."""
+        ...
+
+
+C = TypeVar("C", bound=Closing)
+
+
+class Shared(Protocol):
+    """What the connections of a run share, such as those to gateways."""
+
+    def of(self, kind: Callable[[], C]) -> C:
+        """What *kind* gave when it was first asked for; closed when the run ends."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOptions:
+    """What a run says about connections in general; times in seconds."""
+
+    connect_timeout: float = 10.0
+    strict_host_keys: bool = False
+    known_hosts: str = ""
+    """Our own file of accepted keys; empty for ``~/.config/runbook/known_hosts``."""
+    keepalive: float = 15.0
+    """How often a server is asked for a sign of life; one that gives none three times in a row is gone."""
+    shell_within: float = 0.0
+    """How long a server may take to start a shell, and the shell to answer; 0: 20 seconds."""
+    become_password: Password | None = field(default=None, repr=False)
+    """For sudo, where it asks for one."""
+    passphrases: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of private keys, by the path of the file."""
+    shared: Shared | None = field(default=None, repr=False, compare=False)
+    """Of the run; None: this connection shares nothing."""
+
+
+class Transport(Protocol):
+    """A file in ``engine/runbook/transports``."""
+
+    def connect(self, host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
+        """Open a session.  Raises Unreachable, naming every address that was tried and why it failed."""
+        ...
+
+
+Place = Callable[[tuple[str | int, ...]], Where]
+"""The place of a key or an item in a file, by its path: ``("hosts", "gpu-01", "ssh_port")``."""
+
+
+class InventoryFormat(Protocol):
+    """A file in ``engine/runbook/inventory`` that reads one format: a module with these two functions."""
+
+    def recognises(self, document: object) -> bool:
+        """Whether the parsed file is of this format."""
+        ...
+
+    def load(self, document: object, source: str, where: Place) -> Inventory:
+        """The hosts in it, each in the groups that follow from its fields; *source* is the file's name.
+
+        ``groups:`` is read over all files together, not here.  Raises ConfigError with every mistake.
+        """
+        ...
+
+
+class Reporter(Protocol):
+    """What a file in ``engine/runbook/reporters`` makes with its ``Reporter`` class.
+
+    One that draws on a terminal may have ``aside(line) -> bool`` too: it takes care of a line that is not the run's.
+    """
+
+    def on(self, event: Event) -> None:
+        """Take note of *event*."""
+        ...
+
+
+class OwedRecords(Protocol):
+    """Where this machine keeps which clean-ups runs owe to hosts; used by many threads."""
+
+    def keep(self, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
+        """Write *cleanup* down, in the place of what stood there of the same run and host.
+
+        Returns it as it may be shown: without secrets.
+        """
+        ...
+
+    def drop(self, cleanup: OwedCleanup) -> None:
+        """Remove the record of it.  Never raises."""
+        ...
+
+    def settled_here(self, host: str) -> tuple[OwedCleanup, ...]:
+        """What earlier runs owe *host*, in a run that is there to do it; else nothing."""
+        ...
+
+    def gone_on_with(self, host: str) -> tuple[OwedCleanup, ...]:
+        """What the runs with which this one goes on owe *host*; else nothing."""
+        ...
+
+    def is_open(self, cleanup: OwedCleanup) -> bool:
+        """Whether the record of it is still there: another run may have settled it meanwhile."""
+        ...
+
+
+class KeptFiles(Protocol):
+    """The files that a run fetches from hosts into its record; used by many threads."""
+
+    where: str
+    """The directory that the paths of its files are relative to."""
+
+    def keep(self, host: str, name: str, fetched: Fetched) -> KeptFile | NotKept:
+        """Write what was fetched down, without secrets: as a whole, or not at all.  *name*: what is wished for."""
+        ...
+
+
+class RecordedPast(Protocol):
+    """What the records of this machine say of earlier runs of one playbook with one inventory; used by many threads.
+
+    Unknown stands where a record cannot be read, was edited or removed, or where there are too many.
+    """
+
+    def changes(self, host: str, within: float) -> tuple[RecordedChange, ...] | Unknown:
+        """The changes that were sent to *host* within the last so many seconds, the newest first."""
+        ...
+
+    def last_change(self, host: str) -> RecordedChange | None | Unknown:
+        """The newest change that was sent to *host*; None: never one."""
+        ...
+
+    def changed_hosts(self, within: float) -> frozenset[str] | Unknown:
+        """The hosts to which a change was sent within the last so many seconds."""
+        ...
+
+    def attempt(self, host: str) -> str:
+        """The run that was interrupted in the middle of changing *host*, where the run that asks goes on with it.
+
+        Empty: none, or the records do not say.
+        """
+        ...
+
+    def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
+        """What *probe* saw on *host* in the newest run in which it had an answer; None: in none."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, as a parameter."""
+
+    def now(self) -> float:
+        """Seconds on a monotonic clock."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; may return early when the run is asked to end."""
+        ...
+
+
+Emit: TypeAlias = "Callable[[Event], None]"
+
+NARROWS = "narrows"
+"""Key of the metadata of a field of ``Args`` that lists what a step acts on, each known by these of its keys: what is
+done at the step's turn is what the plan shows, and what the field's expression gives then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One file in ``engine/runbook/actions``, seen from outside.
+
+    The module has ``Args`` and ``State`` (frozen dataclasses) and ``probe(args)``, and for what it is for:
+
+    - ``decide(args, state) -> Decision`` if it can change something, and optionally
+      ``settled(args, before, after) -> bool`` where a change has no fixed point (default: ``decide`` on a second probe
+      gives NoChange), ``without(state, keys) -> State`` that leaves out targets by key, and
+      ``reach(args, state) -> tuple[Target, ...]``, the most it may ever touch (default: the decision's), and
+      ``latent(args) -> Change``, what it would do at its turn if its probe called for that then (default: not known);
+      Three more give words to a change: ``explain(args, before, after) -> str`` for a second probe that disagrees, and
+      ``refused(command, completed) -> str`` for a command that was not answered as it should be (or nothing), and
+      ``outcome(words, outputs) -> str`` for what is said of one that was sent, given what its commands printed;
+    - ``holds(args, state) -> Holds | Fails`` if it can be asserted in ``verify``;
+    - ``waits(args) -> str`` if it only waits or shows a person a text: the words for it in a plan; one whose
+      ``Args`` have ``at_most`` raises ``NotInTime`` when that has passed, and is given what is left of its step's
+      ``within`` or ``timeout`` instead, where that is less.
+
+    ``undo(args, state, change) -> Undo`` may say, before the change is sent and from what the probe has read, how it is
+    taken back: by files of which the host keeps a copy, by steps, and what stays (default: nothing can be undone).
+    ``by_hand(args) -> tuple[str, ...]`` may give the lines that a person would paste to do the same without us, and
+    ``objection(args) -> str`` may refuse arguments that the types allow (empty: fine); the loader asks it.
+    ``SCRATCH = True`` marks one whose probe makes something of its own: its step must say ``scratch: true``.
+    """
+
+    name: str
+    summary: str
+    doc: str
+    Args: type[Any]
+    State: type[Any]
+    probe: Callable[[Any], Probe[Any]]
+    decide: Callable[[Any, Any], Decision] | None
+    settled: Callable[[Any, Any, Any], bool] | None
+    without: Callable[[Any, frozenset[str]], Any] | None
+    reach: Callable[[Any, Any], tuple[Target, ...]] | None
+    latent: Callable[[Any], Change] | None
+    explain: Callable[[Any, Any, Any], str] | None
+    refused: Callable[[Command, Completed], str] | None
+    outcome: Callable[[str, tuple[str, ...]], str] | None
+    undo: Callable[[Any, Any, Change], Undo] | None
+    objection: Callable[[Any], str] | None
+    by_hand: Callable[[Any], tuple[str, ...]] | None
+    holds: Callable[[Any, Any], Holds | Fails] | None
+    waits: Callable[[Any], str] | None
+    scratch: bool = False
+
+    @classmethod
+    def of(cls, module: ModuleType) -> Action:
+        """The action that *module* is.  Raises PluginError when the file does not keep the protocol."""
+        name = module.__name__.rpartition(".")[2]
+        lacks = [word for word in ("Args", "State", "probe") if not hasattr(module, word)]
+        lacks += [
+            word for word in ("Args", "State") if hasattr(module, word) and not is_dataclass(getattr(module, word))
+        ]
+        if lacks or not module.__doc__:
+            raise PluginError(f"action {name!r} lacks {', '.join(lacks) or 'a docstring'}")
+        doc = module.__doc__.strip()
+        optional: Mapping[str, Any] = {
+            name: getattr(module, name, None)
+            for name in (
+                "decide",
+                "settled",
+                "without",
+                "reach",
+                "latent",
+                "explain",
+                "refused",
+                "outcome",
+                "undo",
+                "objection",
+                "by_hand",
+                "holds",
+                "waits",
+            )
+        }
+        return cls(
+            name=name,
+            summary=doc.splitlines()[0],
+            doc=doc,
+            Args=module.Args,
+            State=module.State,
+            probe=module.probe,
+            scratch=getattr(module, "SCRATCH", False),
+            **optional,
+        )

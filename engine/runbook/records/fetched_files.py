@@ -1,0 +1,150 @@
+"""Keep the files that a run fetches from hosts: masked, bounded, mode 600, each as a whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from urllib.parse import quote
+
+from runbook.records.private_folder import PrivateFolder
+from runbook.secrets.config_lines import without_secrets
+from runbook.text.sizes import bytes_of
+from runbook.values.kept_file import Fetched, KeptFile, NotKept
+from runbook.values.types import Json
+
+ENDING = ".files"
+"""Of the directory of a run, behind its id."""
+
+MOST_OF_HOST = 64 * 1024 * 1024
+"""Bytes that one run keeps of one host."""
+
+MOST_OF_RUN = 1024 * 1024 * 1024
+"""Bytes that one run keeps of all hosts."""
+
+LONGEST_LINE = 100_000
+"""Characters; a file with a longer line is none that people write, and is not searched as a configuration is."""
+
+INSPECTED = 8192
+"""Bytes at the beginning of a file by which it is taken for text, or not."""
+
+_BINARY = re.compile(rb"\0|\A(?:\x1f\x8b|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh|PK\x03\x04|\x7fELF)")
+
+
+class FetchedFiles:
+    """The fetched files of one run; used by many threads."""
+
+    def __init__(self, folder: PrivateFolder, run: str, mask: Callable[[str], str]) -> None:
+        self.where = str(folder.path)
+        self._folder, self._run, self._mask = folder, run, mask
+        self._lock = threading.Lock()
+        self._sizes: dict[str, int] = {}
+        self._names: set[str] = set()
+
+    def keep(self, host: str, name: str, fetched: Fetched) -> KeptFile | NotKept:
+        """Write *fetched* down as a file of *host*; a name that is taken gets a number."""
+        binary = bool(_BINARY.search(fetched.content[:INSPECTED]))
+        content = fetched.content if binary else self._masked(fetched.content)
+        with self._lock:
+            if why := self._too_much(host, len(content)):
+                return NotKept(why=why)
+            self._sizes[host] = self._sizes.get(host, 0) + len(content)
+            path = self._free(f"{self._run}{ENDING}/{folder_name(host)}/{file_name(name)}")
+        folder, _, last = path.rpartition("/")
+        try:
+            PrivateFolder(self._folder.path / folder).write(last, content)
+        except OSError as error:
+            return NotKept(why=f"{self.where}/{path} cannot be written: {error.strerror or error}")
+        return KeptFile(
+            path=path,
+            size=len(content),
+            sha256=sha256(content).hexdigest(),
+            cut=fetched.cut,
+            masked=content != fetched.content,
+            binary=binary,
+            exit_code=fetched.exit_code,
+            timed_out=fetched.timed_out,
+        )
+
+    def _masked(self, content: bytes) -> bytes:
+        text = self._mask(content.decode("utf-8", "surrogateescape"))
+        if max(map(len, text.split("\n"))) <= LONGEST_LINE:
+            text = without_secrets(text)
+        return text.encode("utf-8", "surrogateescape")
+
+    def _too_much(self, host: str, size: int) -> str:
+        """Why a file of *size* bytes has no room; empty: it has."""
+        if self._sizes.get(host, 0) + size > MOST_OF_HOST:
+            return f"a run keeps at most {bytes_of(MOST_OF_HOST)} of one host, and the files before it fill that"
+        if sum(self._sizes.values()) + size > MOST_OF_RUN:
+            return f"a run keeps at most {bytes_of(MOST_OF_RUN)} of all hosts, and the files before it fill that"
+        return ""
+
+    def _free(self, path: str) -> str:
+        number, free = 1, path
+        while free in self._names:
+            number += 1
+            free = f"{path}.{number}"
+        self._names.add(free)
+        return free
+
+
+def folder_name(host: str) -> str:
+    """The name of a host as one of a directory, which leads nowhere else; different hosts have different ones."""
+    name = quote(host, safe="")[:200]
+    return name if name.strip(".") and name == quote(host, safe="") else f"%{sha256(host.encode()).hexdigest()[:16]}"
+
+
+def file_name(name: str) -> str:
+    """The name of a file, which leads nowhere else."""
+    return quote(name, safe="")[:150].lstrip(".") or "file"
+
+
+def names_of(folder: PrivateFolder, run: str) -> Iterator[tuple[PrivateFolder, str, int]]:
+    """The files that *run* has fetched: their directory, their name and their size.  Raises OSError."""
+    top = PrivateFolder(folder.path / f"{run}{ENDING}")
+    for host in top.names(""):
+        inner = PrivateFolder(top.path / host)
+        for entry in inner.entries(""):
+            yield inner, entry.name, entry.size
+
+
+def size_of_files(folder: PrivateFolder, run: str) -> int:
+    """The bytes of all files that *run* has fetched.  Raises OSError."""
+    return sum(size for _, _, size in names_of(folder, run))
+
+
+def remove_files(folder: PrivateFolder, run: str) -> None:
+    """Remove every file that *run* has fetched, and their directories.  Raises OSError."""
+    for inner, name, _ in list(names_of(folder, run)):
+        inner.remove(name)
+    top = PrivateFolder(folder.path / f"{run}{ENDING}")
+    for host in top.names(""):
+        top.remove_directory(host)
+    folder.remove_directory(f"{run}{ENDING}")
+
+
+def faults_of_files(folder: PrivateFolder, events: Iterator[Json]) -> Iterator[str]:
+    """The fetched files that are gone, or are not as they were written, by what the lines of a journal say of them."""
+    for event in events:
+        result = event.get("result") if isinstance(event, dict) and event.get("kind") == "step_finished" else None
+        kept = result.get("kept") if isinstance(result, dict) else None
+        for one in kept if isinstance(kept, list) else []:
+            path, digest = (one.get("path"), one.get("sha256")) if isinstance(one, dict) else (None, None)
+            if isinstance(path, str) and (why := _fault(folder, path, digest)):
+                yield f"{path}: {why}"
+
+
+def _fault(folder: PrivateFolder, path: str, digest: object) -> str:
+    inner, _, name = path.rpartition("/")
+    if not inner or ".." in path.split("/") or path.startswith("/"):
+        return "it is no path of a fetched file"
+    try:
+        with PrivateFolder(folder.path / inner).opened(name) as file:
+            found = sha256(file.read()).hexdigest()
+    except FileNotFoundError:
+        return "it is gone, and was not removed by `runbook history prune`"
+    except OSError as error:
+        return error.strerror or str(error)
+    return "" if found == digest else "it is not the file that was fetched: its digest is another one"

@@ -1,0 +1,175 @@
+"""The ledger of all runs: which journals were begun, ended or removed, in a chain of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from runbook.records.chain import START, Link, links, position, sealed
+from runbook.records.private_folder import PrivateFolder
+from runbook.values.types import plural
+
+NAME = "ledger"
+PRUNED = "pruned"
+
+BROKEN = "broken"
+"""Says that the line before could not be read when this one was written."""
+
+_BLOCK = 8192
+"""Bytes that are read at once."""
+
+_LONGEST = 65536
+"""Bytes of a line of the ledger; what is longer is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A line of the ledger."""
+
+    run: str
+    what: str
+    """``run_started``, ``run_finished`` or ``pruned``."""
+    lines: int = 0
+    """How many lines the journal had then."""
+    sha: str = ""
+    """The digest of the last of them."""
+    resumes: str = ""
+    """The run that it goes on with, by its first line: known also where its journal is damaged, or gone."""
+    undoes: str = ""
+    """The run that it undoes, likewise."""
+
+
+class Ledger:
+    """One file beside the journals, appended to under a lock."""
+
+    def __init__(self, folder: PrivateFolder) -> None:
+        self._folder = folder
+
+    def enter(self, entry: Entry) -> None:
+        """Append *entry*; on the disk when this returns.  Raises OSError."""
+        with self._locked() as file:
+            last = _last(file)
+            if last is None:  # runs go on; `verify` says for ever that the chain begins again here
+                last = _append(file, {"n": _lines(file) + 1, "what": BROKEN}, START)
+            number, before = last
+            _append(file, {"n": number + 1, **_written(entry)}, before)
+            os.fsync(file)
+
+    def entries(self) -> tuple[list[Entry], list[str]]:
+        """What stands in it, and every fault of it.  Raises OSError."""
+        try:
+            with self._folder.opened(NAME) as file:
+                return _read(links(file))
+        except FileNotFoundError:
+            return [], []
+
+    def torn(self) -> bool:
+        """Whether its last line is not whole, while nobody writes to it.  Raises OSError."""
+        try:
+            with self._folder.opened(NAME) as file:
+                fcntl.flock(file, fcntl.LOCK_SH)
+                size = os.fstat(file.fileno()).st_size
+                return size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
+        except FileNotFoundError:
+            return False
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        file = self._folder.appending(NAME)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+        finally:
+            os.close(file)
+
+
+def unlike_ledger(found: Sequence[Link], noted: Sequence[Entry]) -> Iterator[str]:
+    """How the lines *found* in a journal differ from what the ledger has *noted* of it."""
+    for entry in noted:
+        if entry.what != PRUNED and not entry.lines:
+            yield "the ledger does not say how many lines it had"
+        elif entry.what != PRUNED and entry.lines > len(found):
+            yield f"it has {plural(len(found), 'line')}, and had {entry.lines}: lines are missing at its end"
+        elif entry.what != PRUNED and found[entry.lines - 1].sha != entry.sha:
+            yield f"line {entry.lines}: it is not the line that the ledger knows"
+    ends = [each.lines for each in noted if each.what == "run_finished"]
+    if ends and len(found) > ends[-1]:
+        yield f"it has {plural(len(found), 'line')}, and had {ends[-1]} when the run ended: lines were added"
+
+
+def _read(chain: Iterable[Link]) -> tuple[list[Entry], list[str]]:
+    entries, faults = [], []
+    for link in chain:
+        value = link.value if isinstance(link.value, dict) else {}
+        fault = link.fault
+        if value.get("what") == BROKEN:
+            fault = "the line before it could not be read when it was written: the chain begins again here"
+        if fault:
+            faults.append(f"{NAME}: line {link.number}: {fault}")
+        if isinstance(value.get("run"), str):
+            lines = value.get("lines")
+            entries.append(
+                Entry(
+                    run=value["run"],
+                    what=str(value.get("what")),
+                    lines=lines if isinstance(lines, int) and lines > 0 else 0,
+                    sha=str(value.get("last", "")),
+                    resumes=str(value.get("resumes") or ""),
+                    undoes=str(value.get("undoes") or ""),
+                )
+            )
+    return entries, faults
+
+
+def _written(entry: Entry) -> dict[str, str | int]:
+    """*entry*, as a line of the ledger has it."""
+    others = {name: run for name, run in (("resumes", entry.resumes), ("undoes", entry.undoes)) if run}
+    return {"run": entry.run, "what": entry.what, "lines": entry.lines, "last": entry.sha, **others}
+
+
+def _append(file: int, body: Mapping[str, str | int], before: str) -> tuple[int, str]:
+    """Append a line; its number and its digest.  Raises OSError."""
+    line, sha = sealed(json.dumps(body), before)
+    data = line.encode() + b"\n"
+    if os.write(file, data) != len(data):
+        raise OSError(0, "the ledger could not be written in full")
+    return int(body["n"]), sha
+
+
+def _last(file: int) -> tuple[int, str] | None:
+    """The number and the digest of the last whole line; None where that cannot be read.  Raises OSError.
+
+    A torn line behind it is cut off.
+    """
+    size = os.fstat(file).st_size
+    end = _behind_newline(file, size)
+    if end < size:
+        os.ftruncate(file, end)
+    if not end:
+        return 0, START
+    begin = _behind_newline(file, end - 1)
+    return position(os.pread(file, end - 1 - begin, begin)) if end - begin <= _LONGEST else None
+
+
+def _behind_newline(file: int, size: int) -> int:
+    """Where the last newline among the first *size* bytes ends; 0 where there is none."""
+    while size > 0:
+        start = max(0, size - _BLOCK)
+        found = os.pread(file, size - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        size = start
+    return 0
+
+
+def _lines(file: int) -> int:
+    """How many newlines there are."""
+    count = start = 0
+    while block := os.pread(file, _BLOCK, start):
+        count += block.count(b"\n")
+        start += len(block)
+    return count

@@ -1,0 +1,43 @@
+"""The output formats: one file or package each; its name is the value of ``--output``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TextIO
+
+from runbook.errors import ConfigError
+from runbook.protocols import Reporter
+from runbook.values.verbosity import Verbosity
+
+
+def names() -> tuple[str, ...]:
+    """Every reporter there is."""
+    return tuple(module.name for module in iter_modules(__path__))
+
+
+def make(name: str, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> Reporter:
+    """The reporter *name*, writing to *stream*; the console as much as *verbosity* says, others all there is.
+
+    Raises ConfigError when there is none.
+    """
+    if name not in names():
+        raise ConfigError(f"no output is called {name!r}; there are: {', '.join(names())}")
+    module = import_module(f"{__name__}.{name}")
+    reporter: Reporter = module.Reporter(stream, *([verbosity] if name == "console" else []))
+    return reporter
+
+
+def for_file(path: str) -> str:
+    """The reporter whose files end like *path*.  Raises ConfigError when there is none."""
+    ending = path.rpartition(".")[2].lower()
+    for name in names():
+        if ending in import_module(f"{__name__}.{name}").ENDINGS:
+            return name
+    known = " ".join(f".{ending}" for name in names() for ending in import_module(f"{__name__}.{name}").ENDINGS)
+    raise ConfigError(f"--report {path}: the file's ending sets the format; use one of: {known}")
+
+
+def replaces(name: str) -> bool:
+    """Whether a file of the reporter *name* must appear as a whole, because others read it at any time."""
+    return bool(getattr(import_module(f"{__name__}.{name}"), "REPLACES", False))

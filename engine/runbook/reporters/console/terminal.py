@@ -1,0 +1,31 @@
+"""What a terminal is, and the styles of what is printed on one, by names that rich knows."""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+from runbook.values.playbook import Severity
+
+WORD_STYLES = {
+    **dict.fromkeys(("healthy", "resolved"), "green"),
+    "changed": "cyan",
+    **dict.fromkeys(("planned", "would change", "blocked", "cancelled", "not_started"), "yellow"),
+    **dict.fromkeys(("unresolved", "failed", "unreachable", "unknown", "drifted"), "bold red"),
+}
+"""By the word for how a host or a step ended."""
+SEVERITY_STYLES = dict(zip(Severity, ("cyan", "yellow", "red", "bold red"), strict=True))
+
+
+def can_redraw(stream: TextIO) -> bool:
+    """Whether *stream* is a terminal on which what was written can be taken back."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+def terminal_size(stream: TextIO) -> tuple[int, int]:
+    """Columns and rows of the terminal, now, whatever the environment says: that is of the time of the start."""
+    try:
+        width, height = os.get_terminal_size(stream.fileno())
+    except OSError:
+        width, height = 0, 0
+    return (width, height) if width > 1 and height > 1 else (80, 24)

@@ -1,0 +1,162 @@
+"""Find the secret values of a document (an inventory, inputs, a file of secrets), and mask its fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from runbook.secrets.masking import SHORTEST, is_ordinary
+from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
+
+SOURCES = ("env", "file", "command", "keyring")
+"""The keys of a reference to a secret, each of which says where its value is."""
+
+DEEPEST = 40
+LARGEST = 20_000
+"""Values that one host may have; more is not a description of a host."""
+
+ARMOUR = re.compile(r"-----(?:BEGIN|END) (?:[A-Z0-9]{1,9} ){0,3}(?:KEY|BLOCK|CERTIFICATE|PARAMETERS|MESSAGE)-----")
+"""The first and the last line of a key or certificate (RFC 7468, OpenSSH, OpenPGP): the same for everybody."""
+
+_FRAME = re.compile(r"[][{}(),;]+|([-=#*_.~+])\1*")
+"""A line of a JSON document, or one that parts others: nothing of a secret."""
+
+LOGIN_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
+
+
+def looks_like_reference(tree: object) -> bool:
+    """Whether *tree* has nothing but the keys of a reference, so that nothing in it is itself a secret."""
+    return isinstance(tree, Mapping) and bool(tree) and set(tree) <= {*SOURCES, "description"}
+
+
+def shown(fields: Mapping[str, object]) -> dict[str, Any]:
+    """*fields* as JSON, secrets masked.  Raises ValueError when they are no description of a host."""
+    left = iter(range(LARGEST))
+
+    def walk(value: object, secret: bool, depth: int) -> Any:
+        if depth > DEEPEST or next(left, None) is None:
+            raise ValueError("nested too deep, or too many values")
+        match value:
+            case None | bool() | "":
+                return value
+            case str():
+                return MASK if secret or is_secret("", value) else value
+            case Mapping():
+                return {
+                    text_of(key): walk(inner, secret or is_secret(text_of(key), inner), depth + 1)
+                    for key, inner in value.items()
+                }
+            case list() | tuple() | set() | frozenset():
+                return [walk(each, secret, depth + 1) for each in value]
+        return MASK if secret or is_secret("", value) else _scalar(value)
+
+    return {key: walk(field, is_secret(key, field), 1) for key, field in fields.items()}
+
+
+def secrets_in(document: object) -> tuple[str, ...]:
+    """Every secret value in *document*, each once: also outside of its hosts, for output knows no such bounds."""
+    values = _secret_values(_without_references(document))
+    return tuple(dict.fromkeys(form for secret_value in values for form in _forms(secret_value)))
+
+
+def _without_references(document: object) -> object:
+    """*document* without what says under ``secrets:`` where a secret is: names and paths, which may be shown.
+
+    Such a section stands beside the hosts, in a host and in a group.
+    """
+    if not isinstance(document, Mapping):
+        return document
+    found = dict(_literal_ones(document))
+    for key in _OF_HOSTS & found.keys():
+        match found[key]:
+            case Mapping() as named:
+                found[key] = {name: _of_place(it) for name, it in named.items()}
+            case list() | tuple() as listed:
+                found[key] = [_of_place(each) for each in listed]
+    return found
+
+
+_OF_HOSTS = {"hosts", "groups", "standard_hosts", "vast_hosts"}
+"""The keys of a file below which hosts and groups stand."""
+
+
+def _of_place(tree: object) -> object:
+    return _literal_ones(tree) if isinstance(tree, Mapping) else tree
+
+
+def _literal_ones(tree: Mapping[object, object]) -> Mapping[object, object]:
+    """*tree* with those entries of its ``secrets:`` alone that are no references."""
+    section = tree.get("secrets")
+    if not isinstance(section, Mapping):
+        return tree
+    return {**tree, "secrets": {name: entry for name, entry in section.items() if not looks_like_reference(entry)}}
+
+
+def _secret_values(document: object) -> Iterator[str]:
+    waiting: list[tuple[object, bool]] = [(document, False)]
+    seen: set[tuple[int, bool]] = set()
+    while waiting:
+        value, secret = waiting.pop()
+        match value:
+            case str():
+                if secret:
+                    yield value
+                elif "://" in value:
+                    yield from LOGIN_IN_URL.findall(value)
+            case Mapping() | list() | tuple():
+                if (id(value), secret) in seen:
+                    continue
+                seen.add((id(value), secret))
+                waiting.extend(_inside(value, secret))
+            case None | bool():
+                continue
+            case _ if secret:
+                yield text_of(value)
+
+
+def _inside(value: Mapping[object, object] | Iterable[object], secret: bool) -> list[tuple[object, bool]]:
+    if isinstance(value, Mapping):
+        pairs = [(it, secret or is_secret(text_of(key), it)) for key, it in value.items()]
+    else:
+        pairs = [(each, secret or is_secret("", each)) for each in value]
+    return pairs[::-1]
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """*secret*, and its lines where it has several: a private key is seldom printed in one piece."""
+    whole = secret.strip()
+    if whole.lower() in NOT_A_VALUE:
+        return
+    yield whole
+    lines = [line.strip() for line in whole.splitlines()]
+    if len(lines) > 1:
+        yield from filter(can_be_hidden, lines)
+
+
+def can_be_hidden(line: str) -> bool:
+    """Whether *line*, one of several of a secret, is hidden where it stands alone, and no part of many other texts."""
+    if len(line) < SHORTEST or line.lower() in NOT_A_VALUE or is_ordinary(line):
+        return False
+    return not (ARMOUR.fullmatch(line) or _FRAME.fullmatch(line))
+
+
+def _scalar(value: object) -> Any:
+    match value:
+        case str():
+            return value
+        case int() if value.bit_length() < 1000:
+            return value
+        case float() if abs(value) < float("inf"):
+            return value
+    return text_of(value)
+
+
+def text_of(value: object) -> str:
+    """*value* as text, whatever a YAML parser made of it."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    try:
+        return str(value)
+    except ValueError:  # an integer of thousands of digits has no decimal form
+        return hex(value) if isinstance(value, int) else MASK

@@ -1,0 +1,57 @@
+"""What a transport provides: channels to a shell on the host."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from runbook.errors import ConnectionLost
+
+
+class ShellRefused(Exception):
+    """The host starts no shell for us: sudo said no, there is no ``sh``, or no further channel is given.
+
+    The text is what the host said.  Nothing was sent.
+    """
+
+
+class NoAnswer(ShellRefused):
+    """The host has not answered in time, so that it is not known what it would have said."""
+
+
+class Channel(Protocol):
+    """A program on the host, by its three streams.  Every method raises ConnectionLost when the line is gone."""
+
+    def send(self, data: bytes) -> None:
+        """Write all of *data* to its stdin."""
+        ...
+
+    def receive(self, seconds: float) -> tuple[bytes, bytes, bool]:
+        """What came on stdout and on stderr, and whether both are at their end; waits for *seconds* at most."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it.  Never raises."""
+        ...
+
+
+class Opener(Protocol):
+    """A live line to the host."""
+
+    def open(self, line: str) -> Channel:
+        """Hand *line* to the login shell on a channel of its own.  Raises ConnectionLost, or Refused."""
+        ...
+
+    def stands(self) -> bool:
+        """Whether the line is still there."""
+        ...
+
+    def lost_because(self) -> str:
+        """Why we have given the line up ourselves; empty where the far end is gone."""
+        ...
+
+    def close(self) -> None:
+        """Hang up.  Never raises."""
+        ...
+
+
+__all__ = ["Channel", "ConnectionLost", "Opener", "ShellRefused"]

@@ -1,0 +1,128 @@
+"""Split the output of a session at the marks behind each command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runbook.values.excerpts import gap
+
+KEPT = 2 * 1024 * 1024
+"""Bytes kept of the beginning, and as many of the end, of one stream of one command."""
+
+SLACK = 256 * 1024
+"""Bytes by which the end may outgrow that before it is cut."""
+
+UNREAD = 1024 * 1024
+"""Bytes that may wait for the mark, the line or the prompt that somebody looks for; what comes after them is dropped.
+
+What belongs to a command is taken out as it comes, so that only what nobody asked for grows to that."""
+
+LONGEST_WORD = 64
+"""Bytes of the word in a mark: an exit code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedOutput:
+    """What one command said on one stream."""
+
+    text: str
+    word: str = ""
+    """The word in the mark behind the output: an exit code."""
+    missing: int = 0
+    """Bytes of its middle that were not kept."""
+
+
+class Capture:
+    """The bytes of one stream of one command: the beginning and the end of it, when it is too long."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._head, self._tail, self._cut = bytearray(), bytearray(), 0
+
+    def add(self, data: bytes) -> None:
+        """Take *data* in."""
+        room = self._kept - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > self._kept + SLACK:
+            over = len(self._tail) - self._kept
+            self._cut += over
+            del self._tail[:over]
+
+    def part(self, word: str = "") -> CapturedOutput:
+        """All of it, or both ends with a line between them that says how much is missing."""
+        over = max(0, len(self._tail) - self._kept)
+        cut, tail = self._cut + over, self._tail[over:]
+        if not cut:
+            return CapturedOutput(text=(self._head + tail).decode("utf-8", "replace"), word=word)
+        head, end = (each.decode("utf-8", "replace") for each in (self._head, tail))
+        return CapturedOutput(text=f"{head}{gap(cut)}{end}", word=word, missing=cut)
+
+
+class Stream:
+    """One stream of a session: bytes in, and out come captures, each with the words of the mark behind it."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+        self._capture = Capture()
+        self.flooded = False
+        """More came than is read, and part of it was dropped: the shell cannot be used any more."""
+
+    def keep(self, most: int) -> None:
+        """Of what the command that is next captured says, keep *most* bytes at either end."""
+        self._capture = Capture(max(0, min(most, KEPT)))
+
+    def feed(self, data: bytes) -> None:
+        """Take in what came over the channel."""
+        if data and len(self._waiting) > UNREAD:
+            self.flooded = True
+        else:
+            self._waiting += data
+
+    def take(self, token: str) -> CapturedOutput | None:
+        """What came before the mark *token*, with the word behind it; None while the mark has not come."""
+        mark = f"\n{token}".encode()
+        at = self._waiting.find(mark)
+        end = self._waiting.find(b"\n", at + len(mark)) if at >= 0 else -1
+        if at >= 0 and end < 0 and len(self._waiting) > at + len(mark) + LONGEST_WORD:
+            end = at + len(mark) + LONGEST_WORD  # no mark of ours: it will hold no exit code
+        if at < 0 or end < 0:
+            safe = len(self._waiting) - len(mark) - 16 if at < 0 else at
+            if safe > 0:
+                self._capture.add(bytes(self._waiting[:safe]))
+                del self._waiting[:safe]
+            return None
+        self._capture.add(bytes(self._waiting[:at]))
+        word = self._waiting[at + len(mark) : end].decode("ascii", "replace").strip()
+        del self._waiting[: end + 1]
+        part, self._capture = self._capture.part(word), Capture()
+        return part
+
+    def rest(self) -> CapturedOutput:
+        """Everything that has come and belongs to no mark."""
+        self._capture.add(bytes(self._waiting))
+        self._waiting.clear()
+        part, self._capture = self._capture.part(), Capture()
+        return part
+
+    def line(self, beginning: str) -> str | None:
+        """The first whole line that begins so, and nothing before it any more; None while it has not come."""
+        start = beginning.encode()
+        at = 0 if self._waiting.startswith(start) else self._waiting.find(b"\n" + start) + 1
+        if at == 0 and not self._waiting.startswith(start):
+            return None
+        end = self._waiting.find(b"\n", at)
+        if end < 0:
+            return None
+        found = self._waiting[at:end].decode("utf-8", "replace")
+        del self._waiting[: end + 1]
+        return found
+
+    def passes(self, text: str) -> bool:
+        """Whether *text* has come; if so, nothing up to its end is kept."""
+        at = self._waiting.find(text.encode())
+        if at >= 0:
+            del self._waiting[: at + len(text.encode())]
+        return at >= 0

@@ -1,0 +1,230 @@
+"""The sh programs of sessions, and the text that is sent to them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from runbook.shell import SAFE, script
+from runbook.values.command import Command, Effect
+
+EXEC = "exec sh"
+"""What is handed to the login shell, whichever that is; the shell that it becomes runs the text on its input."""
+
+LINE_BY_LINE = """exec sh -c 'IFS= read -r l;eval "$l"'"""
+"""As EXEC, where another program is to read on behind the first line: no newline, no ``!``, one pair of quotes."""
+
+_OWN_GROUP = (
+    "IFS= read -r s </proc/$$/stat;s=${s##*) };set -- $s;"
+    """b='IFS= read -r l;eval "$l"';"""
+    'if [ "$3" != $$ ]&&command -v setsid >/dev/null;then exec setsid sh -c "$b";fi;set --;eval "$b"'
+)
+"""The line that makes the shell the leader of a process group of its own, where the login shell did not.
+
+All that runs in a session is ended by a signal to its group: nobody else may be in that, and nothing outside it.
+"""
+
+PATH_GUARD = script(__package__, "path_guard")
+"""What a shell takes from the login user, made fit for the user that it runs as.
+
+Programs are not sought in the current directory (an empty or relative entry of PATH), and by root not in directories
+of other users or which everybody may write to, nor below such a directory (unless it has the sticky bit), by which name
+or link ever: its owner could put another one in their place.  In a user namespace the machine's root may have another
+number than 0 (``overflowuid``): it is that of the owner of /proc, which is the kernel's own and which no user can make.
+HOME, where programs have their configuration, is the user's own: some hosts' sudo leaves that of the login user.
+"""
+
+KILL_GROUP = script(__package__, "kill_group")
+"""Functions that end a process group, and what has left it; ``end_group`` says what survives.
+
+Of a change that has a control group of its own that is everything in it.  Without one it is what descends from the
+process group, searched for before anything is ended, and anybody who has the session's mark in his environment.
+"""
+
+_CONTROL_GROUP = script(__package__, "control_group")
+"""Only for a change that is carried out, for it makes a directory.  It lies in the control group that the shell is in,
+which must be the user's own, and be where we think that it is: a container can be shown the tree of its host.  No
+descendant leaves it but on purpose (``outlive`` in ``shell``).  When the change is over, what is left is moved
+up and the group removed: by the shell at the end of its input, by who ends it, or, where both were killed, by the next
+change.  A pid 0 is a process in another pid namespace.
+"""
+
+AGENT = script(__package__, "agent")
+
+LEFTOVERS = script(__package__, "leftovers")
+"""Before the first command of an author in a session: ``runbook_sweep`` ends what such a command leaves behind.
+
+A process is known by its session, or by the session's mark in its environment where it has left that (``setsid``); one
+that did both, and cleared its environment, is not."""
+
+_CONFINE, _CONFINEMENT = script(__package__, "confine"), script(__package__, "confinement")
+"""Where no file system can be written: against mistakes of an author, not against one who means to write."""
+
+HARMED = "harmed"
+"""Stands in the mark on stderr where a command's leftovers could not be ended, so that its session is given up."""
+
+REFUSED = "!"
+"""Stands in a mark for the exit code of a command that was not started; stderr says why."""
+
+
+def control_group(session: str) -> str:
+    """What the control group of the session with that name is called: no long row of hexadecimal digits, which would be
+    taken for the id of a container."""
+    return "runbook-command-" + "-".join(session[at : at + 4] for at in range(0, len(session), 4))
+
+
+def greeting(session: str, *, alone: bool = False) -> str:
+    """The first text of the session with that name; *alone*: in a control group of its own, where that can be had.
+
+    It says its process group, whether that is its own, whether it is root's, and its control group, behind whatever the
+    login shell, or sudo, has printed.  Behind sudo the leader is sudo itself, which the shell before it became: ``$1``.
+    """
+    enter = f"runbook_name={control_group(session)}\n{_CONTROL_GROUP}" if alone else ""
+    return (
+        f"{PATH_GUARD}RUNBOOK_SESSION={session}\n{AGENT}runbook_kill_group={shlex.quote(KILL_GROUP)}\n{enter}"
+        f"printf '\\nsession {session} %s %s:%s %s %s\\n'"
+        ' "$runbook_line" "$runbook_group" "$runbook_started" "${runbook_root:-no}" "$runbook_cgroup"\n'
+        f"printf '\\nsession {session}\\n' >&2\n"
+    )
+
+
+def confine(session: str) -> str:
+    """The text that has the shell of that session go on, as a fresh one, where no file system can be written."""
+    text = f"runbook_name={session} runbook_confinement={shlex.quote(_CONFINEMENT)}\n{_CONFINE}"
+    return f"{{ {text}\n}}\n"  # as a whole: what is not read yet when a shell is replaced, the next one would take
+
+
+def killer() -> str:
+    """The first text of a shell that ends sessions."""
+    return f"{PATH_GUARD}{KILL_GROUP}printf '\\nready\\n'\n"
+
+
+def end_group(group: str, session: str, tenths: int, cgroup: str) -> str:
+    """An order to it."""
+    return f"end_group {group} {session} {tenths} {cgroup or '-'}\n"
+
+
+TENTHS_TO_END = {Effect.READ: 3, Effect.SCRATCH: 20, Effect.WRITE: 50}
+"""Tenths of a second that a command has between TERM and KILL: a probe that made a file of its own removes it."""
+
+
+def tenths_to_end(commands: Iterable[Command]) -> int:
+    """What they have together."""
+    return max(TENTHS_TO_END[command.effect] for command in commands)
+
+
+def batch(commands: Sequence[tuple[Command, str]]) -> str:
+    """The text that runs *commands*, each with its token: all of it or nothing, where it is cut off.
+
+    It is ended when their time is up, or when the connection is lost, which a change is not.  One that cannot be ended
+    has no limit.
+    """
+    tenths = tenths_to_end(command for command, _ in commands)
+    seconds = -int(-sum(command.timeout for command, _ in commands) // 1)
+    last = len(commands) - 1
+    texts = (command_text(command, token, last=number == last) for number, (command, token) in enumerate(commands))
+    alone = commands[0][0].effect is Effect.WRITE
+    limit = f"runbook_watch {max(1, seconds) + (0 if alone else GRACE)} {tenths}{' alone' if alone else ''}\n"
+    return f"{{ {'' if commands[0][0].unkillable else limit}{''.join(texts)}}}\n"
+
+
+GRACE = 10
+"""Seconds after the timeouts of the commands of a batch until the host ends it by itself."""
+
+
+def enter(become: str, *, own_group: bool = False) -> str:
+    """The lines before the first text for a shell of the user *become* (empty: who logged in), behind LINE_BY_LINE."""
+    if not become:
+        return f"{_OWN_GROUP}\nexec sh -s $$\n" if own_group else ""
+    return f"{_OWN_GROUP}\nexec sudo -n -u {shlex.quote(become)} -- sh -s $$\n"
+
+
+def enter_with_password(become: str, prompt: str) -> str:
+    """As ``enter``, where sudo asks for a password, with *prompt* on stderr, and reads one line.
+
+    It asks whatever it may remember, so that the line which answers it is never left for the shell behind it.
+    """
+    return f"{_OWN_GROUP}\nexec sudo -k -S -p {shlex.quote(prompt)} -u {shlex.quote(become)} -- sh -s $$\n"
+
+
+_KEEP_LOCK = """\
+if runbook_keep_lock %s 2>/dev/null; then
+%s
+else echo "the host's lock could not be kept, and nothing was started" >&2; (exit 75); fi"""
+"""Adds the shell of a write to the lock, and runs it only then: the lock may have ended with our connection."""
+
+
+def command_text(command: Command, token: str, *, last: bool = False) -> str:
+    """The text that runs *command* and then marks both streams with *token*.
+
+    What a write prints goes through relays, which outlive our connection.  Where a relay was killed, and the mark with
+    it, the last marks say that the command is over and its exit code is lost: when nobody reads them any more, the
+    shell goes on all the same, to its end.
+    """
+    body, code, harm = _body(command), "runbook_code=$?", ""
+    if trusted := _trusted(command):
+        code = f'runbook_code=$?; [ -n "$runbook_runs" ] || runbook_code={REFUSED}'
+        body = f'{trusted} || runbook_runs=; [ -z "$runbook_runs" ] || {body}'
+    if command.foreign and command.effect is not Effect.WRITE:
+        code, harm = f"{code}; runbook_sweep", '"$runbook_harm"'
+    code += "; runbook_rest" if last else ""
+    marks = f"""{code}; printf '\\n{token} %s\\n' "$runbook_code"; printf '\\n{token}%s\\n' {harm} >&2"""
+    if command.effect is not Effect.WRITE:
+        return f"runbook_runs=1\n{body}\n{marks}\n{_GIVEN_UP if harm else ''}"
+    if command.lock:
+        marks = f"{code}; runbook_let_lock {shlex.quote(command.lock)} 2>/dev/null{marks.removeprefix(code)}"
+        body = _KEEP_LOCK % (shlex.quote(command.lock), body)
+    relay = "{ trap '' PIPE; cat 2>/dev/null || cat >/dev/null; }"
+    lost = f"trap '' PIPE; printf '\\n{token} -\\n'; printf '\\n{token} -\\n' >&2"
+    return (
+        f"exec 4>&2\nrunbook_runs=1\n{{ {{ {{ {body}\n{marks}; }} 2>&1 1>&6 4>&- 6>&- | {relay} 1>&4 4>&- 6>&-; }}"
+        f" 6>&1 4>&4 | {relay} 4>&-; }}\n{lost}\n"
+    )
+
+
+_GIVEN_UP = '[ -z "$runbook_harm" ] || exit\n'
+"""What a harmed session does with the commands that were sent ahead: nothing."""
+
+_TRUSTED = SAFE + script(__package__, "trusted_program")
+TRUSTED_PROGRAM = f"runbook_trusted_program={shlex.quote(_TRUSTED)}\n"
+"""Before the first command in a session with words of an author's: what ``runbook_trusts`` holds them against (law 9).
+
+Root runs nothing in a directory that another user can change, and no program that he can exchange.  What is in the text
+of a script is its author's matter."""
+
+_SOUGHT = frozenset({"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PERL5LIB", "RUBYLIB", "NODE_PATH"})
+
+
+def needed(commands: Iterable[Command]) -> tuple[str, ...]:
+    """The texts that a session has to know before it runs *commands*."""
+    several = tuple(commands)
+    sweeps = any(command.foreign and command.effect is not Effect.WRITE for command in several)
+    trusts = any(map(_trusted, several))
+    return ((LEFTOVERS,) if sweeps else ()) + ((TRUSTED_PROGRAM,) if trusts else ())
+
+
+def _trusted(command: Command) -> str:
+    """What fails where root must not run *command* (law 9); empty: nothing stands in its way."""
+    if not command.foreign and not command.runs:
+        return ""
+    runs = command.runs or (("",) if command.script else ("", *command.argv),)
+    paths = ":".join(value for name, value in command.env if name in _SOUGHT)
+    path = dict(command.env).get("PATH", "")
+    given = [(cwd or command.cwd, paths, path, *argv) for cwd, *argv in runs]
+    return " && ".join(f"runbook_trusts {' '.join(map(shlex.quote, words))}" for words in given if any(words))
+
+
+def _body(command: Command) -> str:
+    """A subshell that runs *command* with its own stdin, and nothing of ours open."""
+    parts = [f"cd -- {shlex.quote(command.cwd)} || exit 126"] if command.cwd else []
+    parts += [f"export {name}={shlex.quote(value)}" for name, value in command.env]
+    if command.script:
+        parts.append("set -- " + " ".join(map(shlex.quote, command.argv)))
+        parts.append(f"eval {shlex.quote(command.script)}")
+    else:
+        parts.append("exec " + " ".join(map(shlex.quote, command.argv)))
+    closed = " 3<&- 4>&- 6>&-" if command.effect is Effect.WRITE else " 3<&-"
+    inside = "( " + "\n".join(parts) + "\n)"
+    if command.stdin:
+        return f"printf %s {shlex.quote(command.stdin)} | {inside}{closed}"
+    return f"{inside} </dev/null{closed}"

@@ -1,0 +1,210 @@
+"""Regular expressions of authors, searched in text of hosts within a bounded time.
+
+Authors of playbooks are trusted, text of a host is not: anybody may write a line that a search of an innocent pattern
+takes hours on. The language is that of Python's ``re``, the search is done by the ``regex`` module, which ends when its
+time is up. What was not searched to the end is unknown (``SearchTimeout``), never "not found".
+
+The two modules differ in which marks and number signs outside of ASCII are ``\\w``; in the separators ``\\x1c`` to
+``\\x1f``, which are no ``\\s`` here; in which letters differ only by case (the Turkish dotless i is no i here); in
+``\\B`` in an empty text; and in possessive repeats of repeats, or of what can be empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from time import thread_time
+from typing import TYPE_CHECKING, Protocol
+
+from runbook.errors import ProbeError
+
+if TYPE_CHECKING:
+    import regex  # imported where it is used: that takes 15 ms
+
+LONGEST = 2000
+"""Characters that a pattern may have."""
+
+LARGEST = 100_000
+"""Characters and groups that a pattern may have with its counted repeats written out: ``regex`` does write them out."""
+
+LONGEST_TEXT = 1 << 20
+"""Characters that a text may have: a search can need 160 bytes for each, and in a longer text is late to end."""
+
+SECONDS_OF_TEXT = 1.0
+"""Processor time that the search of one pattern in one text may take."""
+
+SECONDS_OF_LIST = 60.0
+"""Processor time of all searches in one list of texts; 16 MiB of logs and 8 signatures need 10 s."""
+
+SHOWN = 100
+"""Characters of a pattern that are shown."""
+
+QUICK = 0.02
+"""Seconds that a search may keep the other threads waiting; one that takes longer starts again beside them."""
+
+_SLOW_ONES = Lock()
+"""Held by a slow search: ``regex`` counts the processor time of all threads, so that slow searches go one at a time."""
+
+_TOKEN = re.compile(
+    r"""(?P<comment>\(\?\#[^)]*\)) | (?P<escape>\\N\{[^}]*\}|\\.)
+    | (?P<set>\[\^?\]?(?:\\.|[^]\\])*\])
+    | (?P<brace>\{(?!(?:[0-9]+(?:,[0-9]*)?|,[0-9]*)\}))""",
+    re.VERBOSE | re.DOTALL,
+)
+_VERBOSE_TOKEN = re.compile(rf"{_TOKEN.pattern} | (?P<line>\#[^\n]*)", _TOKEN.flags)
+_SIZE = re.compile(
+    rf"(?P<count>\{{(?P<least>[0-9]*)(?:,(?P<most>[0-9]*))?\}})|(?P<open>\()|(?P<close>\))|{_TOKEN.pattern}|(?P<one>.)",
+    _TOKEN.flags,
+)
+_IN_SET = re.compile(r"\\.|\[", re.DOTALL)
+_CASE_PART = re.compile(r"\(\?[a-z]*-?[a-z]*i[a-z]*:")
+_VERBOSE = re.compile(r"\(\?[a-z]*x[a-z]*\)")
+_VERBOSE_PART = re.compile(r"\(\?[a-z]*-?[a-z]*x[a-z]*:")
+
+
+class SearchTimeout(ProbeError):
+    """It is not known whether a text matches; what it says ends a sentence that begins with what was searched."""
+
+
+def fault_in_regex(pattern: str, flags: int = 0) -> str:
+    """Why *pattern* cannot be searched for; empty when it can."""
+    if len(pattern) > LONGEST:
+        return f"a regular expression may have {LONGEST} characters, this one has {len(pattern)}"
+    if "#" in pattern and _VERBOSE_PART.search(pattern):
+        return "comments in a part of a regular expression are not supported: begin all of it with (?x)"
+    try:
+        re.compile(pattern, flags)  # its messages are those that authors of Python's patterns know
+        if _size(pattern) > LARGEST:
+            return f"its counted repeats are too large: written out it has more than {LARGEST} characters"
+        compile_regex(pattern, flags)
+    except Exception as error:
+        if isinstance(error, (re.error, RecursionError, OverflowError)) or type(error).__module__.startswith("regex"):
+            return f"not a regular expression: {error}"
+        raise
+    return ""
+
+
+def _size(pattern: str) -> int:
+    """About how many characters and groups *pattern* has where ``a{3}`` is written as ``aaa``."""
+    around: list[int] = []
+    whole = last = 0
+    for token in _SIZE.finditer(pattern):
+        match token.lastgroup:
+            case "open":
+                around.append(whole)
+                whole = 0
+            case "close" if around:
+                last = whole + 1
+                whole = around.pop() + last
+            case "count":
+                times = max(int(token["least"] or 0), int(token["most"] or 0), 1)
+                whole += last * (times - 1)
+            case "comment":
+                pass
+            case _:
+                last = 1
+                whole += 1
+    return whole
+
+
+class SearchMatch(Protocol):
+    """What was found, as ``re.Match`` has it."""
+
+    def group(self) -> str:
+        """All of it."""
+
+    def groups(self) -> tuple[str | None, ...]:
+        """What each group has matched."""
+
+    def groupdict(self) -> dict[str, str | None]:
+        """What each named group has matched."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPattern:
+    """A regular expression, ready to be searched for."""
+
+    written: str
+    """As its author has written it."""
+    compiled: regex.Pattern[str]
+
+    def __str__(self) -> str:
+        return self.written if len(self.written) <= SHOWN else f"{self.written[:SHOWN]}..."
+
+
+@lru_cache(512)
+def compile_regex(pattern: str, flags: int = 0) -> SearchPattern:
+    """*pattern*, which has no fault, ready to be searched for; *flags* are ``re.IGNORECASE`` and ``re.MULTILINE``."""
+    import regex
+
+    verbose = _VERBOSE.match(pattern) is not None
+    start = r"\X{0}" if _CASE_PART.search(pattern) else ""  # nothing; without it [^b] beside (?i:a) does not match B
+    return SearchPattern(pattern, regex.compile(start + _as_re_reads_it(pattern, verbose), flags | regex.VERSION0))
+
+
+def _as_re_reads_it(pattern: str, verbose: bool) -> str:
+    """*pattern* without what means more to ``regex``: ``{e}`` and ``[[:alpha:]]`` are plain characters to ``re``."""
+
+    def plain(token: re.Match[str]) -> str:
+        match token.lastgroup:
+            case "set":
+                return "[" + _IN_SET.sub(lambda part: "\\[" if part[0] == "[" else part[0], token[0][1:])
+            case "brace":
+                return "\\{"
+            case "comment" | "line":
+                return ""
+        return token[0]
+
+    return (_VERBOSE_TOKEN if verbose else _TOKEN).sub(plain, pattern)
+
+
+class SearchBudget:
+    """Searches in one list of texts (the processes of a host, the lines of a log): their time is bounded together."""
+
+    def __init__(self, seconds: float = SECONDS_OF_LIST) -> None:
+        self._left = seconds
+
+    def search(self, pattern: SearchPattern, text: str) -> SearchMatch | None:
+        """The first match of *pattern* in *text*.  Raises SearchTimeout where the time is not enough to know."""
+        if len(text) > LONGEST_TEXT:
+            raise SearchTimeout(f"could not be searched for {pattern}: it has {len(text)} characters")
+        if self._left <= 0:
+            raise SearchTimeout(f"was not searched for {pattern}: the time for all searches was used up before")
+        began = thread_time()
+        try:
+            return _search(pattern.compiled, text, min(SECONDS_OF_TEXT, self._left))
+        except (TimeoutError, MemoryError) as error:
+            raise SearchTimeout(
+                f"could not be searched for {pattern} within {SECONDS_OF_TEXT:g} s ({len(text)} characters)"
+            ) from error
+        finally:
+            self._left -= thread_time() - began
+
+    def found(self, pattern: SearchPattern, text: str) -> bool:
+        """Whether *pattern* is in *text*.  Raises SearchTimeout where the time is not enough to know."""
+        return self.search(pattern, text) is not None
+
+    def any_found(self, patterns: Iterable[SearchPattern], text: str) -> bool:
+        """Whether one of *patterns* is in *text*.  Raises SearchTimeout where none is, and not all are known."""
+        slow: SearchTimeout | None = None
+        for pattern in patterns:
+            try:
+                if self.found(pattern, text):
+                    return True
+            except SearchTimeout as error:
+                slow = slow or error
+        if slow:
+            raise slow
+        return False
+
+
+def _search(pattern: regex.Pattern[str], text: str, seconds: float) -> SearchMatch | None:
+    """Raises TimeoutError.  Quick searches are not worth letting other threads in; slow ones must not stop them."""
+    try:
+        return pattern.search(text, timeout=QUICK, concurrent=False)
+    except TimeoutError:
+        with _SLOW_ONES:
+            return pattern.search(text, timeout=seconds, concurrent=True)

@@ -1,0 +1,52 @@
+"""The transports: one file each; the file's name is the value of ``transport`` in an inventory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, TypeVar, cast
+
+from runbook.protocols import Closing, Transport
+from runbook.values.inventory import Host
+
+C = TypeVar("C", bound=Closing)
+
+
+class SharedConnections:
+    """What the connections of a run share, such as those to gateways: made when first needed.  Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: dict[object, Any] = {}
+
+    def of(self, kind: Callable[[], C]) -> C:
+        """What *kind* gave when it was first asked for."""
+        with self._lock:
+            if kind not in self._made:
+                self._made[kind] = kind()
+            return cast(C, self._made[kind])
+
+    def close(self) -> None:
+        """Hang up everywhere; nothing new is connected to.  Never raises."""
+        with self._lock:
+            made = list(self._made.values())
+        for each in made:
+            each.close()
+
+
+def names() -> tuple[str, ...]:
+    """Every transport there is."""
+    return tuple(module.name for module in iter_modules(__path__))
+
+
+def load(name: str) -> Transport:
+    """The transport called *name*, which must be one of ``names``."""
+    return cast(Transport, import_module(f"{__name__}.{name}"))
+
+
+def locked(name: str, hosts: Sequence[Host]) -> tuple[str, ...]:
+    """The files of private keys that *hosts* need and that want a passphrase, where the transport knows of such."""
+    find = getattr(import_module(f"{__name__}.{name}"), "locked", None)
+    return tuple(find(hosts)) if find else ()

@@ -1,0 +1,83 @@
+"""Read the ssh_config files; the inventory takes precedence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+import paramiko.config
+from paramiko.ssh_exception import ConfigParseError
+
+from runbook.errors import Unreachable
+from runbook.values.inventory import Address
+
+FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
+"""Of two values the first counts (ssh_config(5))."""
+MATCH_EXEC_TIMEOUT = 30.0
+"""Seconds that a command of ``Match exec`` may take."""
+
+
+@dataclass(frozen=True)
+class _Ended:
+    ok: bool
+
+
+class MatchExec:
+    """Runs the commands of ``Match exec`` as OpenSSH does, in the place of the `invoke` that paramiko would take.
+
+    That one hands on our own stdin, where somebody may be typing an answer, wants bash, and leaves its pipes open.
+    """
+
+    @staticmethod
+    def run(command: str, **_: object) -> _Ended:
+        """Raises Unreachable when it takes too long, and has then ended it with what it has started."""
+        shell = os.environ.get("SHELL") or "/bin/sh"  # ssh_config(5): "executed under the user's shell"
+        try:
+            running = subprocess.Popen(
+                (shell, "-c", command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                process_group=0,
+            )  # fmt: skip
+        except OSError as error:
+            raise Unreachable(
+                f"{shell} cannot be run for the Match exec of your ssh_config: {error.strerror}"
+            ) from error
+        try:
+            return _Ended(running.wait(MATCH_EXEC_TIMEOUT) == 0)
+        except subprocess.TimeoutExpired:
+            raise Unreachable(
+                f"a Match exec of your ssh_config did not end within {MATCH_EXEC_TIMEOUT:g} s: {command}"
+            ) from None
+        finally:
+            if running.returncode is None:
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+
+
+paramiko.config.invoke = MatchExec  # type: ignore[attr-defined]  # its stubs leave out what it imports
+
+
+def ssh_config(address: Address | None = None, user: str = "") -> paramiko.SSHConfig:
+    """What the files say; *address* and *user* go before them, so that ``%p`` in a ProxyCommand is the right port.
+
+    Raises Unreachable when a file that is there cannot be read.
+    """
+    ours = [f"Host {address.host}"] if address else []
+    ours += [f"  Port {address.port}"] if address and address.port else []
+    ours += [f"  User {user}"] if address and user else []
+    try:
+        return paramiko.SSHConfig.from_text("\n".join([*ours, *map(_text, FILES), ""]))
+    except ConfigParseError as error:
+        raise Unreachable(f"your ssh_config cannot be read: {error}") from error
+    except OSError as error:
+        raise Unreachable(f"{error.filename} cannot be read: {(error.strerror or '').lower()}") from error
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(os.path.expanduser(path)).read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""

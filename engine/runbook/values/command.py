@@ -1,0 +1,226 @@
+"""Commands, which are the only thing that is sent to a host, and their results."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from runbook.secrets.detection import masked_argv, masked_text
+from runbook.secrets.names import MASK, NOT_A_VALUE, REFERENCE, is_secret
+from runbook.values.kept_file import Keep
+from runbook.values.types import plural
+
+BRIEF = 80
+"""Characters of a command in a sentence about it."""
+
+
+class Effect(StrEnum):
+    """Whether running a command can leave a trace on the host."""
+
+    READ = "read"
+    SCRATCH = "scratch"  # makes something of its own, and removes it again
+    WRITE = "write"
+
+
+PREAMBLE = re.compile(r"(LC_ALL=|unset |export |set -|#)[^\n]*\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """Something to run on one host; never a string that somebody glued together.
+
+    Either *script* is empty and *argv* is the program with its arguments, or *script* is POSIX sh text and
+    *argv* are its parameters ``$1``, ``$2`` ...
+    """
+
+    argv: tuple[str, ...] = ()
+    script: str = ""
+    effect: Effect
+    stdin: str = ""
+    timeout: float = 0.0
+    """Seconds, enforced on the host; 0 means the default of the effect."""
+    waits: float = 0.0
+    """Seconds that it waits by design, for processes to end or between two samples: they are no part of its timeout,
+    nor of its step's."""
+    become: str = ""
+    """The user to become with sudo; empty for the one who logged in."""
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str = ""
+    accepts: tuple[int, ...] = (0,)
+    """Exit codes that are answers, not faults."""
+    foreign: bool = False
+    """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
+    confined: bool = False
+    """Of a probe of an author's whose programs are not known to only read: as root, it runs where no file system can be
+    written."""
+    runs: tuple[tuple[str, ...], ...] = ()
+    """Of a script of our own: the programs that an author has it run, each behind the directory that it runs in (or
+    nothing) and before its arguments."""
+    owed: bool = False
+    """A clean-up that is due on every way out: still sent when the run has been asked to end once."""
+    lock: str = ""
+    """Of a write: the folder of the host's lock, to which the shell that runs it adds itself."""
+    private: bool = False
+    """It carries the whole of a file, which may hold secrets that nobody named: what a probe prints, and what a write
+    is fed, is counted and neither shown nor recorded."""
+    hangs: str = ""
+    """Of a probe: a program that may never answer (nvidia-smi); where it did not, other probes need not wait for it."""
+    valid_for: float = 0.0
+    """Of a probe: seconds for which, while a plan is made, its answer serves every probe that asks the same."""
+    keep: Keep | None = None
+    """Where in the run's record what it prints is kept, which comes packed; None: it is an output as any other."""
+    unkillable: bool = False
+    """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
+
+    called: tuple[str, ...] = field(default=(), compare=False)
+    """Of a script of our own: its name, and the arguments that mean something to a person; shown in its place."""
+    stands_for: tuple[str, ...] = field(default=(), compare=False)
+    """Of a script of our own around one program: that program with its arguments, which a person could paste."""
+
+    def without_private(self) -> Command:
+        """It as it may be recorded: without the file that it is fed, and without what its variables hold."""
+        env = tuple((name, shown_variable(name, value)) for name, value in self.env)
+        stdin = f"({len(self.stdin)} characters, not shown)" if self.private and self.stdin else self.stdin
+        return replace(self, env=env, stdin=stdin) if (env, stdin) != (self.env, self.stdin) else self
+
+    def shown(self) -> str:
+        """One line for people: ``$`` and what could be pasted into a shell, or a script's name and its arguments."""
+        if self.called or ("\n" in self.script.strip() and not self.stands_for):
+            lines = plural(len(self.script.strip().splitlines()), "line")
+            words = self.called or (f"of {lines}", *self.argv)
+            user = f" (as {self.become})" if self.become else ""
+            return f"script {words[0]} {shlex.join(masked_argv(words[1:]))}".rstrip() + user
+        plain = replace(self, script="", argv=self.stands_for, stands_for=(), stdin="") if self.stands_for else self
+        line = str(plain)
+        many = plural(line.count("\n") + 1, "line")
+        return f"$ {line}" if "\n" not in line else f"command of {many}: {self.brief()}"
+
+    def __str__(self) -> str:
+        """The line that a person could paste into a shell to do the same, once the secrets are back in their places."""
+        argv = masked_argv(self.argv)
+        words = ["sh", "-c", masked_text(self.script), "sh", *argv] if self.script else list(argv)
+        if self.env:
+            words = ["env", *(f"{name}={shown_variable(name, value)}" for name, value in self.env), *words]
+        if self.become:
+            words = ["sudo", "-n", "-u", self.become, "--", *words]
+        line = shlex.join(words)
+        if self.cwd:
+            line = f"cd {shlex.quote(self.cwd)} && {line}"
+        if self.private and self.stdin:
+            return f"{line} <NEW  # {len(self.stdin)} characters, not shown"
+        return f"printf %s {shlex.quote(masked_text(self.stdin))} | {line}" if self.stdin else line
+
+    def brief(self) -> str:
+        """One short line by which a person knows which command is meant."""
+        if self.called:
+            return f"script {shlex.join(masked_argv(self.called))}"
+        text = masked_text(self.script) or shlex.join(masked_argv(self.argv))
+        if PREAMBLE.match(text.lstrip()):  # how a script of our own begins says nothing
+            return f"a script of {plural(len(text.strip().splitlines()), 'line')}"
+        first, *rest = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+        cut = len(first) > BRIEF
+        return f"{first[:BRIEF].rstrip()} ..." if cut or rest else first
+
+    def meant(self) -> str:
+        """``brief``, or for a script of ours, whose first line says nothing to anybody, that it is one."""
+        return self.brief() if self.foreign or self.called or not self.script else "a script of runbook's own"
+
+    def objection(self) -> str:
+        """Why no host can be sent this; empty where it can.
+
+        The kernel ends every argument, variable and path at a NUL character, so that a host would do something else.
+        """
+        if not self.script and not self.argv:
+            return "the command is empty"
+        if not self.script and self.argv[0].startswith("-"):
+            return f"the name of a program cannot begin with a dash: {self.argv[0]!r}"
+        for name, _ in self.env:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                return f"no environment variable can be called {name!r}"
+        return next((f"{where} {what}" for where, text in self._texts() if (what := _unsendable(text))), "")
+
+    def _texts(self) -> tuple[tuple[str, str], ...]:
+        """Every text of it that reaches the host, with what it is called."""
+        words = [
+            (f"argument {number}" if number else "the name of the program", text)
+            for number, text in enumerate(self.argv, 1 if self.script else 0)
+        ]
+        values = [(f"the environment variable {name}", value) for name, value in self.env]
+        plain = (("the script", self.script), ("the input", self.stdin), ("the directory", self.cwd))
+        return (*words, *plain, *values, ("the user to become", self.become))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """What became of a command that was sent."""
+
+    exit_code: int | None
+    """As the program returned it (128 + n for a signal, as shells say); None where there is none."""
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+    timed_out: bool = False
+    survivors: tuple[str, ...] = ()
+    """Processes that would not die when the command was ended, each as ``pid N (state) name``."""
+    refused: str = ""
+    """Why it was certainly not started: sudo said no, no shell started for it, or no host can be sent it."""
+    unconfined: str = ""
+    """Why nothing kept it from writing, where it is a probe that was to be kept from that (``Command.confined``)."""
+    missing: tuple[int, int] = (0, 0)
+    """Bytes of the middle of stdout and of stderr that were too much to be kept."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether what is here is not the whole answer."""
+        return any(self.missing)
+
+    def answers(self, command: Command) -> bool:
+        """Whether this is an answer to *command*, not a fault."""
+        if self.refused or self.timed_out or self.exit_code is None:
+            return False
+        return self.exit_code in command.accepts
+
+    def why_not(self, otherwise: str = "") -> str:
+        """Why this is no answer, in the words of the host where it has some, else *otherwise* and the exit code."""
+        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
+        if self.refused or (lines and not self.timed_out):
+            return self.refused or lines[-1]
+        code = "no exit code" if self.exit_code is None else f"exit code {self.exit_code}"
+        why = "no answer in time" if self.timed_out else code
+        return f"{otherwise} ({why})" if otherwise else why
+
+
+def shown_variable(name: str, value: str) -> str:
+    """The value of an environment variable as it may be shown: its name may say that it is a secret."""
+    if value.lower() in NOT_A_VALUE or REFERENCE.fullmatch(value):
+        return value
+    return MASK if is_secret(name, value) else masked_text(value)
+
+
+def _unsendable(text: str) -> str:
+    if "\0" in text:
+        return "contains a NUL character, which cannot be sent to a host"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return f"contains half a character ({text[error.start]!r}), which cannot be sent to a host"
+    return ""
+
+
+def read(*argv: str, accepts: tuple[int, ...] = (0,)) -> Command:
+    """A program that only reads."""
+    return Command(argv=argv, effect=Effect.READ, accepts=accepts)
+
+
+def read_script(script: str, *parameters: str, accepts: tuple[int, ...] = (0,)) -> Command:
+    """A POSIX sh script that only reads."""
+    return Command(script=script, argv=parameters, effect=Effect.READ, accepts=accepts)
+
+
+def write_script(
+    script: str, *parameters: str, called: tuple[str, ...] = (), accepts: tuple[int, ...] = (0,)
+) -> Command:
+    """A POSIX sh script that changes the host; people are shown it as *called*."""
+    return Command(script=script, argv=parameters, effect=Effect.WRITE, accepts=accepts, called=called)

@@ -1,0 +1,82 @@
+"""Clean-ups that are owed to hosts: what `always` steps have not done yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from runbook.values.types import Json
+
+
+class NotedIn(StrEnum):
+    """Where a clean-up that is owed is written down."""
+
+    CONTROLLER = "controller"  # in a record of this machine, which `runbook settle` goes by
+    HOST = "host"  # in a note on the host, for people and other controllers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwedStep:
+    """An `always` step that has not been taken yet, as it was planned."""
+
+    id: str
+    action: str
+    say: str = ""
+    """What it would do, in words."""
+    on: str = ""
+    become: str = ""
+    args: Mapping[str, Json] = field(default_factory=dict)
+    """As they were rendered when the plan was made: what was there before the change."""
+    by_hand: tuple[str, ...] = ()
+    """What a person would type to do the same."""
+    withheld: str = ""
+    """Why a record does not hold its arguments; empty: it does."""
+
+    @property
+    def words(self) -> str:
+        """It in one line, for people."""
+        return f"{self.id}: {self.say}" if self.say else self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotePlace:
+    """Where on a host the note about a clean-up lies: with the locks of this user."""
+
+    on: str = ""
+    """The host that steps name with `on`; empty: the host itself."""
+    become: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwedCleanup:
+    """What one run owes one host."""
+
+    run: str
+    playbook: str
+    host: str
+    by: str
+    """``user@controller``."""
+    since: str
+    """ISO 8601."""
+    steps: tuple[OwedStep, ...]
+    notes: tuple[NotePlace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRecorded:
+    """A clean-up could not be written down, so that the change that makes it necessary must not be sent."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owed:
+    """That a run owes a host a clean-up, as the result of a host has it."""
+
+    run: str
+    playbook: str = ""
+    by: str = ""
+    since: str = ""
+    steps: tuple[str, ...] = ()
+    noted: tuple[NotedIn, ...] = ()

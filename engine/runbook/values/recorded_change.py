@@ -1,0 +1,32 @@
+"""What the records of earlier runs say of one host: changes that were sent to it, and what probes saw there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runbook.values.types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedChange:
+    """A change that an earlier run sent to a host; also one that failed, or of which nobody knows how it ended."""
+
+    run: str
+    step: str
+    """As it is written in the playbook, without the number of an item."""
+    ago: float
+    """Seconds since it was begun."""
+    attempt: str = ""
+    """The first run of the attempt that this one is part of on the host: itself, or one that it goes on with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedAnswer:
+    """What a probe saw on a host in an earlier run."""
+
+    run: str
+    state: Mapping[str, Json]
+    """Its state fields, as the record has them: secrets are masked."""
+    ago: float
+    """Seconds since that run began."""

@@ -1,0 +1,75 @@
+"""Where a run comes from: who started it, where, why, with what, and which run it continues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runbook.values.types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """One process of one machine, so that no later one is mistaken for it."""
+
+    machine: str
+    boot: str
+    """The id of that boot of the machine."""
+    pid: int
+    start: int
+    """Clock ticks since the boot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretPlace:
+    """Where the inventory said that the value of a secret is, of which only a digest is shown."""
+
+    secret: str
+    """As the playbook names it: ``NAME``, ``host.NAME``; behind ``PART/`` where an included playbook does."""
+    hosts: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrigin:
+    """Who started a run, where, why, and from which files."""
+
+    command: str
+    """That of the command line: ``run``, ``exec``, ``resume`` ..."""
+    by: str
+    """``USER@MACHINE``."""
+    sudo_user: str = ""
+    """Who became that user by sudo."""
+    client: str = ""
+    """The address that this user came from by SSH."""
+    reason: str = ""
+    version: str
+    """Of runbook."""
+    process: ProcessIdentity
+    playbook: str = ""
+    """The path of its file; empty where it has none."""
+    playbook_digest: str = ""
+    inventory: tuple[str, ...] = ()
+    """The paths of its files."""
+    inventory_digest: str = ""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """A digest of what the inventory says of each host, by its name."""
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    """Those of the playbook; secret ones as ``***``."""
+    inputs_digest: str = ""
+    """sha256 of them, without the secret ones."""
+    secret_inputs: tuple[str, ...] = ()
+    """The names of the secret ones that have another value than their default."""
+    lent_secrets: bool = False
+    """Whether secrets were read for it (``secrets:`` of the playbook or the inventory), which no later run knows."""
+    secret_places: tuple[SecretPlace, ...] = ()
+    """Where the inventory said that the secrets are which the playbook uses."""
+    tags: tuple[str, ...] = ()
+    skip_tags: tuple[str, ...] = ()
+    diagnose_only: bool = False
+    resumes: str = ""
+    """The run that it goes on with."""
+    applies: str = ""
+    """The saved plan that it carries out."""
+    undoes: str = ""
+    """The run that it undoes."""

@@ -1,0 +1,22 @@
+"""Group hosts with the same result, to show them as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from runbook.text.similar_texts import Block, block_of, merged_lines
+
+
+def together(said: Iterable[tuple[str, tuple[str, ...], list[str], bool]]) -> list[tuple[list[str], list[str]]]:
+    """The hosts of whom the like is said, with what is said; takes host, identity, lines and whether to be strict."""
+    groups: dict[tuple[object, ...], list[tuple[str, list[str], Block]]] = {}
+    for host, identity, lines, strict in said:
+        block = block_of(lines, host, strict=strict)
+        groups.setdefault((identity, block.key), []).append((host, lines, block))
+    return [([host for host, _, _ in group], _as_one(group)) for group in groups.values()]
+
+
+def _as_one(group: Sequence[tuple[str, list[str], Block]]) -> list[str]:
+    first = group[0][1]
+    same = all(lines == first for _, lines, _ in group)
+    return first if same else merged_lines([block for _, _, block in group])
