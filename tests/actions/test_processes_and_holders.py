@@ -21,6 +21,7 @@ from runbook.facts.processes.table import Process, ask_processes, read_processes
 from runbook.lang.arguments import build
 from runbook.protocols import Absent, Fails, Holds
 from runbook.text import regexes
+from runbook.text.field_descriptions import description
 from runbook.values.command import Command, Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Duration, Unknown
@@ -554,8 +555,8 @@ def test_each_is_an_action_whose_words_are_there():
     known = discover()
     for name in ("processes", "pkill", "device_holders", "fuser"):
         assert known[name].summary.endswith(".")
-        assert all(it.metadata.get("about") for it in known[name].State.__dataclass_fields__.values())
-        assert all(it.metadata.get("about") for it in known[name].Args.__dataclass_fields__.values())
+        assert all(description(known[name].State, it) for it in known[name].State.__dataclass_fields__.values())
+        assert all(description(known[name].Args, it) for it in known[name].Args.__dataclass_fields__.values())
     assert known["pkill"].decide
     assert known["processes"].decide is None
     assert known["processes"].holds

@@ -1,4 +1,4 @@
-"""What a field of a dataclass holds, in words: the ``about`` of its metadata, else the docstring below it."""
+"""The description of a field of a dataclass: the docstring below it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import Any
 
 
 def description(kind: type, field: Field[Any]) -> str:
-    """What *field* of the dataclass *kind* holds, on one line as a terminal shows it; empty: nobody has written it."""
-    about = str(field.metadata.get("about", ""))
-    return " ".join(about.split()) or _docstrings(kind).get(field.name, "")
+    """The first paragraph of the docstring below *field* of the dataclass *kind*, on one line; empty: there is none."""
+    return _docstrings(kind).get(field.name, "")
 
 
 @cache

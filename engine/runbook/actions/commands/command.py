@@ -27,9 +27,12 @@ State = CommandAnswer
 class Program:
     """One thing to run: a program with its arguments, or POSIX sh text with its parameters."""
 
-    argv: tuple[str, ...] = field(default=(), metadata={"about": "The program and its arguments; no shell reads them."})
-    script: str = field(default="", metadata={"about": "POSIX sh text, instead of `argv`."})
-    params: tuple[str, ...] = field(default=(), metadata={"about": "Parameters of the script: $1, $2 ..."})
+    argv: tuple[str, ...] = ()
+    """The program and its arguments; no shell reads them."""
+    script: str = ""
+    """POSIX sh text, instead of `argv`."""
+    params: tuple[str, ...] = ()
+    """Parameters of the script: $1, $2 ..."""
 
     def __post_init__(self) -> None:
         if self.argv and self.script:
@@ -53,21 +56,20 @@ class Program:
 class Args:
     """A probe (argv or script), or a change (do, with or without check)."""
 
-    argv: tuple[str, ...] = field(default=(), metadata={"about": "A probe: the program and its arguments."})
-    script: str = field(default="", metadata={"about": "A probe: POSIX sh text."})
-    params: tuple[str, ...] = field(default=(), metadata={"about": "Parameters of the script: $1, $2 ..."})
-    parse: Json = field(
-        default="text",
-        metadata={"about": "What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."},
-    )
-    accepts: tuple[int, ...] = field(
-        default=(0,), metadata={"about": "Exit codes that count as success.", "min_items": 1}
-    )
-    check: Program = field(
-        default=Program(),
-        metadata={"about": "A probe before the change: exit 0 nothing to do, 1 needed, else unknown."},
-    )
-    do: Program = field(default=Program(), metadata={"about": "A change: what makes it."})
+    argv: tuple[str, ...] = ()
+    """A probe: the program and its arguments."""
+    script: str = ""
+    """A probe: POSIX sh text."""
+    params: tuple[str, ...] = ()
+    """Parameters of the script: $1, $2 ..."""
+    parse: Json = "text"
+    """What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."""
+    accepts: tuple[int, ...] = field(default=(0,), metadata={"min_items": 1})
+    """Exit codes that count as success."""
+    check: Program = Program()
+    """A probe before the change: exit 0 nothing to do, 1 needed, else unknown."""
+    do: Program = Program()
+    """A change: what makes it."""
 
     def __post_init__(self) -> None:
         program = Program(argv=self.argv, script=self.script, params=self.params)

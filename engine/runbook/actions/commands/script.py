@@ -32,18 +32,17 @@ _FLAGS = re.compile(r"-[a-zA-Z]+|")
 _BASH = 'exec 3<&0 </dev/null; exec bash "$@"'
 """The text comes on stdin, and what it runs must not read it."""
 
-_FILE = {"about": "The script file on this machine: a path within the playbook's folder, or an absolute path."}
-_ARGS = {"about": "Its arguments: $1, $2 ..."}
-_TEXT = {"about": "The text of the file; read from it when the playbook is loaded.", "content_of": "file"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     """One script to run."""
 
-    file: str = field(default="", metadata=_FILE)
-    args: tuple[str, ...] = field(default=(), metadata=_ARGS)
-    text: str = field(default="", metadata=_TEXT)
+    file: str = ""
+    """The script file on this machine: a path within the playbook's folder, or an absolute path."""
+    args: tuple[str, ...] = ()
+    """Its arguments: $1, $2 ..."""
+    text: str = field(default="", metadata={"content_of": "file"})
+    """The text of the file; read from it when the playbook is loaded."""
 
     def __post_init__(self) -> None:
         if self.args and not self.file:
@@ -94,20 +93,20 @@ def _fault_in(text: str) -> str:
 class Args:
     """A probe (file), or a change (do, with or without check)."""
 
-    file: str = field(default="", metadata={"about": "A probe: " + _FILE["about"][:1].lower() + _FILE["about"][1:]})
-    args: tuple[str, ...] = field(default=(), metadata=_ARGS)
-    text: str = field(default="", metadata=_TEXT)
-    parse: Json = field(
-        default="text",
-        metadata={"about": "What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."},
-    )
-    accepts: tuple[int, ...] = field(
-        default=(0,), metadata={"about": "Exit codes that count as success.", "min_items": 1}
-    )
-    check: Script = field(
-        default=Script(), metadata={"about": "A probe before the change: exit 0 nothing to do, 1 needed, else unknown."}
-    )
-    do: Script = field(default=Script(), metadata={"about": "A change: what makes it."})
+    file: str = ""
+    """A probe: the script file on this machine: a path within the playbook's folder, or an absolute path."""
+    args: tuple[str, ...] = ()
+    """Its arguments: $1, $2 ..."""
+    text: str = field(default="", metadata={"content_of": "file"})
+    """The text of the file; read from it when the playbook is loaded."""
+    parse: Json = "text"
+    """What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."""
+    accepts: tuple[int, ...] = field(default=(0,), metadata={"min_items": 1})
+    """Exit codes that count as success."""
+    check: Script = Script()
+    """A probe before the change: exit 0 nothing to do, 1 needed, else unknown."""
+    do: Script = Script()
+    """A change: what makes it."""
 
     def __post_init__(self) -> None:
         if bool(self.query) == bool(self.do):

@@ -23,20 +23,16 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 class Args:
     """Which session, and what runs in it."""
 
-    session: str = field(metadata={"about": "The session's name: letters, digits, - and _."})
-    argv: tuple[str, ...] = field(default=(), metadata={"about": "The program and its arguments; no shell reads them."})
-    script: str = field(default="", metadata={"about": "POSIX sh text, instead of `argv`."})
-    folder: str = field(
-        default="", metadata={"about": "The absolute path of the directory that the command starts in."}
-    )
-    steady: Duration = field(
-        default=Duration(1.0),
-        metadata={
-            "about": "How long to wait after the start before the session is probed again.",
-            "minimum": 0,
-            "maximum": 300,
-        },
-    )
+    session: str
+    """The session's name: letters, digits, - and _."""
+    argv: tuple[str, ...] = ()
+    """The program and its arguments; no shell reads them."""
+    script: str = ""
+    """POSIX sh text, instead of `argv`."""
+    folder: str = ""
+    """The absolute path of the directory that the command starts in."""
+    steady: Duration = field(default=Duration(1.0), metadata={"minimum": 0, "maximum": 300})
+    """How long to wait after the start before the session is probed again."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.session):
@@ -51,16 +47,18 @@ class Args:
 class State:
     """Whether there is such a session."""
 
-    installed: bool = field(metadata={"about": "Whether tmux is installed on this host."})
-    exists: bool = field(default=False, metadata={"about": "Whether a session of that name exists."})
-    pids: tuple[int, ...] = field(default=(), metadata={"about": "The processes that run in the session's panes."})
-    tree: tuple[int, ...] = field(
-        default=(), metadata={"about": "`pids` and all their descendants that have not been reparented."}
-    )
-    created: int = field(default=0, metadata={"about": "When the session was started: seconds since 1970."})
-    refused: str = field(
-        default="", metadata={"about": "Why root refuses to start programs in `folder`; empty: not refused."}
-    )
+    installed: bool
+    """Whether tmux is installed on this host."""
+    exists: bool = False
+    """Whether a session of that name exists."""
+    pids: tuple[int, ...] = ()
+    """The processes that run in the session's panes."""
+    tree: tuple[int, ...] = ()
+    """`pids` and all their descendants that have not been reparented."""
+    created: int = 0
+    """When the session was started: seconds since 1970."""
+    refused: str = ""
+    """Why root refuses to start programs in `folder`; empty: not refused."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -29,25 +29,18 @@ _DO = PRELUDE + script(__package__, "container_command")
 class Args:
     """Which container, and what becomes of it."""
 
-    name: str = field(metadata={"about": "The container's name or id.", "min_length": 1})
-    do: Literal["stop", "start", "restart", "update"] = field(
-        metadata={
-            "about": "update changes those of restart_policy, memory and memory_swap that are given, without a restart."
-        }
-    )
-    grace: Duration = field(
-        default=Duration(10),
-        metadata={"about": "How long the container's program may take to end before it is killed.", "maximum": 3600},
-    )
-    restart_policy: str = field(
-        default="", metadata={"about": "no, always, unless-stopped, on-failure or on-failure:N; empty: unchanged."}
-    )
-    memory: Size = field(
-        default=Size(0), metadata={"about": "Memory limit; 0: unchanged. Docker cannot remove a limit once set."}
-    )
-    memory_swap: Size = field(
-        default=Size(0), metadata={"about": "Memory and swap together; 0: the same as memory, which means no swap."}
-    )
+    name: str = field(metadata={"min_length": 1})
+    """The container's name or id."""
+    do: Literal["stop", "start", "restart", "update"]
+    """update changes those of restart_policy, memory and memory_swap that are given, without a restart."""
+    grace: Duration = field(default=Duration(10), metadata={"maximum": 3600})
+    """How long the container's program may take to end before it is killed."""
+    restart_policy: str = ""
+    """no, always, unless-stopped, on-failure or on-failure:N; empty: unchanged."""
+    memory: Size = Size(0)
+    """Memory limit; 0: unchanged. Docker cannot remove a limit once set."""
+    memory_swap: Size = Size(0)
+    """Memory and swap together; 0: the same as memory, which means no swap."""
 
     def __post_init__(self) -> None:
         given = bool(self.restart_policy or self.memory or self.memory_swap)
@@ -65,9 +58,8 @@ class Args:
 class State:
     """The container, if there is one."""
 
-    found: tuple[Container, ...] = field(
-        default=(), metadata={"about": "The container (name, status, memory, ...), if any."}
-    )
+    found: tuple[Container, ...] = ()
+    """The container (name, status, memory, ...), if any."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -27,11 +27,10 @@ _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9a-fA-F-]+)\)", re.MULTILINE)
 class Args:
     """Which containers, and how long one may take."""
 
-    name: str = field(default="", metadata={"about": "Only this container: its name or its id."})
-    answers_within: Duration = field(
-        default=Duration(20),
-        metadata={"about": "How long nvidia-smi may take in one container.", "minimum": 1, "maximum": 120},
-    )
+    name: str = ""
+    """Only this container: its name or its id."""
+    answers_within: Duration = field(default=Duration(20), metadata={"minimum": 1, "maximum": 120})
+    """How long nvidia-smi may take in one container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,26 +66,24 @@ class View:
 class State:
     """The containers with GPUs."""
 
-    no_engine: bool = field(default=False, metadata={"about": "There is no Docker on this host."})
-    containers: tuple[View, ...] = field(
-        default=(),
-        metadata={"about": "Running containers that were given GPUs: name, view, said, gpus (UUIDs), pids ..."},
-    )
-    lost: tuple[View, ...] = field(
-        default=(), metadata={"about": "Those that are refused their GPUs: the device cannot be opened in them."}
-    )
-    hangs: tuple[View, ...] = field(default=(), metadata={"about": "Those in which nvidia-smi did not answer in time."})
-    others: tuple[View, ...] = field(
-        default=(), metadata={"about": "Those in which nvidia-smi fails in another way, or sees no GPU."}
-    )
-    not_known: tuple[View, ...] = field(
-        default=(), metadata={"about": "Those of which it is not known: no nvidia-smi in them, or not asked."}
-    )
-    cgroup_driver: str = field(default="", metadata={"about": "systemd or cgroupfs."})
-    cgroup_version: str = field(default="", metadata={"about": "1 or 2."})
-    unlinked: tuple[str, ...] = field(
-        default=(), metadata={"about": "GPU device nodes without a link in /dev/char, by which systemd finds them."}
-    )
+    no_engine: bool = False
+    """There is no Docker on this host."""
+    containers: tuple[View, ...] = ()
+    """Running containers that were given GPUs: name, view, said, gpus (UUIDs), pids ..."""
+    lost: tuple[View, ...] = ()
+    """Those that are refused their GPUs: the device cannot be opened in them."""
+    hangs: tuple[View, ...] = ()
+    """Those in which nvidia-smi did not answer in time."""
+    others: tuple[View, ...] = ()
+    """Those in which nvidia-smi fails in another way, or sees no GPU."""
+    not_known: tuple[View, ...] = ()
+    """Those of which it is not known: no nvidia-smi in them, or not asked."""
+    cgroup_driver: str = ""
+    """systemd or cgroupfs."""
+    cgroup_version: str = ""
+    """1 or 2."""
+    unlinked: tuple[str, ...] = ()
+    """GPU device nodes without a link in /dev/char, by which systemd finds them."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -27,23 +27,16 @@ SIGNATURES: Mapping[str, Json] = {
 class Args:
     """Whose log, how much of it, and what for."""
 
-    container: str = field(
-        metadata={
-            "about": "Name or id; often '{{ ID.chosen.id }}' of a `containers` probe with that id.",
-            "min_length": 1,
-        }
-    )
-    tail: int = field(
-        default=50, metadata={"about": "How many of the last lines to read.", "minimum": 1, "maximum": 100000}
-    )
-    since: Duration = field(default=Duration(0), metadata={"about": "Only lines younger than this; 0: any age."})
-    signatures: Mapping[str, Json] = field(
-        default_factory=lambda: dict(SIGNATURES),
-        metadata={
-            "about": "Name to Python regular expression, searched in each line; by default GPU memory, CUDA, disk."
-        },
-    )
-    ignore_case: bool = field(default=False, metadata={"about": "Do not distinguish upper and lower case."})
+    container: str = field(metadata={"min_length": 1})
+    """Name or id; often '{{ ID.chosen.id }}' of a `containers` probe with that id."""
+    tail: int = field(default=50, metadata={"minimum": 1, "maximum": 100000})
+    """How many of the last lines to read."""
+    since: Duration = Duration(0)
+    """Only lines younger than this; 0: any age."""
+    signatures: Mapping[str, Json] = field(default_factory=lambda: dict(SIGNATURES))
+    """Name to Python regular expression, searched in each line; by default GPU memory, CUDA, disk."""
+    ignore_case: bool = False
+    """Do not distinguish upper and lower case."""
 
     def __post_init__(self) -> None:
         check_signatures(self.signatures, re.IGNORECASE if self.ignore_case else 0)
@@ -65,23 +58,22 @@ class ContainerLogMatch:
 class State:
     """What was read, and what was in it."""
 
-    container: str = field(default="", metadata={"about": "Name of the container."})
-    driver: str = field(default="", metadata={"about": "The container's log driver; `none` keeps no log."})
-    kept: bool = field(default=False, metadata={"about": "Whether there is a log to read; if not, set up logging."})
-    lines: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "The lines, oldest first."})
-    matches: tuple[ContainerLogMatch, ...] | Unknown = field(
-        default=(), metadata={"about": "Lines with a signature (signature, line, text)."}
-    )
-    found: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Names of the signatures that were found.", "named_by": ("signatures",)}
-    )
-    counts: Mapping[str, int | Unknown] = field(
-        default_factory=dict, metadata={"about": "How many lines have each signature.", "named_by": ("signatures",)}
-    )
-    last_age: float | Unknown = field(
-        default_factory=lambda: Unknown(why="there is no line"),
-        metadata={"about": "Seconds since the last line was written."},
-    )
+    container: str = ""
+    """Name of the container."""
+    driver: str = ""
+    """The container's log driver; `none` keeps no log."""
+    kept: bool = False
+    """Whether there is a log to read; if not, set up logging."""
+    lines: tuple[str, ...] | Unknown = ()
+    """The lines, oldest first."""
+    matches: tuple[ContainerLogMatch, ...] | Unknown = ()
+    """Lines with a signature (signature, line, text)."""
+    found: tuple[str, ...] | Unknown = field(default=(), metadata={"named_by": ("signatures",)})
+    """Names of the signatures that were found."""
+    counts: Mapping[str, int | Unknown] = field(default_factory=dict, metadata={"named_by": ("signatures",)})
+    """How many lines have each signature."""
+    last_age: float | Unknown = field(default_factory=lambda: Unknown(why="there is no line"))
+    """Seconds since the last line was written."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -32,28 +32,20 @@ LOST = 255
 class Args:
     """Which containers, and when one counts as started again and again."""
 
-    name: str = field(
-        default="", metadata={"about": "Only this container: its name, its id or the beginning of its id."}
-    )
-    labels: tuple[str, ...] = field(
-        default=(), metadata={"about": "Only containers that have all of these labels: NAME or NAME=VALUE."}
-    )
-    choose: Literal["all", "last_died"] = field(
-        default="all",
-        metadata={
-            "about": "last_died: of these, the one that ended last (not created last) with a code other than 0, "
-            "or with a process in it killed for lack of memory; if none did, the one that ended last."
-        },
-    )
-    window: Duration = field(
-        default=Duration(3600), metadata={"about": "How far back to count starts.", "minimum": 1, "maximum": 604800}
-    )
-    loop_starts: int = field(
-        default=3, metadata={"about": "Number of starts in the window that count as a restart loop ...", "minimum": 2}
-    )
-    loop_gap: Duration = field(
-        default=Duration(90), metadata={"about": "... if the median time between them is at most this."}
-    )
+    name: str = ""
+    """Only this container: its name, its id or the beginning of its id."""
+    labels: tuple[str, ...] = ()
+    """Only containers that have all of these labels: NAME or NAME=VALUE."""
+    choose: Literal["all", "last_died"] = "all"
+    """last_died: of these, the one that ended last (not created last) with a code other than 0, or with a process in it
+    killed for lack of memory; if none did, the one that ended last.
+    """
+    window: Duration = field(default=Duration(3600), metadata={"minimum": 1, "maximum": 604800})
+    """How far back to count starts."""
+    loop_starts: int = field(default=3, metadata={"minimum": 2})
+    """Number of starts in the window that count as a restart loop ..."""
+    loop_gap: Duration = Duration(90)
+    """... if the median time between them is at most this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,31 +118,26 @@ class Report:
 class State:
     """The containers that were asked for."""
 
-    containers: tuple[Report, ...] = field(
-        default=(), metadata={"about": "Each (name, status, exit_code, meaning, ...), the last to die first."}
-    )
-    chosen: Report | Unknown = field(
-        default_factory=lambda: Unknown(why="there is no such container"),
-        metadata={"about": "The first of `containers`; unknown if there is none: see `count`."},
-    )
-    no_engine: bool = field(default=False, metadata={"about": "There is no Docker on this host."})
-    count: int = field(default=0, metadata={"about": "How many containers were found."})
-    running: tuple[str, ...] = field(default=(), metadata={"about": "Names of the running containers."})
-    failed: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names of the dead containers whose exit code is not 0."}
-    )
-    out_of_memory: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names of the containers that Docker reports as out of memory."}
-    )
-    looping: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Names of the containers in a restart loop."}
-    )
-    unhealthy: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names of the containers whose health check fails."}
-    )
-    events_cut: bool = field(
-        default=False, metadata={"about": "Docker no longer has the older events of the window (it keeps 256)."}
-    )
+    containers: tuple[Report, ...] = ()
+    """Each (name, status, exit_code, meaning, ...), the last to die first."""
+    chosen: Report | Unknown = field(default_factory=lambda: Unknown(why="there is no such container"))
+    """The first of `containers`; unknown if there is none: see `count`."""
+    no_engine: bool = False
+    """There is no Docker on this host."""
+    count: int = 0
+    """How many containers were found."""
+    running: tuple[str, ...] = ()
+    """Names of the running containers."""
+    failed: tuple[str, ...] = ()
+    """Names of the dead containers whose exit code is not 0."""
+    out_of_memory: tuple[str, ...] = ()
+    """Names of the containers that Docker reports as out of memory."""
+    looping: tuple[str, ...] | Unknown = ()
+    """Names of the containers in a restart loop."""
+    unhealthy: tuple[str, ...] = ()
+    """Names of the containers whose health check fails."""
+    events_cut: bool = False
+    """Docker no longer has the older events of the window (it keeps 256)."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -31,18 +31,16 @@ LINES = 6
 class Args:
     """Which file, and what is to be in it."""
 
-    path: str = field(default="/etc/docker/daemon.json", metadata={"about": "The file on the host, an absolute path."})
-    set: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Key to value, as `config_patch` takes them; mappings are merged."}
-    )
-    driver: str = field(default="json-file", metadata={"about": "The log driver of the running dockerd."})
-    drivers: tuple[str, ...] = field(
-        default=(),
-        metadata={"about": "The log drivers that dockerd has (`docker info`: Plugins.Log); none: not checked."},
-    )
-    allow_options: tuple[str, ...] = field(
-        default=(), metadata={"about": "Log options to accept in addition, such as those of a newer Docker."}
-    )
+    path: str = "/etc/docker/daemon.json"
+    """The file on the host, an absolute path."""
+    set: Mapping[str, Json] = field(default_factory=dict)
+    """Key to value, as `config_patch` takes them; mappings are merged."""
+    driver: str = "json-file"
+    """The log driver of the running dockerd."""
+    drivers: tuple[str, ...] = ()
+    """The log drivers that dockerd has (`docker info`: Plugins.Log); none: not checked."""
+    allow_options: tuple[str, ...] = ()
+    """Log options to accept in addition, such as those of a newer Docker."""
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/"):
@@ -53,17 +51,16 @@ class Args:
 class State:
     """What dockerd would say of the file."""
 
-    exists: bool = field(metadata={"about": "Whether the file exists now."})
-    changes: bool = field(metadata={"about": "Whether the wanted content differs from the present one."})
-    refusals: tuple[str, ...] = field(
-        metadata={"about": "Why dockerd would not start with the file; none: no reason known."}
-    )
-    accepted: bool | Unknown = field(
-        metadata={"about": "Whether dockerd --validate accepts the file; unknown if dockerd cannot check a file."}
-    )
-    said: tuple[str, ...] = field(
-        default=(), metadata={"about": "The output of dockerd --validate, if it refuses the file."}
-    )
+    exists: bool
+    """Whether the file exists now."""
+    changes: bool
+    """Whether the wanted content differs from the present one."""
+    refusals: tuple[str, ...]
+    """Why dockerd would not start with the file; none: no reason known."""
+    accepted: bool | Unknown
+    """Whether dockerd --validate accepts the file; unknown if dockerd cannot check a file."""
+    said: tuple[str, ...] = ()
+    """The output of dockerd --validate, if it refuses the file."""
 
 
 def probe(args: Args) -> Probe[State]:

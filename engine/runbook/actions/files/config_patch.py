@@ -39,36 +39,28 @@ SHOWN = 5
 class Args:
     """Which file, and what is to be in it."""
 
-    path: str = field(
-        metadata={"about": "An absolute path on the host; ~/ is the home of the user that the step runs as."}
-    )
-    format: Literal["auto", "yaml", "toml", "json"] = field(
-        default="auto", metadata={"about": "The format of the file; auto: by the ending of its name.", "hint": NOT_INI}
-    )
-    set: Mapping[str, Json] = field(
-        default_factory=dict,
-        metadata={
-            "about": 'Key to value. Dots lead into mappings; a word with dots is quoted: a."b.c". A value that is a '
-            "mapping is merged into the one that is there, and its keys are taken as they are."
-        },
-    )
-    at_least: Mapping[str, int | float] = field(
-        default_factory=dict,
-        metadata={"about": "Key to number: set if the present one is lower, or absent. A higher one stays."},
-    )
-    unset: tuple[str, ...] = field(default=(), metadata={"about": "Keys to remove."})
-    parents: bool = field(default=False, metadata={"about": "Create the mappings around a key if they are missing."})
-    create: bool = field(default=False, metadata={"about": "Create the file (mode 644) if there is none."})
-    backup: bool = field(
-        default=True, metadata={"about": "Keep the old file beside the new, as PATH.backup-YYYYmmdd-HHMMSS."}
-    )
-    validate: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "A program with its arguments that must accept the new file before it is put in place; {} stands "
-            "for the file's path, its name is kept."
-        },
-    )
+    path: str
+    """An absolute path on the host; ~/ is the home of the user that the step runs as."""
+    format: Literal["auto", "yaml", "toml", "json"] = field(default="auto", metadata={"hint": NOT_INI})
+    """The format of the file; auto: by the ending of its name."""
+    set: Mapping[str, Json] = field(default_factory=dict)
+    """Key to value. Dots lead into mappings; a word with dots is quoted: a."b.c". A value that is a mapping is merged
+    into the one that is there, and its keys are taken as they are.
+    """
+    at_least: Mapping[str, int | float] = field(default_factory=dict)
+    """Key to number: set if the present one is lower, or absent. A higher one stays."""
+    unset: tuple[str, ...] = ()
+    """Keys to remove."""
+    parents: bool = False
+    """Create the mappings around a key if they are missing."""
+    create: bool = False
+    """Create the file (mode 644) if there is none."""
+    backup: bool = True
+    """Keep the old file beside the new, as PATH.backup-YYYYmmdd-HHMMSS."""
+    validate: tuple[str, ...] = ()
+    """A program with its arguments that must accept the new file before it is put in place; {} stands for the file's
+    path, its name is kept.
+    """
 
     def __post_init__(self) -> None:
         if not self.path.startswith(("/", "~/")) or self.path.endswith("/"):
@@ -112,28 +104,38 @@ def _form(args: Args) -> str:
 class State:
     """The file, and what is in it of what is wanted."""
 
-    path: str = field(metadata={"about": "The file that was asked for."})
-    target: str = field(metadata={"about": "The file that would be changed, where the path is a symbolic link."})
-    exists: bool = field(metadata={"about": "Whether the file exists."})
-    format: str = field(metadata={"about": "yaml, toml or json."})
-    values: Mapping[str, Json] = field(
-        metadata={"about": "The present values, by the keys as given.", "named_by": ("set", "at_least", "unset")}
-    )
-    missing: tuple[str, ...] = field(
-        metadata={"about": "Keys to set that are absent.", "named_by": ("set", "at_least")}
-    )
-    differing: tuple[str, ...] = field(
-        metadata={"about": "Keys with another value, or with too low a number.", "named_by": ("set", "at_least")}
-    )
-    surplus: tuple[str, ...] = field(metadata={"about": "Keys to remove that are present.", "named_by": ("unset",)})
-    needs: tuple[str, ...] = field(metadata={"about": "All keys to change.", "named_by": ("set", "at_least", "unset")})
-    conflict: str = field(metadata={"about": "Why the change cannot be made; empty: it can, or none is needed."})
-    diff: str = field(metadata={"about": "The change, as `diff -u` shows it."})
-    mode: str = field(metadata={"about": "The file's mode: 644."})
-    owner: str = field(metadata={"about": "The file's owner."})
-    group: str = field(metadata={"about": "The file's group."})
-    digest: str = field(metadata={"about": "sha256:..., of the present content."})
-    new_digest: str = field(metadata={"about": "sha256:..., of the content after the change."})
+    path: str
+    """The file that was asked for."""
+    target: str
+    """The file that would be changed, where the path is a symbolic link."""
+    exists: bool
+    """Whether the file exists."""
+    format: str
+    """yaml, toml or json."""
+    values: Mapping[str, Json] = field(metadata={"named_by": ("set", "at_least", "unset")})
+    """The present values, by the keys as given."""
+    missing: tuple[str, ...] = field(metadata={"named_by": ("set", "at_least")})
+    """Keys to set that are absent."""
+    differing: tuple[str, ...] = field(metadata={"named_by": ("set", "at_least")})
+    """Keys with another value, or with too low a number."""
+    surplus: tuple[str, ...] = field(metadata={"named_by": ("unset",)})
+    """Keys to remove that are present."""
+    needs: tuple[str, ...] = field(metadata={"named_by": ("set", "at_least", "unset")})
+    """All keys to change."""
+    conflict: str
+    """Why the change cannot be made; empty: it can, or none is needed."""
+    diff: str
+    """The change, as `diff -u` shows it."""
+    mode: str
+    """The file's mode: 644."""
+    owner: str
+    """The file's owner."""
+    group: str
+    """The file's group."""
+    digest: str
+    """sha256:..., of the present content."""
+    new_digest: str
+    """sha256:..., of the content after the change."""
     file: HostFile = field(repr=False, metadata={"private": True})
     text: str = field(repr=False, metadata={"private": True})
     """The new one."""

@@ -28,15 +28,14 @@ NOT_INI = "INI is not read"
 class ValueLocation:
     """Where one value stands."""
 
-    file: str = field(metadata={"about": "The file: absolute, or ~/ for the home of the login user."})
-    key: str = field(metadata={"about": 'The path of the key, with dots: a.b.c; a part with dots is quoted: a."b.c".'})
-    default: Json = field(
-        default=None,
-        metadata={"about": "The program's own default, used if the key or the file is absent; null: none."},
-    )
-    format: Form = field(
-        default="auto", metadata={"about": "yaml, toml, json; auto: by the ending of its name.", "hint": NOT_INI}
-    )
+    file: str
+    """The file: absolute, or ~/ for the home of the login user."""
+    key: str
+    """The path of the key, with dots: a.b.c; a part with dots is quoted: a."b.c"."""
+    default: Json = None
+    """The program's own default, used if the key or the file is absent; null: none."""
+    format: Form = field(default="auto", metadata={"hint": NOT_INI})
+    """yaml, toml, json; auto: by the ending of its name."""
 
     def __post_init__(self) -> None:
         if not self.file.startswith(("/", "~/")):
@@ -57,11 +56,12 @@ class ValueLocation:
 class Args:
     """Which values, and what they should be."""
 
-    read: Mapping[str, ValueLocation] = field(
-        metadata={"about": "A name for each value: {file, key, default, format}."}
-    )
-    same: tuple[str, ...] = field(default=(), metadata={"about": "Names of values that should all be equal."})
-    expect: Mapping[str, Json] = field(default_factory=dict, metadata={"about": "Name to the value it should have."})
+    read: Mapping[str, ValueLocation]
+    """A name for each value: {file, key, default, format}."""
+    same: tuple[str, ...] = ()
+    """Names of values that should all be equal."""
+    expect: Mapping[str, Json] = field(default_factory=dict)
+    """Name to the value it should have."""
 
     def __post_init__(self) -> None:
         if not self.read:
@@ -77,25 +77,20 @@ class Args:
 class State:
     """The values."""
 
-    values: Mapping[str, Json | Unknown] = field(metadata={"about": "Each value, by its name.", "named_by": ("read",)})
-    missing: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names whose key is absent, and that have no default.", "named_by": ("read",)}
-    )
-    defaulted: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names whose default was used.", "named_by": ("read",)}
-    )
-    missing_files: tuple[str, ...] = field(default=(), metadata={"about": "Files that do not exist."})
-    problems: Mapping[str, str] = field(
-        default_factory=dict, metadata={"about": "Path of a file to why it could not be read, or parsed."}
-    )
-    consistent: bool | Unknown = field(metadata={"about": "Whether the values under `same` are all equal."})
-    differing: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Names whose value is not the one under `expect`, or not the first under `same`.",
-            "named_by": ("read",),
-        },
-    )
+    values: Mapping[str, Json | Unknown] = field(metadata={"named_by": ("read",)})
+    """Each value, by its name."""
+    missing: tuple[str, ...] = field(default=(), metadata={"named_by": ("read",)})
+    """Names whose key is absent, and that have no default."""
+    defaulted: tuple[str, ...] = field(default=(), metadata={"named_by": ("read",)})
+    """Names whose default was used."""
+    missing_files: tuple[str, ...] = ()
+    """Files that do not exist."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Path of a file to why it could not be read, or parsed."""
+    consistent: bool | Unknown
+    """Whether the values under `same` are all equal."""
+    differing: tuple[str, ...] = field(default=(), metadata={"named_by": ("read",)})
+    """Names whose value is not the one under `expect`, or not the first under `same`."""
 
 
 def probe(args: Args) -> Probe[State]:

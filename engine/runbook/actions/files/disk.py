@@ -18,29 +18,16 @@ from runbook.values.types import Size, Unknown, plural
 class Args:
     """Which paths, and what full means."""
 
-    paths: tuple[str, ...] = field(
-        default=("/",), metadata={"about": "Absolute, or ~/ for the home of the login user.", "min_items": 1}
-    )
-    below: float = field(
-        default=90,
-        metadata={
-            "about": "A file system is full if this much (percent) or more is used.",
-            "minimum": 1,
-            "maximum": 100,
-        },
-    )
-    inodes_below: float = field(
-        default=90,
-        metadata={
-            "about": "A file system is also full if this many of its inodes (percent) or more are used.",
-            "minimum": 1,
-            "maximum": 100,
-        },
-    )
-    avail_at_least: Size = field(
-        default=Size(0), metadata={"about": "A file system is also full if less than this is free; 0: not checked."}
-    )
-    writable: bool = field(default=False, metadata={"about": "Require also that no file system is mounted read-only."})
+    paths: tuple[str, ...] = field(default=("/",), metadata={"min_items": 1})
+    """Absolute, or ~/ for the home of the login user."""
+    below: float = field(default=90, metadata={"minimum": 1, "maximum": 100})
+    """A file system is full if this much (percent) or more is used."""
+    inodes_below: float = field(default=90, metadata={"minimum": 1, "maximum": 100})
+    """A file system is also full if this many of its inodes (percent) or more are used."""
+    avail_at_least: Size = Size(0)
+    """A file system is also full if less than this is free; 0: not checked."""
+    writable: bool = False
+    """Require also that no file system is mounted read-only."""
 
     def __post_init__(self) -> None:
         for path in self.paths:
@@ -52,25 +39,22 @@ class Args:
 class State:
     """The file systems behind the paths."""
 
-    disks: tuple[Disk, ...] = field(
-        default=(),
-        metadata={"about": "Each: path, mount, device, kind, size, used, avail (bytes), percent, inodes_percent ..."},
-    )
-    full: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Paths whose file system is full, by space or by inodes."}
-    )
-    read_only: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Paths whose file system is mounted read-only."}
-    )
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Paths that do not exist."})
-    unknown: Mapping[str, str] = field(
-        default_factory=dict, metadata={"about": "Path to why its file system could not be examined."}
-    )
-    percent: float | Unknown = field(metadata={"about": "Space used, in percent, on the fullest file system."})
-    inodes_percent: float | Unknown = field(
-        metadata={"about": "Inodes used, in percent, on the file system with the highest share."}
-    )
-    avail: int | Unknown = field(metadata={"about": "Bytes free on the file system with the least."})
+    disks: tuple[Disk, ...] = ()
+    """Each: path, mount, device, kind, size, used, avail (bytes), percent, inodes_percent ..."""
+    full: tuple[str, ...] | Unknown = ()
+    """Paths whose file system is full, by space or by inodes."""
+    read_only: tuple[str, ...] | Unknown = ()
+    """Paths whose file system is mounted read-only."""
+    missing: tuple[str, ...] = ()
+    """Paths that do not exist."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Path to why its file system could not be examined."""
+    percent: float | Unknown
+    """Space used, in percent, on the fullest file system."""
+    inodes_percent: float | Unknown
+    """Inodes used, in percent, on the file system with the highest share."""
+    avail: int | Unknown
+    """Bytes free on the file system with the least."""
 
 
 def probe(args: Args) -> Probe[State]:

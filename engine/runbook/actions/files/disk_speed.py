@@ -30,21 +30,16 @@ MIB = 1 << 20
 class Args:
     """Where, how much, and what slow is."""
 
-    path: str = field(metadata={"about": "A directory: absolute, or ~/ for the home of the login user."})
-    size: Size = field(
-        default=Size(1 << 30),
-        metadata={"about": "How much to write and to read; whole MiB.", "minimum": MIB, "maximum": 1 << 40},
-    )
-    leave: Size = field(
-        default=Size(1 << 30), metadata={"about": "Do not start unless this much stays free beside the file."}
-    )
-    slow_below: Size = field(
-        default=Size(100_000_000), metadata={"about": "Less than this per second is slow.", "minimum": 1}
-    )
-    at_most: Duration = field(
-        default=Duration(120),
-        metadata={"about": "Stop the measurement after this time.", "minimum": 1, "maximum": 3600},
-    )
+    path: str
+    """A directory: absolute, or ~/ for the home of the login user."""
+    size: Size = field(default=Size(1 << 30), metadata={"minimum": MIB, "maximum": 1 << 40})
+    """How much to write and to read; whole MiB."""
+    leave: Size = Size(1 << 30)
+    """Do not start unless this much stays free beside the file."""
+    slow_below: Size = field(default=Size(100_000_000), metadata={"minimum": 1})
+    """Less than this per second is slow."""
+    at_most: Duration = field(default=Duration(120), metadata={"minimum": 1, "maximum": 3600})
+    """Stop the measurement after this time."""
 
     def __post_init__(self) -> None:
         if not (self.path.startswith(("/", "~/")) or self.path == "~"):
@@ -55,18 +50,16 @@ class Args:
 class State:
     """How fast the disk was; bytes per second."""
 
-    write: float | Unknown = field(metadata={"about": "Bytes written per second."})
-    read: float | Unknown = field(
-        metadata={"about": "Bytes read per second; unknown if only the page cache could be read, not the disk."}
-    )
-    slow: bool | Unknown = field(metadata={"about": "Whether `write` or `read` is below `slow_below`."})
-    how: str = field(
-        default="",
-        metadata={
-            "about": "direct: past the page cache; fsync: O_DIRECT was refused, and the data was flushed at the end."
-        },
-    )
-    avail: int | Unknown = field(metadata={"about": "Bytes that were free before the measurement."})
+    write: float | Unknown
+    """Bytes written per second."""
+    read: float | Unknown
+    """Bytes read per second; unknown if only the page cache could be read, not the disk."""
+    slow: bool | Unknown
+    """Whether `write` or `read` is below `slow_below`."""
+    how: str = ""
+    """direct: past the page cache; fsync: O_DIRECT was refused, and the data was flushed at the end."""
+    avail: int | Unknown
+    """Bytes that were free before the measurement."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -34,40 +34,22 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 class Args:
     """What to fetch, and how much of it."""
 
-    file: str = field(default="", metadata={"about": "An absolute path on the host; a regular file."})
-    argv: tuple[str, ...] = field(
-        default=(), metadata={"about": "A program that only reads, and its arguments; stdout and stderr are fetched."}
-    )
-    needs: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Programs that `argv` calls: where one is missing, the step is skipped. Its own is among them."
-        },
-    )
-    save_as: str = field(
-        default="", metadata={"about": "The name of the file in the record; empty: that of `file` or of the program."}
-    )
-    most: Size = field(
-        default=Size(1024 * 1024),
-        metadata={
-            "about": "So much of it is kept; where there is more, that is said.",
-            "minimum": 1,
-            "maximum": LARGEST,
-        },
-    )
-    part: Literal["beginning", "end"] = field(
-        default="end", metadata={"about": "Which part is kept where there is more than `most`."}
-    )
-    at_most_for: Duration = field(
-        default=Duration(60.0), metadata={"about": "How long the program may take; then it is ended.", "minimum": 1}
-    )
-    own_directory: bool = field(
-        default=False,
-        metadata={
-            "about": "Start the program in a new directory below /var/tmp, which is removed again, for one that writes "
-            "files."
-        },
-    )
+    file: str = ""
+    """An absolute path on the host; a regular file."""
+    argv: tuple[str, ...] = ()
+    """A program that only reads, and its arguments; stdout and stderr are fetched."""
+    needs: tuple[str, ...] = ()
+    """Programs that `argv` calls: where one is missing, the step is skipped. Its own is among them."""
+    save_as: str = ""
+    """The name of the file in the record; empty: that of `file` or of the program."""
+    most: Size = field(default=Size(1024 * 1024), metadata={"minimum": 1, "maximum": LARGEST})
+    """So much of it is kept; where there is more, that is said."""
+    part: Literal["beginning", "end"] = "end"
+    """Which part is kept where there is more than `most`."""
+    at_most_for: Duration = field(default=Duration(60.0), metadata={"minimum": 1})
+    """How long the program may take; then it is ended."""
+    own_directory: bool = False
+    """Start the program in a new directory below /var/tmp, which is removed again, for one that writes files."""
 
     def __post_init__(self) -> None:
         if bool(self.file) == bool(self.argv):
@@ -94,12 +76,14 @@ class Args:
 class State:
     """Whether there is anything to fetch."""
 
-    there: bool | Unknown = field(default=False, metadata={"about": "Whether the file or the program is there."})
-    size: int | Unknown = field(
-        default=0, metadata={"about": "Bytes of the file; of what a program will print it is unknown."}
-    )
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Those of the programs that the host has not got."})
-    why: str = field(default="", metadata={"about": "Why the file may not be read; empty: it may."})
+    there: bool | Unknown = False
+    """Whether the file or the program is there."""
+    size: int | Unknown = 0
+    """Bytes of the file; of what a program will print it is unknown."""
+    missing: tuple[str, ...] = ()
+    """Those of the programs that the host has not got."""
+    why: str = ""
+    """Why the file may not be read; empty: it may."""
 
 
 def probe(args: Args) -> Probe[State]:

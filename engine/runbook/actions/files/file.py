@@ -28,39 +28,32 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
 class Args:
     """Which place, and how it shall be."""
 
-    path: str = field(
-        metadata={"about": "An absolute path on the host; ~/ is the home of the user that the step runs as."}
-    )
-    state: Literal["file", "directory"] = field(default="file", metadata={"about": "What the path should be."})
-    content: str | int | float | bool | None = field(
-        default=None,
-        metadata={"about": "The content of the file, to the last byte; null: any content.", "exact": True},
-    )
-    source: str = field(
-        default="", metadata={"about": "A file beside the playbook, whose text is the content, unchanged."}
-    )
-    template: str = field(
-        default="",
-        metadata={"about": "A file beside the playbook, whose text is the content once its templates are filled in."},
-    )
-    text: str = field(
-        default="", metadata={"about": "The text of `source`; read from the file.", "content_of": "source"}
-    )
-    filled: str | int | float | bool | None = field(
-        default=None,
-        metadata={"about": "The text of `template`; read from the file.", "content_of": "template", "rendered": True},
-    )
-    mode: str = field(
-        default="",
-        metadata={"about": 'Octal, in quotes: "0644"; empty: unchanged (new: 644, or 755). Three digits keep setgid.'},
-    )
-    owner: str = field(default="", metadata={"about": "The owner; empty: unchanged."})
-    group: str = field(default="", metadata={"about": "The group; empty: unchanged."})
-    parents: bool = field(default=False, metadata={"about": "Create the parent directories if they are missing."})
-    follow: bool = field(default=False, metadata={"about": "If the path is a symbolic link, change its target."})
-    backup: bool = field(
-        default=False, metadata={"about": "Keep the old file beside the new, as PATH.backup-YYYYmmdd-HHMMSS."}
-    )
+    path: str
+    """An absolute path on the host; ~/ is the home of the user that the step runs as."""
+    state: Literal["file", "directory"] = "file"
+    """What the path should be."""
+    content: str | int | float | bool | None = field(default=None, metadata={"exact": True})
+    """The content of the file, to the last byte; null: any content."""
+    source: str = ""
+    """A file beside the playbook, whose text is the content, unchanged."""
+    template: str = ""
+    """A file beside the playbook, whose text is the content once its templates are filled in."""
+    text: str = field(default="", metadata={"content_of": "source"})
+    """The text of `source`; read from the file."""
+    filled: str | int | float | bool | None = field(default=None, metadata={"content_of": "template", "rendered": True})
+    """The text of `template`; read from the file."""
+    mode: str = ""
+    """Octal, in quotes: "0644"; empty: unchanged (new: 644, or 755). Three digits keep setgid."""
+    owner: str = ""
+    """The owner; empty: unchanged."""
+    group: str = ""
+    """The group; empty: unchanged."""
+    parents: bool = False
+    """Create the parent directories if they are missing."""
+    follow: bool = False
+    """If the path is a symbolic link, change its target."""
+    backup: bool = False
+    """Keep the old file beside the new, as PATH.backup-YYYYmmdd-HHMMSS."""
 
     def __post_init__(self) -> None:
         if not self.path.startswith(("/", "~/")) or self.path.endswith("/") or "\0" in self.path:
@@ -92,14 +85,22 @@ class Args:
 class State:
     """What is there."""
 
-    path: str = field(metadata={"about": "The path, or with `follow` the target of the link."})
-    kind: str = field(metadata={"about": "absent, file, directory, link or other."})
-    digest: str = field(default="", metadata={"about": "sha256 of a file's content."})
-    mode: str = field(default="", metadata={"about": "Its permissions in octal, such as 644; empty: absent."})
-    owner: str = field(default="", metadata={"about": "The name of its owner; empty: absent."})
-    group: str = field(default="", metadata={"about": "The name of its group; empty: absent."})
-    needs: tuple[str, ...] = field(default=(), metadata={"about": "What has to be changed: content, mode, owner ..."})
-    diff: str = field(default="", metadata={"about": "The change of its content, as `diff -u` shows it."})
+    path: str
+    """The path, or with `follow` the target of the link."""
+    kind: str
+    """absent, file, directory, link or other."""
+    digest: str = ""
+    """sha256 of a file's content."""
+    mode: str = ""
+    """Its permissions in octal, such as 644; empty: absent."""
+    owner: str = ""
+    """The name of its owner; empty: absent."""
+    group: str = ""
+    """The name of its group; empty: absent."""
+    needs: tuple[str, ...] = ()
+    """What has to be changed: content, mode, owner ..."""
+    diff: str = ""
+    """The change of its content, as `diff -u` shows it."""
     place: PathState = field(repr=False, metadata={"private": True})
 
 

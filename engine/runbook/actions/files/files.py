@@ -17,25 +17,18 @@ from runbook.values.types import Duration, Unknown, plural
 class Args:
     """Which files, and what there should be of them."""
 
-    paths: tuple[str, ...] = field(
-        metadata={"about": "Absolute; * ? [] are globs, and ~/ is the home of the login user.", "min_items": 1}
-    )
-    inside: str = field(
-        default="",
-        metadata={"about": "List instead the files with such names (*.pt), at any depth, in the matching directories."},
-    )
-    apart: Duration = field(
-        default=Duration(0),
-        metadata={"about": "Probe twice with this interval to see whether they grow.", "maximum": 600},
-    )
-    at_least: int = field(default=1, metadata={"about": "Require at least this many files.", "minimum": 0})
-    younger_than: Duration = field(
-        default=Duration(0),
-        metadata={"about": "Require that the newest file was written to within this time; 0: not checked."},
-    )
-    growing: bool = field(
-        default=False, metadata={"about": "Require that the files grow between two probes; needs `apart`."}
-    )
+    paths: tuple[str, ...] = field(metadata={"min_items": 1})
+    """Absolute; * ? [] are globs, and ~/ is the home of the login user."""
+    inside: str = ""
+    """List instead the files with such names (*.pt), at any depth, in the matching directories."""
+    apart: Duration = field(default=Duration(0), metadata={"maximum": 600})
+    """Probe twice with this interval to see whether they grow."""
+    at_least: int = field(default=1, metadata={"minimum": 0})
+    """Require at least this many files."""
+    younger_than: Duration = Duration(0)
+    """Require that the newest file was written to within this time; 0: not checked."""
+    growing: bool = False
+    """Require that the files grow between two probes; needs `apart`."""
 
     def __post_init__(self) -> None:
         for path in self.paths:
@@ -51,29 +44,30 @@ class Args:
 class State:
     """What is there, on the last probe."""
 
-    files: tuple[File, ...] = field(
-        default=(),
-        metadata={"about": "The newest 1000 files, newest first: path, size, age (seconds), written, kind, number."},
-    )
-    count: int | Unknown = field(
-        metadata={"about": "How many files there are; unknown if a directory could not be read."}
-    )
-    total: int | Unknown = field(metadata={"about": "Bytes of all files together."})
-    newest: str | Unknown = field(metadata={"about": "The path of the file last written to."})
-    age: float | Unknown = field(
-        metadata={"about": "Seconds since `newest` was written to; unknown if that time is ahead of the host's clock."}
-    )
-    highest: str | Unknown = field(
-        metadata={"about": "The path with the highest number in its name: step_10, not step_9."}
-    )
-    number: int | Unknown = field(metadata={"about": "The number in the name of `highest`."})
-    growing: bool | Unknown = field(
-        metadata={"about": "Whether a file was added, grew or was written to between the two probes."}
-    )
-    grown: int | Unknown = field(metadata={"about": "By how many bytes all files together grew."})
-    added: tuple[str, ...] | Unknown = field(metadata={"about": "Paths that did not exist at the first probe."})
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match no file."})
-    unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Directories that could not be read."})
+    files: tuple[File, ...] = ()
+    """The newest 1000 files, newest first: path, size, age (seconds), written, kind, number."""
+    count: int | Unknown
+    """How many files there are; unknown if a directory could not be read."""
+    total: int | Unknown
+    """Bytes of all files together."""
+    newest: str | Unknown
+    """The path of the file last written to."""
+    age: float | Unknown
+    """Seconds since `newest` was written to; unknown if that time is ahead of the host's clock."""
+    highest: str | Unknown
+    """The path with the highest number in its name: step_10, not step_9."""
+    number: int | Unknown
+    """The number in the name of `highest`."""
+    growing: bool | Unknown
+    """Whether a file was added, grew or was written to between the two probes."""
+    grown: int | Unknown
+    """By how many bytes all files together grew."""
+    added: tuple[str, ...] | Unknown
+    """Paths that did not exist at the first probe."""
+    missing: tuple[str, ...] = ()
+    """Globs that match no file."""
+    unreadable: tuple[str, ...] = ()
+    """Directories that could not be read."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -29,33 +29,26 @@ KEPT = 200
 class Args:
     """Where to search, and what for."""
 
-    files: tuple[str, ...] = field(
-        default=(), metadata={"about": "Paths on the host; * ? [] are globs, and ~/ is the home of the login user."}
-    )
-    signatures: Mapping[str, Json] = field(
-        default_factory=dict,
-        metadata={
-            "about": "Name to Python regular expression, searched in each line; the digits in its group "
-            "(?P<number>...), if any, become the `number` of a match."
-        },
-    )
-    text: str = field(default="", metadata={"about": "Search this text instead of files."})
-    lines: int = field(
-        default=1000, metadata={"about": "How many of the last lines of each file to read.", "minimum": 1}
-    )
-    newest: int = field(default=0, metadata={"about": "Read only this many of the newest files; 0: all.", "minimum": 0})
-    within: Duration = field(
-        default=Duration(0),
-        metadata={"about": "With `newest`: only those last written to within this time of the newest; 0: all."},
-    )
-    ignore_case: bool = field(default=False, metadata={"about": "Do not distinguish upper and lower case."})
-    rotated: bool = field(
-        default=False, metadata={"about": "Also search FILE.1, the most recently rotated part of each log."}
-    )
-    stalled_for: Duration = field(
-        default=Duration(0),
-        metadata={"about": "A log is stalled if nothing was written to it for this long; 0: not checked."},
-    )
+    files: tuple[str, ...] = ()
+    """Paths on the host; * ? [] are globs, and ~/ is the home of the login user."""
+    signatures: Mapping[str, Json] = field(default_factory=dict)
+    """Name to Python regular expression, searched in each line; the digits in its group (?P<number>...), if any, become
+    the `number` of a match.
+    """
+    text: str = ""
+    """Search this text instead of files."""
+    lines: int = field(default=1000, metadata={"minimum": 1})
+    """How many of the last lines of each file to read."""
+    newest: int = field(default=0, metadata={"minimum": 0})
+    """Read only this many of the newest files; 0: all."""
+    within: Duration = Duration(0)
+    """With `newest`: only those last written to within this time of the newest; 0: all."""
+    ignore_case: bool = False
+    """Do not distinguish upper and lower case."""
+    rotated: bool = False
+    """Also search FILE.1, the most recently rotated part of each log."""
+    stalled_for: Duration = Duration(0)
+    """A log is stalled if nothing was written to it for this long; 0: not checked."""
 
     def __post_init__(self) -> None:
         if bool(self.files) == bool(self.text):
@@ -101,26 +94,22 @@ class LastLine:
 class State:
     """What was read, and what was in it."""
 
-    files: tuple[str, ...] = field(metadata={"about": "The files that were read."})
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match no file."})
-    unreadable: tuple[str, ...] = field(
-        default=(), metadata={"about": "Files that could not be read, or exceeded the size limit."}
-    )
-    matches: tuple[LogFileMatch, ...] | Unknown = field(
-        metadata={
-            "about": "Lines with a signature (signature, file, line, text), the last 200; unknown if no file was read."
-        }
-    )
-    counts: Mapping[str, int | Unknown] = field(
-        metadata={"about": "How many lines have each signature.", "named_by": ("signatures",)}
-    )
-    found: tuple[str, ...] | Unknown = field(
-        metadata={"about": "Names of the signatures that were found.", "named_by": ("signatures",)}
-    )
-    last: tuple[LastLine, ...] = field(default=(), metadata={"about": "Each file's last line (file, text, age)."})
-    stalled: tuple[LastLine, ...] | Unknown = field(
-        default=(), metadata={"about": "The last lines (file, text, age) of stalled logs."}
-    )
+    files: tuple[str, ...]
+    """The files that were read."""
+    missing: tuple[str, ...] = ()
+    """Globs that match no file."""
+    unreadable: tuple[str, ...] = ()
+    """Files that could not be read, or exceeded the size limit."""
+    matches: tuple[LogFileMatch, ...] | Unknown
+    """Lines with a signature (signature, file, line, text), the last 200; unknown if no file was read."""
+    counts: Mapping[str, int | Unknown] = field(metadata={"named_by": ("signatures",)})
+    """How many lines have each signature."""
+    found: tuple[str, ...] | Unknown = field(metadata={"named_by": ("signatures",)})
+    """Names of the signatures that were found."""
+    last: tuple[LastLine, ...] = ()
+    """Each file's last line (file, text, age)."""
+    stalled: tuple[LastLine, ...] | Unknown = ()
+    """The last lines (file, text, age) of stalled logs."""
 
 
 def probe(args: Args) -> Probe[State]:

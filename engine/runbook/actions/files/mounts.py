@@ -33,27 +33,18 @@ NAMED = 5
 class Args:
     """Which mounts, and whether they are asked."""
 
-    only: tuple[str, ...] = field(
-        default=(),
-        metadata={"about": "Only what is mounted at these paths; * ? [] match any characters, / among them."},
-    )
-    types: tuple[str, ...] = field(
-        default=(), metadata={"about": "Only file systems of these types: nfs*, fuse.sshfs, tmpfs ..."}
-    )
-    remote: bool = field(
-        default=False, metadata={"about": "Only file systems that a server or a program (FUSE) serves."}
-    )
-    ask: bool = field(default=True, metadata={"about": "Ask each whether it answers; false only reads the table."})
-    within: Duration = field(
-        default=Duration(5), metadata={"about": "Time in which each must answer.", "minimum": 1, "maximum": 60}
-    )
-    pid: int = field(
-        default=0,
-        metadata={
-            "about": "What is mounted for this process, such as one of a container; 0: on the host.",
-            "minimum": 0,
-        },
-    )
+    only: tuple[str, ...] = ()
+    """Only what is mounted at these paths; * ? [] match any characters, / among them."""
+    types: tuple[str, ...] = ()
+    """Only file systems of these types: nfs*, fuse.sshfs, tmpfs ..."""
+    remote: bool = False
+    """Only file systems that a server or a program (FUSE) serves."""
+    ask: bool = True
+    """Ask each whether it answers; false only reads the table."""
+    within: Duration = field(default=Duration(5), metadata={"minimum": 1, "maximum": 60})
+    """Time in which each must answer."""
+    pid: int = field(default=0, metadata={"minimum": 0})
+    """What is mounted for this process, such as one of a container; 0: on the host."""
 
     def __post_init__(self) -> None:
         for path in self.only:
@@ -65,28 +56,24 @@ class Args:
 class State:
     """The mounts that were asked for, in the order of the table."""
 
-    mounts: tuple[Mount, ...] = field(
-        default=(),
-        metadata={
-            "about": "Each: target, source, server, type, options, read_only, remote, answer (ok, hung, failed, "
-            "unknown, not asked), said, say (in one line), size, avail (bytes), percent, inodes_free."
-        },
-    )
-    hung: tuple[Mount, ...] = field(default=(), metadata={"about": "Those of `mounts` that do not answer in time."})
-    failed: tuple[Mount, ...] = field(
-        default=(), metadata={"about": "Those of `mounts` that answer with an error, such as `Stale file handle`."}
-    )
-    not_known: tuple[Mount, ...] = field(
-        default=(), metadata={"about": "Those of `mounts` that should have been asked, and could not be."}
-    )
-    private: tuple[Mount, ...] = field(
-        default=(), metadata={"about": "Those of `mounts` (FUSE) that answer only the user who mounted them."}
-    )
-    read_only: tuple[str, ...] = field(default=(), metadata={"about": "Targets that are mounted read-only."})
-    missing: tuple[str, ...] = field(
-        default=(), metadata={"about": "Paths of `only` at which nothing of that kind is mounted."}
-    )
-    pid: int = field(default=0, metadata={"about": "The process whose mounts these are; 0: those of the host."})
+    mounts: tuple[Mount, ...] = ()
+    """Each: target, source, server, type, options, read_only, remote, answer (ok, hung, failed, unknown, not asked),
+    said, say (in one line), size, avail (bytes), percent, inodes_free.
+    """
+    hung: tuple[Mount, ...] = ()
+    """Those of `mounts` that do not answer in time."""
+    failed: tuple[Mount, ...] = ()
+    """Those of `mounts` that answer with an error, such as `Stale file handle`."""
+    not_known: tuple[Mount, ...] = ()
+    """Those of `mounts` that should have been asked, and could not be."""
+    private: tuple[Mount, ...] = ()
+    """Those of `mounts` (FUSE) that answer only the user who mounted them."""
+    read_only: tuple[str, ...] = ()
+    """Targets that are mounted read-only."""
+    missing: tuple[str, ...] = ()
+    """Paths of `only` at which nothing of that kind is mounted."""
+    pid: int = 0
+    """The process whose mounts these are; 0: those of the host."""
 
 
 def probe(args: Args) -> Probe[State]:

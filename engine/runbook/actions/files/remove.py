@@ -30,33 +30,18 @@ NAMED = 5
 class Args:
     """What is to go, and from where at most."""
 
-    paths: tuple[str, ...] = field(
-        metadata={
-            "about": "Absolute paths; * ? [] are globs, and never match a / or a leading dot.",
-            "min_items": 1,
-        }
-    )
-    allowed_roots: tuple[str, ...] = field(
-        metadata={"about": "Absolute directories; only what is below one of them is removed.", "min_items": 1}
-    )
-    directories: bool = field(default=False, metadata={"about": "Remove directories too, with all their content."})
-    keep_newest: int = field(
-        default=0,
-        metadata={
-            "about": "How many of each path's matches to keep: of each owner, those that changed last.",
-            "minimum": 0,
-        },
-    )
-    older_than: Duration = field(
-        default=Duration(0), metadata={"about": "Keep matches that changed within this time.", "minimum": 0}
-    )
-    unused: bool = field(
-        default=False,
-        metadata={
-            "about": "Only plain files that no process has open or mapped into its memory, as root sees it; needed "
-            "for /dev/shm."
-        },
-    )
+    paths: tuple[str, ...] = field(metadata={"min_items": 1})
+    """Absolute paths; * ? [] are globs, and never match a / or a leading dot."""
+    allowed_roots: tuple[str, ...] = field(metadata={"min_items": 1})
+    """Absolute directories; only what is below one of them is removed."""
+    directories: bool = False
+    """Remove directories too, with all their content."""
+    keep_newest: int = field(default=0, metadata={"minimum": 0})
+    """How many of each path's matches to keep: of each owner, those that changed last."""
+    older_than: Duration = field(default=Duration(0), metadata={"minimum": 0})
+    """Keep matches that changed within this time."""
+    unused: bool = False
+    """Only plain files that no process has open or mapped into its memory, as root sees it; needed for /dev/shm."""
 
     def __post_init__(self) -> None:
         if self.unused and self.directories:
@@ -90,17 +75,16 @@ def _plain(path: str) -> bool:
 class State:
     """What matches."""
 
-    entries: tuple[Entry, ...] = field(
-        metadata={"about": "Matches that would be removed (path, kind, bytes, modified)."}
-    )
-    kept: tuple[Entry, ...] = field(default=(), metadata={"about": "Matches that are kept because they are new."})
-    in_use: tuple[Entry, ...] = field(
-        default=(), metadata={"about": "With `unused`: matches that are kept because a process uses them."}
-    )
-    bytes: int = field(default=0, metadata={"about": "Disk space of `entries`, in bytes."})
-    forbidden: tuple[str, ...] = field(
-        default=(), metadata={"about": "Matches that must not be removed, each with the reason."}
-    )
+    entries: tuple[Entry, ...]
+    """Matches that would be removed (path, kind, bytes, modified)."""
+    kept: tuple[Entry, ...] = ()
+    """Matches that are kept because they are new."""
+    in_use: tuple[Entry, ...] = ()
+    """With `unused`: matches that are kept because a process uses them."""
+    bytes: int = 0
+    """Disk space of `entries`, in bytes."""
+    forbidden: tuple[str, ...] = ()
+    """Matches that must not be removed, each with the reason."""
 
 
 def probe(args: Args) -> Probe[State]:

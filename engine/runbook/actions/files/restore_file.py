@@ -27,23 +27,31 @@ _DIGEST = re.compile(r"[0-9a-f]{64}|")
 class Args:
     """Which file, how it was, and what the run has made of it."""
 
-    path: str = field(metadata={"about": "The absolute path of the file."})
-    run: str = field(metadata={"about": "The id of the run that changed it."})
-    before: str = field(metadata={"about": "sha256 of its content before that run; empty: it did not exist."})
-    wrote: tuple[str, ...] = field(
-        metadata={"about": "sha256 of each content that the run gave it; empty: it removed it.", "min_items": 1}
-    )
-    content: bool = field(default=True, metadata={"about": "Whether the run changed its content."})
-    mode: str = field(default="", metadata={"about": "Its mode before the run, octal."})
-    owner: str = field(default="", metadata={"about": "Its owner before the run."})
-    group: str = field(default="", metadata={"about": "Its group before the run."})
-    left_mode: str = field(default="", metadata={"about": "The mode that the run left; empty: not compared."})
-    left_owner: str = field(default="", metadata={"about": "The owner that the run left; empty: not compared."})
-    left_group: str = field(default="", metadata={"about": "The group that the run left; empty: not compared."})
+    path: str
+    """The absolute path of the file."""
+    run: str
+    """The id of the run that changed it."""
+    before: str
+    """sha256 of its content before that run; empty: it did not exist."""
+    wrote: tuple[str, ...] = field(metadata={"min_items": 1})
+    """sha256 of each content that the run gave it; empty: it removed it."""
+    content: bool = True
+    """Whether the run changed its content."""
+    mode: str = ""
+    """Its mode before the run, octal."""
+    owner: str = ""
+    """Its owner before the run."""
+    group: str = ""
+    """Its group before the run."""
+    left_mode: str = ""
+    """The mode that the run left; empty: not compared."""
+    left_owner: str = ""
+    """The owner that the run left; empty: not compared."""
+    left_group: str = ""
+    """The group that the run left; empty: not compared."""
 
-    masked: bool = field(
-        default=False, metadata={"about": "Whether it may hold a secret of that run, so that no difference is shown."}
-    )
+    masked: bool = False
+    """Whether it may hold a secret of that run, so that no difference is shown."""
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or self.path.endswith("/") or "\0" in self.path:
@@ -63,11 +71,16 @@ class Args:
 class State:
     """The file, and the copy of what it was."""
 
-    path: str = field(metadata={"about": "The path of the file."})
-    kind: str = field(metadata={"about": "absent, file, directory, link or other."})
-    digest: str = field(default="", metadata={"about": "sha256 of its content now."})
-    copy: bool = field(default=True, metadata={"about": "Whether the copy can be used, or none is needed."})
-    diff: str = field(default="", metadata={"about": "From its content now to the earlier one, as `diff -u` shows it."})
+    path: str
+    """The path of the file."""
+    kind: str
+    """absent, file, directory, link or other."""
+    digest: str = ""
+    """sha256 of its content now."""
+    copy: bool = True
+    """Whether the copy can be used, or none is needed."""
+    diff: str = ""
+    """From its content now to the earlier one, as `diff -u` shows it."""
     place: PathState = field(repr=False, metadata={"private": True})
     kept: FileCopy = field(repr=False, metadata={"private": True})
 

@@ -23,11 +23,12 @@ SCRATCH = True
 class Args:
     """Where, and how much."""
 
-    path: str = field(metadata={"about": "A directory: absolute, or ~/ for the home of the login user."})
-    size: Size = field(default=Size(4096), metadata={"about": "How much to write.", "minimum": 1, "maximum": 1 << 30})
-    at_most: Duration = field(
-        default=Duration(20), metadata={"about": "Stop the test after this time.", "minimum": 1, "maximum": 600}
-    )
+    path: str
+    """A directory: absolute, or ~/ for the home of the login user."""
+    size: Size = field(default=Size(4096), metadata={"minimum": 1, "maximum": 1 << 30})
+    """How much to write."""
+    at_most: Duration = field(default=Duration(20), metadata={"minimum": 1, "maximum": 600})
+    """Stop the test after this time."""
 
     def __post_init__(self) -> None:
         if not (self.path.startswith(("/", "~/")) or self.path == "~"):
@@ -38,16 +39,18 @@ class Args:
 class State:
     """How the try went."""
 
-    writable: bool = field(metadata={"about": "Whether all data was written, and read back unchanged."})
-    step: str = field(
-        default="", metadata={"about": "The operation that failed: mkdir, write, read, compare or delete."}
-    )
-    errno: str = field(default="", metadata={"about": "The error's name: ENOSPC, EACCES, EROFS ...; empty: not known."})
-    why: str = field(default="", metadata={"about": "The error in words."})
-    left_behind: str = field(
-        default="", metadata={"about": "The path of the test's directory if it could not be deleted; empty: deleted."}
-    )
-    took: float | Unknown = field(metadata={"about": "Seconds from the first operation to the last."})
+    writable: bool
+    """Whether all data was written, and read back unchanged."""
+    step: str = ""
+    """The operation that failed: mkdir, write, read, compare or delete."""
+    errno: str = ""
+    """The error's name: ENOSPC, EACCES, EROFS ...; empty: not known."""
+    why: str = ""
+    """The error in words."""
+    left_behind: str = ""
+    """The path of the test's directory if it could not be deleted; empty: deleted."""
+    took: float | Unknown
+    """Seconds from the first operation to the last."""
 
 
 def probe(args: Args) -> Probe[State]:

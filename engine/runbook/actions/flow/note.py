@@ -11,14 +11,16 @@ from runbook.protocols import Probe
 class Args:
     """What to say."""
 
-    text: str = field(metadata={"about": "The text to show to the person who runs the playbook.", "min_length": 1})
+    text: str = field(metadata={"min_length": 1})
+    """The text to show to the person who runs the playbook."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What was said."""
 
-    text: str = field(metadata={"about": "The text that was shown."})
+    text: str
+    """The text that was shown."""
 
 
 def probe(args: Args) -> Probe[State]:

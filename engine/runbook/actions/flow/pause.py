@@ -15,14 +15,16 @@ from runbook.values.types import seconds as words
 class Args:
     """How long."""
 
-    seconds: Duration = field(metadata={"about": "How long to wait.", "minimum": 0, "maximum": 86400})
+    seconds: Duration = field(metadata={"minimum": 0, "maximum": 86400})
+    """How long to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What was waited."""
 
-    seconds: float = field(metadata={"about": "How long the step waited, in seconds."})
+    seconds: float
+    """How long the step waited, in seconds."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -17,22 +17,16 @@ from runbook.values.types import Duration, seconds
 class Args:
     """What to wait for, and for how long; exactly one of path and port."""
 
-    path: str = field(default="", metadata={"about": "An absolute path on the host."})
-    port: int = field(
-        default=0,
-        metadata={"about": "A TCP port on the host's own localhost.", "minimum": 0, "maximum": 65535},
-    )
-    gone: bool = field(
-        default=False, metadata={"about": "Wait until the path no longer exists, or the port no longer listens."}
-    )
-    at_most: Duration = field(
-        default=Duration(60),
-        metadata={
-            "about": "Longest wait, after which the step fails; or the step's `within` or `timeout`, if less.",
-            "maximum": 86400,
-        },
-    )
-    every: Duration = field(default=Duration(1), metadata={"about": "Interval between two probes.", "minimum": 0.1})
+    path: str = ""
+    """An absolute path on the host."""
+    port: int = field(default=0, metadata={"minimum": 0, "maximum": 65535})
+    """A TCP port on the host's own localhost."""
+    gone: bool = False
+    """Wait until the path no longer exists, or the port no longer listens."""
+    at_most: Duration = field(default=Duration(60), metadata={"maximum": 86400})
+    """Longest wait, after which the step fails; or the step's `within` or `timeout`, if less."""
+    every: Duration = field(default=Duration(1), metadata={"minimum": 0.1})
+    """Interval between two probes."""
 
     def __post_init__(self) -> None:
         if bool(self.path) == bool(self.port):
@@ -45,7 +39,8 @@ class Args:
 class State:
     """What was waited for has come about."""
 
-    waited: float = field(metadata={"about": "How long the wait took, in seconds."})
+    waited: float
+    """How long the wait took, in seconds."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from runbook.errors import ProbeError
 from runbook.facts.gpu.health_query import NOT_REPORTED, GpuHealth, read_health
@@ -48,44 +48,44 @@ class Args:
 class State:
     """The fabric of the host."""
 
-    smi: str = field(
-        default="answers",
-        metadata={"about": "How nvidia-smi answers: answers, hung, mismatch, no_driver, no_devices, not_installed ..."},
-    )
-    smi_said: str = field(default="", metadata={"about": "Why nvidia-smi gave no answer; empty: it gave one."})
-    switches: int = field(default=0, metadata={"about": "NVSwitches that this host shows."})
-    states: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "A line for each GPU that reports a fabric, with its state and status."}
-    )
-    incomplete: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Those of `states` whose registration with the fabric is not complete."}
-    )
-    complete: int | Unknown = field(default=0, metadata={"about": "How many GPUs are registered with the fabric."})
-    unlisted: tuple[str, ...] = field(
-        default=(),
-        metadata={"about": "Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."},
-    )
-    needed: bool | Unknown = field(
-        default=False,
-        metadata={"about": "Whether there is a fabric to manage: NVSwitches on this host, or GPUs in `incomplete`."},
-    )
-    installed: bool = field(default=False, metadata={"about": "Whether there is a fabric manager on this host."})
-    running: bool = field(default=False, metadata={"about": "Whether its process runs."})
-    version: str | Unknown = field(default="", metadata={"about": "The version of the installed fabric manager."})
-    driver: str | Unknown = field(default="", metadata={"about": "The version of the loaded driver."})
-    agree: bool | Unknown = field(
-        default=True, metadata={"about": "Whether the two versions are the same, as they must be."}
-    )
-    unit: str | Unknown = field(default="", metadata={"about": f"How the service {UNIT} stands, in words."})
-    at_boot: str = field(default="", metadata={"about": "Whether it starts at boot: enabled, disabled, masked ..."})
-    startable: bool = field(default=False, metadata={"about": "Whether systemd has the service, and may start it."})
-    nothing_to_do: bool = field(
-        default=False, metadata={"about": f"Whether it has said {NOTHING_TO_DO} since the host was booted."}
-    )
-    said: str = field(default="", metadata={"about": "The last trouble that it wrote to the journal since the boot."})
-    container: bool = field(
-        default=False, metadata={"about": "Whether the host is a container: the manager is outside."}
-    )
+    smi: str = "answers"
+    """How nvidia-smi answers: answers, hung, mismatch, no_driver, no_devices, not_installed ..."""
+    smi_said: str = ""
+    """Why nvidia-smi gave no answer; empty: it gave one."""
+    switches: int = 0
+    """NVSwitches that this host shows."""
+    states: tuple[str, ...] | Unknown = ()
+    """A line for each GPU that reports a fabric, with its state and status."""
+    incomplete: tuple[str, ...] | Unknown = ()
+    """Those of `states` whose registration with the fabric is not complete."""
+    complete: int | Unknown = 0
+    """How many GPUs are registered with the fabric."""
+    unlisted: tuple[str, ...] = ()
+    """Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."""
+    needed: bool | Unknown = False
+    """Whether there is a fabric to manage: NVSwitches on this host, or GPUs in `incomplete`."""
+    installed: bool = False
+    """Whether there is a fabric manager on this host."""
+    running: bool = False
+    """Whether its process runs."""
+    version: str | Unknown = ""
+    """The version of the installed fabric manager."""
+    driver: str | Unknown = ""
+    """The version of the loaded driver."""
+    agree: bool | Unknown = True
+    """Whether the two versions are the same, as they must be."""
+    unit: str | Unknown = ""
+    """How the service nvidia-fabricmanager stands, in words."""
+    at_boot: str = ""
+    """Whether it starts at boot: enabled, disabled, masked ..."""
+    startable: bool = False
+    """Whether systemd has the service, and may start it."""
+    nothing_to_do: bool = False
+    """Whether it has said NV_WARN_NOTHING_TO_DO since the host was booted."""
+    said: str = ""
+    """The last trouble that it wrote to the journal since the boot."""
+    container: bool = False
+    """Whether the host is a container: the manager is outside."""
 
 
 def ask_manager() -> Command:

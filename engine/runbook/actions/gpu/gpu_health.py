@@ -33,129 +33,104 @@ LIBRARY = "libnvidia-ml.so.1"
 class Args:
     """What should be there."""
 
-    expect_gpus: int = field(
-        default=0, metadata={"about": "How many GPUs the host should have; 0: not checked.", "minimum": 0}
-    )
-    lost: tuple[str, ...] = field(
-        default=(), metadata={"about": "Bus ids of GPUs that the kernel calls lost (`lost_gpus` of kernel_log)."}
-    )
+    expect_gpus: int = field(default=0, metadata={"minimum": 0})
+    """How many GPUs the host should have; 0: not checked."""
+    lost: tuple[str, ...] = ()
+    """Bus ids of GPUs that the kernel calls lost (`lost_gpus` of kernel_log)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The GPUs, each with its verdict; lists name GPUs by index and bus id, with the reason."""
 
-    gpus: tuple[GpuVerdict, ...] = field(
-        default=(),
-        metadata={
-            "about": "Each GPU: bus_id, index, uuid, name, verdict (healthy, unknown, or the most urgent condition), "
-            "conditions, why, not_checked."
-        },
-    )
-    verdicts: tuple[str, ...] = field(default=(), metadata={"about": "A line for each of `gpus`, with its reasons."})
-    ill: tuple[str, ...] = field(default=(), metadata={"about": "Bus ids of the GPUs that are not healthy."})
-    off_the_bus: tuple[str, ...] = field(default=(), metadata={"about": "Bus ids of `lost`."})
-    smi: str = field(
-        default="answers",
-        metadata={
-            "about": "How nvidia-smi answers: answers, hung, mismatch (driver and library of two versions), no_driver, "
-            "no_devices, not_installed, failed."
-        },
-    )
-    smi_said: str = field(default="", metadata={"about": "Why nvidia-smi gave no answer; empty: it gave one."})
-    on_bus: int = field(default=0, metadata={"about": "GPUs on the PCI bus."})
-    in_driver: int | Unknown = field(default=0, metadata={"about": "GPUs in the driver's own table."})
-    listed: int | Unknown = field(default=0, metadata={"about": "GPUs that nvidia-smi lists."})
-    missing: int | Unknown = field(
-        default=0, metadata={"about": "How many of `expect_gpus` the bus, the driver or nvidia-smi does not show."}
-    )
-    healthy: int = field(default=0, metadata={"about": "How many GPUs are healthy."})
-    lost: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "GPUs that have fallen off the bus."})
-    not_started: tuple[str, ...] | Unknown = field(
-        default=(),
-        metadata={"about": "GPUs on the bus, or with a device node, that the driver or nvidia-smi does not have."},
-    )
-    need_reboot: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs for which the driver asks for something else than a reset."}
-    )
-    need_service: tuple[str, ...] | Unknown = field(
-        default=(),
-        metadata={"about": "GPUs that go to the vendor: remapping failed, too many SRAM errors, a corrupted infoROM."},
-    )
-    need_reset: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs that require a reset according to the driver."}
-    )
-    no_values: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs that lack a value which every healthy GPU has."}
-    )
-    one_value: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs of which one reading (power, a clock) fails, and nothing else."}
-    )
-    memory_errors: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs with uncorrected memory errors since the driver was loaded."}
-    )
-    memory_waits: tuple[str, ...] | Unknown = field(
-        default=(),
-        metadata={"about": "GPUs whose memory waits for a reset (rows to be remapped, pages to be retired)."},
-    )
-    narrow: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs with fewer PCI lanes than device and slot could use."}
-    )
-    slowed: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs that the hardware slows down: heat, or the power brake of the chassis."}
-    )
-    warm: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "GPUs that the driver slows down for heat."})
-    too_hot: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Those of `slowed` that the hardware slows down for heat."}
-    )
-    braked: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Those of `slowed` that the chassis' power supply slows down (power brake)."}
-    )
-    capped: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs at their power limit, as under any full load."}
-    )
-    limited: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs whose power limit is set below the default."}
-    )
-    held_back: tuple[str, ...] | Unknown = field(
-        default=(),
-        metadata={
-            "about": "GPUs whose power limit is more than a quarter below the default, or below that of an equal GPU."
-        },
-    )
-    not_in_fabric: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs whose registration with the NVLink fabric is not complete."}
-    )
-    unlicensed: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Shares of a GPU (vGPU) without a license: the driver slows them down."}
-    )
-    mig_waits: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs whose MIG mode changes with the next reset."}
-    )
-    unknown: tuple[str, ...] = field(
-        default=(), metadata={"about": "GPUs of which it is not known that they are well."}
-    )
-    no_persistence: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs without persistence mode: the driver starts again for each program."}
-    )
-    not_checked: tuple[str, ...] = field(
-        default=(), metadata={"about": "Checks that this driver gives no value for, each once with the reason."}
-    )
-    complaints: tuple[str, ...] = field(default=(), metadata={"about": "What nvidia-smi printed beside its rows."})
-    driver: str | Unknown = field(default="", metadata={"about": "The version of the loaded driver."})
-    installed: str | Unknown = field(default="", metadata={"about": "The version of the installed driver (modinfo)."})
-    library: str | Unknown = field(default="", metadata={"about": f"The version of {LIBRARY}."})
-    health: Mapping[str, GpuHealth] = field(
-        default_factory=dict,
-        metadata={
-            "about": "By bus id: ecc_volatile, ecc_aggregate, remapped_correctable, remapped_uncorrectable, "
-            "link_width, reasons, power_draw, power_limit (W), clock (MHz), temperature_memory, headroom ..."
-        },
-    )
-    temperatures: Mapping[str, float | Unknown] = field(
-        default_factory=dict, metadata={"about": "By bus id: degrees Celsius."}
-    )
-    boot_id: str | Unknown = field(default="", metadata={"about": "The kernel's name for this boot."})
+    gpus: tuple[GpuVerdict, ...] = ()
+    """Each GPU: bus_id, index, uuid, name, verdict (healthy, unknown, or the most urgent condition), conditions, why,
+    not_checked.
+    """
+    verdicts: tuple[str, ...] = ()
+    """A line for each of `gpus`, with its reasons."""
+    ill: tuple[str, ...] = ()
+    """Bus ids of the GPUs that are not healthy."""
+    off_the_bus: tuple[str, ...] = ()
+    """Bus ids of `lost`."""
+    smi: str = "answers"
+    """How nvidia-smi answers: answers, hung, mismatch (driver and library of two versions), no_driver, no_devices,
+    not_installed, failed.
+    """
+    smi_said: str = ""
+    """Why nvidia-smi gave no answer; empty: it gave one."""
+    on_bus: int = 0
+    """GPUs on the PCI bus."""
+    in_driver: int | Unknown = 0
+    """GPUs in the driver's own table."""
+    listed: int | Unknown = 0
+    """GPUs that nvidia-smi lists."""
+    missing: int | Unknown = 0
+    """How many of `expect_gpus` the bus, the driver or nvidia-smi does not show."""
+    healthy: int = 0
+    """How many GPUs are healthy."""
+    lost: tuple[str, ...] | Unknown = ()
+    """GPUs that have fallen off the bus."""
+    not_started: tuple[str, ...] | Unknown = ()
+    """GPUs on the bus, or with a device node, that the driver or nvidia-smi does not have."""
+    need_reboot: tuple[str, ...] | Unknown = ()
+    """GPUs for which the driver asks for something else than a reset."""
+    need_service: tuple[str, ...] | Unknown = ()
+    """GPUs that go to the vendor: remapping failed, too many SRAM errors, a corrupted infoROM."""
+    need_reset: tuple[str, ...] | Unknown = ()
+    """GPUs that require a reset according to the driver."""
+    no_values: tuple[str, ...] | Unknown = ()
+    """GPUs that lack a value which every healthy GPU has."""
+    one_value: tuple[str, ...] | Unknown = ()
+    """GPUs of which one reading (power, a clock) fails, and nothing else."""
+    memory_errors: tuple[str, ...] | Unknown = ()
+    """GPUs with uncorrected memory errors since the driver was loaded."""
+    memory_waits: tuple[str, ...] | Unknown = ()
+    """GPUs whose memory waits for a reset (rows to be remapped, pages to be retired)."""
+    narrow: tuple[str, ...] | Unknown = ()
+    """GPUs with fewer PCI lanes than device and slot could use."""
+    slowed: tuple[str, ...] | Unknown = ()
+    """GPUs that the hardware slows down: heat, or the power brake of the chassis."""
+    warm: tuple[str, ...] | Unknown = ()
+    """GPUs that the driver slows down for heat."""
+    too_hot: tuple[str, ...] | Unknown = ()
+    """Those of `slowed` that the hardware slows down for heat."""
+    braked: tuple[str, ...] | Unknown = ()
+    """Those of `slowed` that the chassis' power supply slows down (power brake)."""
+    capped: tuple[str, ...] | Unknown = ()
+    """GPUs at their power limit, as under any full load."""
+    limited: tuple[str, ...] | Unknown = ()
+    """GPUs whose power limit is set below the default."""
+    held_back: tuple[str, ...] | Unknown = ()
+    """GPUs whose power limit is more than a quarter below the default, or below that of an equal GPU."""
+    not_in_fabric: tuple[str, ...] | Unknown = ()
+    """GPUs whose registration with the NVLink fabric is not complete."""
+    unlicensed: tuple[str, ...] | Unknown = ()
+    """Shares of a GPU (vGPU) without a license: the driver slows them down."""
+    mig_waits: tuple[str, ...] | Unknown = ()
+    """GPUs whose MIG mode changes with the next reset."""
+    unknown: tuple[str, ...] = ()
+    """GPUs of which it is not known that they are well."""
+    no_persistence: tuple[str, ...] | Unknown = ()
+    """GPUs without persistence mode: the driver starts again for each program."""
+    not_checked: tuple[str, ...] = ()
+    """Checks that this driver gives no value for, each once with the reason."""
+    complaints: tuple[str, ...] = ()
+    """What nvidia-smi printed beside its rows."""
+    driver: str | Unknown = ""
+    """The version of the loaded driver."""
+    installed: str | Unknown = ""
+    """The version of the installed driver (modinfo)."""
+    library: str | Unknown = ""
+    """The version of libnvidia-ml.so.1."""
+    health: Mapping[str, GpuHealth] = field(default_factory=dict)
+    """By bus id: ecc_volatile, ecc_aggregate, remapped_correctable, remapped_uncorrectable, link_width, reasons,
+    power_draw, power_limit (W), clock (MHz), temperature_memory, headroom ...
+    """
+    temperatures: Mapping[str, float | Unknown] = field(default_factory=dict)
+    """By bus id: degrees Celsius."""
+    boot_id: str | Unknown = ""
+    """The kernel's name for this boot."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -15,28 +15,28 @@ from runbook.values.types import Unknown, plural
 class Args:
     """Which GPUs, and what idle means."""
 
-    below: float = field(
-        default=5,
-        metadata={"about": "A GPU is idle at this utilization (percent) or less.", "minimum": 0, "maximum": 100},
-    )
-    gpus: tuple[str, ...] = field(
-        default=(), metadata={"about": "UUIDs, PCI bus ids or indexes, as text; none: every GPU of the host."}
-    )
-    memory_below_mib: float = field(
-        default=0,
-        metadata={"about": "Require also at most this much memory in use (MiB); 0: not checked.", "minimum": 0},
-    )
+    below: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
+    """A GPU is idle at this utilization (percent) or less."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs, PCI bus ids or indexes, as text; none: every GPU of the host."""
+    memory_below_mib: float = field(default=0, metadata={"minimum": 0})
+    """Require also at most this much memory in use (MiB); 0: not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The GPUs that were asked for."""
 
-    gpus: tuple[Gpu, ...] = field(default=(), metadata={"about": "Each GPU, as `nvidia_smi` shows it."})
-    idle: tuple[str, ...] = field(default=(), metadata={"about": "UUIDs of the idle GPUs."})
-    busy: tuple[str, ...] = field(default=(), metadata={"about": "UUIDs of the GPUs that are not idle."})
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Names in `gpus` that match no GPU of this host."})
-    errors: tuple[str, ...] = field(default=(), metadata={"about": "Errors that nvidia-smi reported."})
+    gpus: tuple[Gpu, ...] = ()
+    """Each GPU, as `nvidia_smi` shows it."""
+    idle: tuple[str, ...] = ()
+    """UUIDs of the idle GPUs."""
+    busy: tuple[str, ...] = ()
+    """UUIDs of the GPUs that are not idle."""
+    missing: tuple[str, ...] = ()
+    """Names in `gpus` that match no GPU of this host."""
+    errors: tuple[str, ...] = ()
+    """Errors that nvidia-smi reported."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -50,24 +50,16 @@ APART = 2.0
 class Args:
     """Which GPUs, and how far to go."""
 
-    gpus: tuple[str, ...] = field(
-        default=(),
-        metadata={"about": "UUIDs, PCI bus ids or indexes, as text; `all`: every GPU. Empty: nothing is reset."},
-    )
-    only: Literal["wedged", "any"] = field(
-        default="wedged", metadata={"about": "wedged: only the wedged ones of `gpus`; any: all of `gpus`."}
-    )
-    force: bool = field(
-        default=False,
-        metadata={"about": "Reset also in MIG mode (instances are destroyed), without its NVLink peers, and a vGPU."},
-    )
-    stop: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "systemd services that may be stopped for the reset if they hold a GPU; exactly those are "
-            "started again, also if the reset fails."
-        },
-    )
+    gpus: tuple[str, ...] = ()
+    """UUIDs, PCI bus ids or indexes, as text; `all`: every GPU. Empty: nothing is reset."""
+    only: Literal["wedged", "any"] = "wedged"
+    """wedged: only the wedged ones of `gpus`; any: all of `gpus`."""
+    force: bool = False
+    """Reset also in MIG mode (instances are destroyed), without its NVLink peers, and a vGPU."""
+    stop: tuple[str, ...] = ()
+    """systemd services that may be stopped for the reset if they hold a GPU; exactly those are started again, also if
+    the reset fails.
+    """
 
     def __post_init__(self) -> None:
         if wrong := [word for word in self.stop if not NAME.fullmatch(word)]:
@@ -78,37 +70,32 @@ class Args:
 class State:
     """The GPUs that were asked for, and what stands in the way."""
 
-    gpus: tuple[Gpu, ...] = field(default=(), metadata={"about": "The GPUs of `gpus` that this host has."})
-    there: int = field(default=0, metadata={"about": "How many GPUs the host has."})
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Names in `gpus` that match no GPU of this host."})
-    lost: tuple[str, ...] = field(default=(), metadata={"about": "Bus ids of GPUs that have fallen off the bus."})
-    wedged: Mapping[str, bool | Unknown] = field(
-        default_factory=dict,
-        metadata={"about": "UUID to whether the GPU requires a reset, or is busy although no process holds it."},
-    )
-    holders: Mapping[str, tuple[str, ...] | Unknown] = field(
-        default_factory=dict, metadata={"about": "UUID to the processes that have the GPU's device node open."}
-    )
-    stops: tuple[str, ...] = field(
-        default=(), metadata={"about": "Services that hold a GPU, and would be stopped and started again."}
-    )
-    running: tuple[str, ...] = field(default=(), metadata={"about": "The services of `stop` that run."})
-    pulled: tuple[str, ...] = field(
-        default=(), metadata={"about": "Other running units that systemd would stop together with `stops`."}
-    )
-    root: bool = field(default=False, metadata={"about": "Whether the step runs as root."})
-    joined: str = field(
-        default="", metadata={"about": "Why NVLink does not allow resetting only these GPUs; empty: it allows it."}
-    )
-    settings: Mapping[str, GpuSettings] = field(
-        default_factory=dict,
-        metadata={
-            "about": "UUID to what a reset takes away and is set again after it: compute_mode, power_limit, clocks."
-        },
-    )
-    groups: tuple[tuple[str, ...], ...] = field(
-        default=(), metadata={"about": "UUIDs of GPUs that must be reset together, by one command."}
-    )
+    gpus: tuple[Gpu, ...] = ()
+    """The GPUs of `gpus` that this host has."""
+    there: int = 0
+    """How many GPUs the host has."""
+    missing: tuple[str, ...] = ()
+    """Names in `gpus` that match no GPU of this host."""
+    lost: tuple[str, ...] = ()
+    """Bus ids of GPUs that have fallen off the bus."""
+    wedged: Mapping[str, bool | Unknown] = field(default_factory=dict)
+    """UUID to whether the GPU requires a reset, or is busy although no process holds it."""
+    holders: Mapping[str, tuple[str, ...] | Unknown] = field(default_factory=dict)
+    """UUID to the processes that have the GPU's device node open."""
+    stops: tuple[str, ...] = ()
+    """Services that hold a GPU, and would be stopped and started again."""
+    running: tuple[str, ...] = ()
+    """The services of `stop` that run."""
+    pulled: tuple[str, ...] = ()
+    """Other running units that systemd would stop together with `stops`."""
+    root: bool = False
+    """Whether the step runs as root."""
+    joined: str = ""
+    """Why NVLink does not allow resetting only these GPUs; empty: it allows it."""
+    settings: Mapping[str, GpuSettings] = field(default_factory=dict)
+    """UUID to what a reset takes away and is set again after it: compute_mode, power_limit, clocks."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """UUIDs of GPUs that must be reset together, by one command."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -55,19 +55,14 @@ _GLOBAL_NAME = re.compile(r"GUID (\w+)")
 class Args:
     """Where to search."""
 
-    files: tuple[str, ...] = field(
-        metadata={"about": "Logs on the host; * ? [] are globs, and ~/ is the home of the login user.", "min_items": 1}
-    )
-    errors: Mapping[str, Json] = field(
-        default_factory=dict,
-        metadata={"about": "Name to Python regular expression: errors of a job that come before a timeout explain it."},
-    )
-    lines: int = field(
-        default=5000, metadata={"about": "How many of the last lines of each file to read.", "minimum": 1}
-    )
-    newest: int = field(
-        default=64, metadata={"about": "Read only this many of the newest files; 0: all.", "minimum": 0}
-    )
+    files: tuple[str, ...] = field(metadata={"min_items": 1})
+    """Logs on the host; * ? [] are globs, and ~/ is the home of the login user."""
+    errors: Mapping[str, Json] = field(default_factory=dict)
+    """Name to Python regular expression: errors of a job that come before a timeout explain it."""
+    lines: int = field(default=5000, metadata={"minimum": 1})
+    """How many of the last lines of each file to read."""
+    newest: int = field(default=64, metadata={"minimum": 0})
+    """Read only this many of the newest files; 0: all."""
 
     def __post_init__(self) -> None:
         check_signatures(self.errors, what="error")
@@ -159,37 +154,36 @@ class Standing:
 class State:
     """What the logs say."""
 
-    files: tuple[str, ...] = field(metadata={"about": "The files that were read."})
-    missing: tuple[str, ...] = field(metadata={"about": "Globs that match no file."})
-    unreadable: tuple[str, ...] = field(metadata={"about": "Files that could not be read."})
-    there: bool = field(metadata={"about": "Whether any log was read."})
-    ranks: tuple[Rank, ...] | Unknown = field(
-        metadata={
-            "about": "Ranks that say how far they are: rank, group, timed_out, op, waited (seconds), completed, "
-            "reached, file, line, text."
-        }
-    )
-    timed_out: tuple[int, ...] | Unknown = field(metadata={"about": "The ranks that waited for others in vain."})
-    reporting: tuple[int, ...] | Unknown = field(
-        metadata={"about": "The ranks that report a timeout: `timed_out`, and those asked to dump because of one."}
-    )
-    silent: tuple[int, ...] | Unknown = field(
-        metadata={"about": "The few ranks that are missing from the row of those that report: 0 beside 1 to 7."}
-    )
-    behind: tuple[int, ...] | Unknown = field(
-        metadata={
-            "about": "Ranks that had reached fewer collectives than another rank of this host, of the same group."
-        }
-    )
-    op: str | Unknown = field(metadata={"about": "The collective that most ranks waited in, with its number."})
-    waited: float | Unknown = field(metadata={"about": "How long they waited at most, in seconds."})
-    errors: tuple[JobError, ...] | Unknown = field(
-        metadata={"about": "Lines with one of `errors` from before the first timeout: name, file, line, text."}
-    )
-    standing: Standing | Unknown = field(
-        metadata={"about": "For `across`: reports, errors, group, reached, and how long ago: age, since, until."}
-    )
-    last: tuple[str, ...] = field(metadata={"about": "The last line of the log that was written to last."})
+    files: tuple[str, ...]
+    """The files that were read."""
+    missing: tuple[str, ...]
+    """Globs that match no file."""
+    unreadable: tuple[str, ...]
+    """Files that could not be read."""
+    there: bool
+    """Whether any log was read."""
+    ranks: tuple[Rank, ...] | Unknown
+    """Ranks that say how far they are: rank, group, timed_out, op, waited (seconds), completed, reached, file, line,
+    text.
+    """
+    timed_out: tuple[int, ...] | Unknown
+    """The ranks that waited for others in vain."""
+    reporting: tuple[int, ...] | Unknown
+    """The ranks that report a timeout: `timed_out`, and those asked to dump because of one."""
+    silent: tuple[int, ...] | Unknown
+    """The few ranks that are missing from the row of those that report: 0 beside 1 to 7."""
+    behind: tuple[int, ...] | Unknown
+    """Ranks that had reached fewer collectives than another rank of this host, of the same group."""
+    op: str | Unknown
+    """The collective that most ranks waited in, with its number."""
+    waited: float | Unknown
+    """How long they waited at most, in seconds."""
+    errors: tuple[JobError, ...] | Unknown
+    """Lines with one of `errors` from before the first timeout: name, file, line, text."""
+    standing: Standing | Unknown
+    """For `across`: reports, errors, group, reached, and how long ago: age, since, until."""
+    last: tuple[str, ...]
+    """The last line of the log that was written to last."""
 
 
 def probe(args: Args) -> Probe[State]:

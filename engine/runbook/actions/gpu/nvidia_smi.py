@@ -34,89 +34,62 @@ from runbook.values.types import Duration, Unknown
 class Args:
     """What counts as busy."""
 
-    busy_above: float = field(
-        default=5,
-        metadata={
-            "about": "A GPU is busy above this utilization (percent), on both probes.",
-            "minimum": 0,
-            "maximum": 100,
-        },
-    )
-    apart: Duration = field(
-        default=Duration(2), metadata={"about": "Time between the two probes.", "minimum": 0.1, "maximum": 20}
-    )
-    expect_gpus: int = field(
-        default=0, metadata={"about": "How many GPUs the host should have; 0: not checked.", "minimum": 0}
-    )
-    memory_free: float = field(
-        default=0,
-        metadata={
-            "about": "So much of each GPU's memory should be free (percent); see `memory_taken`.",
-            "minimum": 0,
-            "maximum": 100,
-        },
-    )
+    busy_above: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
+    """A GPU is busy above this utilization (percent), on both probes."""
+    apart: Duration = field(default=Duration(2), metadata={"minimum": 0.1, "maximum": 20})
+    """Time between the two probes."""
+    expect_gpus: int = field(default=0, metadata={"minimum": 0})
+    """How many GPUs the host should have; 0: not checked."""
+    memory_free: float = field(default=0, metadata={"minimum": 0, "maximum": 100})
+    """So much of each GPU's memory should be free (percent); see `memory_taken`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The GPUs of the host; those named in lists are named by UUID."""
 
-    gpus: tuple[Gpu, ...] = field(
-        default=(),
-        metadata={"about": "Each GPU: index, uuid, bus_id, name, memory_used, memory_total (MiB), utilization (%) ..."},
-    )
-    count: int = field(default=0, metadata={"about": "How many GPUs nvidia-smi lists."})
-    missing: int = field(default=0, metadata={"about": "How many of `expect_gpus` nvidia-smi does not list."})
-    names: tuple[str, ...] = field(default=(), metadata={"about": "The GPU models of the host, each once."})
-    busy: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "GPUs that were busy on both probes."})
-    idle: tuple[str, ...] = field(default=(), metadata={"about": "GPUs that were idle on both probes."})
-    requires_reset: tuple[str, ...] | Unknown = field(
-        default=(),
-        metadata={
-            "about": "GPUs that require a reset according to the driver; unknown if the driver does not report it."
-        },
-    )
-    wedged: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs that require a reset, or are busy although no process holds them."}
-    )
-    used_by_unseen: tuple[str, ...] | Unknown = field(
-        default=(),
-        metadata={
-            "about": "GPUs whose memory is in use, though no process that can be seen from here holds them: another "
-            "container's, or a hidden one."
-        },
-    )
-    memory_taken: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs of which less memory is free than `memory_free` asks for."}
-    )
-    apps: tuple[ComputeProcess, ...] | Unknown = field(
-        default=(), metadata={"about": "The processes that nvidia-smi lists: gpu_uuid, pid, name, memory_mib, ended."}
-    )
-    listed: tuple[int, ...] | Unknown = field(default=(), metadata={"about": "The pids that nvidia-smi lists."})
-    ended: tuple[ComputeProcess, ...] = field(
-        default=(), metadata={"about": "Those of `apps` that have ended, and that nobody has collected (zombies)."}
-    )
-    exclusive: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs in compute mode Exclusive_Process, Exclusive_Thread or Prohibited."}
-    )
-    mig: tuple[str, ...] = field(default=(), metadata={"about": "GPUs in MIG mode."})
-    memory_free_mib: Mapping[str, float | Unknown] = field(
-        default_factory=dict, metadata={"about": "Free memory of each GPU, by UUID."}
-    )
-    errors: tuple[str, ...] = field(
-        default=(), metadata={"about": "Errors that nvidia-smi reported, and faults that its rows show."}
-    )
-    waiting_for_reset: tuple[str, ...] | Unknown = field(
-        default=(),
-        metadata={"about": "GPUs whose memory waits for a reset (rows to be remapped, pages to be retired)."},
-    )
-    faulty: tuple[str, ...] = field(
-        default=(), metadata={"about": "GPUs that lack a value which every healthy GPU has; see `errors`."}
-    )
-    lost: tuple[str, ...] = field(
-        default=(), metadata={"about": "Bus ids of GPUs that are lost or have fallen off the bus."}
-    )
+    gpus: tuple[Gpu, ...] = ()
+    """Each GPU: index, uuid, bus_id, name, memory_used, memory_total (MiB), utilization (%) ..."""
+    count: int = 0
+    """How many GPUs nvidia-smi lists."""
+    missing: int = 0
+    """How many of `expect_gpus` nvidia-smi does not list."""
+    names: tuple[str, ...] = ()
+    """The GPU models of the host, each once."""
+    busy: tuple[str, ...] | Unknown = ()
+    """GPUs that were busy on both probes."""
+    idle: tuple[str, ...] = ()
+    """GPUs that were idle on both probes."""
+    requires_reset: tuple[str, ...] | Unknown = ()
+    """GPUs that require a reset according to the driver; unknown if the driver does not report it."""
+    wedged: tuple[str, ...] | Unknown = ()
+    """GPUs that require a reset, or are busy although no process holds them."""
+    used_by_unseen: tuple[str, ...] | Unknown = ()
+    """GPUs whose memory is in use, though no process that can be seen from here holds them: another container's, or a
+    hidden one.
+    """
+    memory_taken: tuple[str, ...] | Unknown = ()
+    """GPUs of which less memory is free than `memory_free` asks for."""
+    apps: tuple[ComputeProcess, ...] | Unknown = ()
+    """The processes that nvidia-smi lists: gpu_uuid, pid, name, memory_mib, ended."""
+    listed: tuple[int, ...] | Unknown = ()
+    """The pids that nvidia-smi lists."""
+    ended: tuple[ComputeProcess, ...] = ()
+    """Those of `apps` that have ended, and that nobody has collected (zombies)."""
+    exclusive: tuple[str, ...] | Unknown = ()
+    """GPUs in compute mode Exclusive_Process, Exclusive_Thread or Prohibited."""
+    mig: tuple[str, ...] = ()
+    """GPUs in MIG mode."""
+    memory_free_mib: Mapping[str, float | Unknown] = field(default_factory=dict)
+    """Free memory of each GPU, by UUID."""
+    errors: tuple[str, ...] = ()
+    """Errors that nvidia-smi reported, and faults that its rows show."""
+    waiting_for_reset: tuple[str, ...] | Unknown = ()
+    """GPUs whose memory waits for a reset (rows to be remapped, pages to be retired)."""
+    faulty: tuple[str, ...] = ()
+    """GPUs that lack a value which every healthy GPU has; see `errors`."""
+    lost: tuple[str, ...] = ()
+    """Bus ids of GPUs that are lost or have fallen off the bus."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -37,14 +37,10 @@ _NONE = re.compile(r"all links are inactive|not supported|no nvlink", re.IGNOREC
 class Args:
     """How long to watch, and what should be there."""
 
-    apart: Duration = field(
-        default=Duration(2),
-        metadata={"about": "Time between the two readings of the counters.", "minimum": 0.2, "maximum": 20},
-    )
-    expect_links: int = field(
-        default=0,
-        metadata={"about": "How many active links each GPU should have; 0: as the others of its model.", "minimum": 0},
-    )
+    apart: Duration = field(default=Duration(2), metadata={"minimum": 0.2, "maximum": 20})
+    """Time between the two readings of the counters."""
+    expect_links: int = field(default=0, metadata={"minimum": 0})
+    """How many active links each GPU should have; 0: as the others of its model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,33 +70,28 @@ class GpuLinks:
 class State:
     """The NVLinks of the host."""
 
-    smi: str = field(default="answers", metadata={"about": "How nvidia-smi answers: answers, hung, mismatch ..."})
-    smi_said: str = field(default="", metadata={"about": "Why nvidia-smi gave no answer; empty: it gave one."})
-    gpus: tuple[GpuLinks, ...] | Unknown = field(
-        default=(), metadata={"about": "Each GPU: index, uuid, bus_id, name, mig, and its active and inactive links."}
-    )
-    active: int | Unknown = field(default=0, metadata={"about": "How many links of all GPUs are up."})
-    inactive: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs with links that should be up and are not, with their numbers."}
-    )
-    unused: tuple[str, ...] = field(
-        default=(), metadata={"about": "GPUs with inactive links that no other GPU of this host uses either."}
-    )
-    growing: tuple[str, ...] | Unknown = field(
-        default=(),
-        metadata={"about": "Links whose error counters grew between the two readings: GPU, link, name, from and to."},
-    )
-    counted: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Links with error counters that are not zero, since the driver was loaded."}
-    )
-    affected: tuple[str, ...] = field(
-        default=(), metadata={"about": "Bus ids of the GPUs that `inactive` or `growing` names."}
-    )
-    unlisted: tuple[str, ...] = field(
-        default=(),
-        metadata={"about": "Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."},
-    )
-    switches: int = field(default=0, metadata={"about": "NVSwitches on the PCI bus."})
+    smi: str = "answers"
+    """How nvidia-smi answers: answers, hung, mismatch ..."""
+    smi_said: str = ""
+    """Why nvidia-smi gave no answer; empty: it gave one."""
+    gpus: tuple[GpuLinks, ...] | Unknown = ()
+    """Each GPU: index, uuid, bus_id, name, mig, and its active and inactive links."""
+    active: int | Unknown = 0
+    """How many links of all GPUs are up."""
+    inactive: tuple[str, ...] | Unknown = ()
+    """GPUs with links that should be up and are not, with their numbers."""
+    unused: tuple[str, ...] = ()
+    """GPUs with inactive links that no other GPU of this host uses either."""
+    growing: tuple[str, ...] | Unknown = ()
+    """Links whose error counters grew between the two readings: GPU, link, name, from and to."""
+    counted: tuple[str, ...] | Unknown = ()
+    """Links with error counters that are not zero, since the driver was loaded."""
+    affected: tuple[str, ...] = ()
+    """Bus ids of the GPUs that `inactive` or `growing` names."""
+    unlisted: tuple[str, ...] = ()
+    """Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."""
+    switches: int = 0
+    """NVSwitches on the PCI bus."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -20,50 +20,44 @@ from runbook.values.types import Unknown, plural
 class Args:
     """How many there should be."""
 
-    expect_gpus: int = field(
-        default=0, metadata={"about": "How many GPUs should be on the bus; 0: not checked.", "minimum": 0}
-    )
+    expect_gpus: int = field(default=0, metadata={"minimum": 0})
+    """How many GPUs should be on the bus; 0: not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What is on the bus; GPUs are named by bus id."""
 
-    devices: tuple[PciDevice, ...] = field(
-        metadata={
-            "about": "Each GPU and NVSwitch: bus_id, kind, model, driver, gone, speed and speed_max (GT/s), width, "
-            "width_max and width_slot (lanes), text (lspci's line)."
-        }
-    )
-    gpus: tuple[str, ...] = field(
-        metadata={"about": "GPUs on the bus, without those that a virtual machine was given."}
-    )
-    count: int = field(metadata={"about": "How many `gpus` there are."})
-    missing: int = field(metadata={"about": "How many of `expect_gpus` are not on the bus."})
-    gone: tuple[str, ...] | Unknown = field(
-        metadata={"about": "Devices on the bus that no longer answer (`rev ff`); GPUs and NVSwitches."}
-    )
-    narrow: tuple[str, ...] | Unknown = field(
-        metadata={"about": "Devices with fewer lanes than device and slot could use."}
-    )
-    unbound: tuple[str, ...] = field(metadata={"about": "GPUs that no kernel driver has."})
-    foreign: Mapping[str, str] = field(
-        metadata={"about": "GPUs that another kernel driver has (vfio-pci, nouveau), each with its name."}
-    )
-    known_to_driver: tuple[str, ...] | Unknown = field(
-        metadata={"about": "GPUs in the NVIDIA driver's own table; unknown if the driver is not loaded."}
-    )
-    unknown_to_driver: tuple[str, ...] | Unknown = field(
-        metadata={"about": "`gpus` that are not in the driver's table; none in a container."}
-    )
-    off_the_bus: tuple[str, ...] | Unknown = field(
-        metadata={"about": "GPUs in the driver's table that are not on the bus any more."}
-    )
-    nodes: tuple[str, ...] = field(metadata={"about": "Device nodes /dev/nvidia0 ..."})
-    container: bool = field(metadata={"about": "Whether the host is a container, which sees GPUs of others, too."})
-    boot_id: str | Unknown = field(
-        metadata={"about": "The kernel's name for this boot; another one after each reboot."}
-    )
+    devices: tuple[PciDevice, ...]
+    """Each GPU and NVSwitch: bus_id, kind, model, driver, gone, speed and speed_max (GT/s), width, width_max and
+    width_slot (lanes), text (lspci's line).
+    """
+    gpus: tuple[str, ...]
+    """GPUs on the bus, without those that a virtual machine was given."""
+    count: int
+    """How many `gpus` there are."""
+    missing: int
+    """How many of `expect_gpus` are not on the bus."""
+    gone: tuple[str, ...] | Unknown
+    """Devices on the bus that no longer answer (`rev ff`); GPUs and NVSwitches."""
+    narrow: tuple[str, ...] | Unknown
+    """Devices with fewer lanes than device and slot could use."""
+    unbound: tuple[str, ...]
+    """GPUs that no kernel driver has."""
+    foreign: Mapping[str, str]
+    """GPUs that another kernel driver has (vfio-pci, nouveau), each with its name."""
+    known_to_driver: tuple[str, ...] | Unknown
+    """GPUs in the NVIDIA driver's own table; unknown if the driver is not loaded."""
+    unknown_to_driver: tuple[str, ...] | Unknown
+    """`gpus` that are not in the driver's table; none in a container."""
+    off_the_bus: tuple[str, ...] | Unknown
+    """GPUs in the driver's table that are not on the bus any more."""
+    nodes: tuple[str, ...]
+    """Device nodes /dev/nvidia0 ..."""
+    container: bool
+    """Whether the host is a container, which sees GPUs of others, too."""
+    boot_id: str | Unknown
+    """The kernel's name for this boot; another one after each reboot."""
 
 
 def probe(args: Args) -> Probe[State]:

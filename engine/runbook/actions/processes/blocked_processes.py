@@ -17,29 +17,24 @@ from runbook.values.types import Duration, plural
 class Args:
     """How long counts as stuck."""
 
-    apart: Duration = field(
-        default=Duration(5),
-        metadata={
-            "about": "Time between the two readings; only what is in state D on both counts.",
-            "minimum": 0.1,
-            "maximum": 120,
-        },
-    )
+    apart: Duration = field(default=Duration(5), metadata={"minimum": 0.1, "maximum": 120})
+    """Time between the two readings; only what is in state D on both counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The tasks in state D."""
 
-    tasks: tuple[BlockedTask, ...] = field(
-        metadata={
-            "about": "Each: pid, tid, name, user, parent, wchan, waits_for (GPU driver, disk ...), devices, stack."
-        }
-    )
-    in_driver: tuple[BlockedTask, ...] = field(metadata={"about": "Those of `tasks` that wait for the GPU driver."})
-    others: tuple[BlockedTask, ...] = field(metadata={"about": "The rest of `tasks`."})
-    pids: tuple[int, ...] = field(metadata={"about": "The pids of `tasks`, each once."})
-    waits_for: tuple[str, ...] = field(metadata={"about": "What `tasks` wait for, each once."})
+    tasks: tuple[BlockedTask, ...]
+    """Each: pid, tid, name, user, parent, wchan, waits_for (GPU driver, disk ...), devices, stack."""
+    in_driver: tuple[BlockedTask, ...]
+    """Those of `tasks` that wait for the GPU driver."""
+    others: tuple[BlockedTask, ...]
+    """The rest of `tasks`."""
+    pids: tuple[int, ...]
+    """The pids of `tasks`, each once."""
+    waits_for: tuple[str, ...]
+    """What `tasks` wait for, each once."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -23,9 +23,8 @@ State = OpenFileMatch
 class Args(JobArguments):
     """Whose holders are searched for."""
 
-    paths: tuple[str, ...] = field(
-        default=(GPUS,), metadata={"about": "Device nodes, or files, as globs of absolute paths.", "min_items": 1}
-    )
+    paths: tuple[str, ...] = field(default=(GPUS,), metadata={"min_items": 1})
+    """Device nodes, or files, as globs of absolute paths."""
 
 
 def probe(args: Args) -> Probe[State]:

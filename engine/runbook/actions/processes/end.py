@@ -28,50 +28,34 @@ from runbook.values.types import Json, Unknown, plural
 class Args(EndArguments):
     """Which processes, and how they are ended."""
 
-    processes: tuple[Mapping[str, Json], ...] = field(
-        metadata={
-            "about": "The processes, as probes give them, such as `jobs.leftover`, or a part of it. The pid and "
-            "the start of each are used. Those that the expression does not give any more at the step's turn are "
-            "left alone.",
-            NARROWS: ("pid", "start"),
-        }
-    )
-    allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Protected programs, by name, that may be ended all the same."}
-    )
-    spare_owned: bool = field(
-        default=True,
-        metadata={
-            "about": "Leave alone what has an owner that lives (a job of the scheduler, a service, a container, a "
-            "session), or one that is not known."
-        },
-    )
-    may_restart: bool = field(
-        default=False,
-        metadata={"about": "One that is started again is no failure, as where a supervisor is to restart a job."},
-    )
+    processes: tuple[Mapping[str, Json], ...] = field(metadata={NARROWS: ("pid", "start")})
+    """The processes, as probes give them, such as `jobs.leftover`, or a part of it. The pid and the start of each are
+    used. Those that the expression does not give any more at the step's turn are left alone.
+    """
+    allow: tuple[str, ...] = ()
+    """Protected programs, by name, that may be ended all the same."""
+    spare_owned: bool = True
+    """Leave alone what has an owner that lives (a job of the scheduler, a service, a container, a session), or one that
+    is not known.
+    """
+    may_restart: bool = False
+    """One that is started again is no failure, as where a supervisor is to restart a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What became of the processes that were given."""
 
-    alive: tuple[Process, ...] | Unknown = field(
-        metadata={"about": "Those that still run: pid, user, command, container, seconds (running) ..."}
-    )
-    protected: tuple[Protected, ...] = field(
-        default=(), metadata={"about": "Those that still run and are never ended, each with the reason."}
-    )
-    owned: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Those that still run and whose owner lives (`owner`, `ownership`)."}
-    )
-    gone: int = field(default=0, metadata={"about": "How many of them have ended, or are zombies."})
-    started: tuple[Process, ...] = field(
-        default=(),
-        metadata={
-            "about": "Processes that were started after one of them, by the same user and with the same command line."
-        },
-    )
+    alive: tuple[Process, ...] | Unknown
+    """Those that still run: pid, user, command, container, seconds (running) ..."""
+    protected: tuple[Protected, ...] = ()
+    """Those that still run and are never ended, each with the reason."""
+    owned: tuple[Process, ...] = ()
+    """Those that still run and whose owner lives (`owner`, `ownership`)."""
+    gone: int = 0
+    """How many of them have ended, or are zombies."""
+    started: tuple[Process, ...] = ()
+    """Processes that were started after one of them, by the same user and with the same command line."""
 
 
 def objection(args: Args) -> str:

@@ -7,7 +7,7 @@ message: a pid alone may be another's by now. The result is what `end` takes: `e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from runbook.errors import ProbeError
@@ -29,33 +29,24 @@ CLOCK = 2.0
 class Args:
     """Which faults."""
 
-    xids: tuple[Mapping[str, Json], ...] = field(
-        metadata={
-            "about": "The faults: entries of `kernel_log`'s `xids`, of which pid, name, seconds and code are used."
-        }
-    )
-    pids: Literal["auto", "host"] = field(
-        default="auto",
-        metadata={
-            "about": "Whose numbers the kernel's messages have. auto: the answer is unknown in a container, where they "
-            "are those of the machine outside; host: those of this host."
-        },
-    )
+    xids: tuple[Mapping[str, Json], ...]
+    """The faults: entries of `kernel_log`'s `xids`, of which pid, name, seconds and code are used."""
+    pids: Literal["auto", "host"] = "auto"
+    """Whose numbers the kernel's messages have. auto: the answer is unknown in a container, where they are those of the
+    machine outside; host: those of this host.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The processes that the faults name."""
 
-    alive: tuple[Process, ...] | Unknown = field(
-        metadata={"about": "Those that still run: pid, user, command, container, seconds (running) ..."}
-    )
-    protected: tuple[Protected, ...] = field(
-        default=(), metadata={"about": "Those that still run and are never ended, each with the reason."}
-    )
-    faults: tuple[str, ...] = field(
-        default=(), metadata={"about": "In words, each process that still runs and the numbers of its faults."}
-    )
+    alive: tuple[Process, ...] | Unknown
+    """Those that still run: pid, user, command, container, seconds (running) ..."""
+    protected: tuple[Protected, ...] = ()
+    """Those that still run and are never ended, each with the reason."""
+    faults: tuple[str, ...] = ()
+    """In words, each process that still runs and the numbers of its faults."""
 
 
 def probe(args: Args) -> Probe[State]:

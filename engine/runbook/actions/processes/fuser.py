@@ -25,12 +25,10 @@ State = OpenFileMatch
 class Args(EndJobArguments):
     """Whose holders are ended, and how."""
 
-    paths: tuple[str, ...] = field(
-        metadata={"about": "Devices or files, as globs of absolute paths; directories are left out.", "min_items": 1}
-    )
-    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
-        default="KILL", metadata={"about": "The first signal."}
-    )
+    paths: tuple[str, ...] = field(metadata={"min_items": 1})
+    """Devices or files, as globs of absolute paths; directories are left out."""
+    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = "KILL"
+    """The first signal."""
 
 
 def objection(args: Args) -> str:

@@ -30,37 +30,26 @@ from runbook.values.types import ProcessPattern, Unknown, plural
 class Args(JobArguments):
     """Who is searched for."""
 
-    patterns: tuple[ProcessPattern, ...] = field(
-        default=(),
-        metadata={"about": "Patterns to search in command lines; a pattern that matches everything is refused."},
-    )
-    devices: tuple[str, ...] = field(
-        default=(GPUS,),
-        metadata={"about": "Devices, as globs of absolute paths, whose holders count.", "min_items": 1},
-    )
+    patterns: tuple[ProcessPattern, ...] = ()
+    """Patterns to search in command lines; a pattern that matches everything is refused."""
+    devices: tuple[str, ...] = field(default=(GPUS,), metadata={"min_items": 1})
+    """Devices, as globs of absolute paths, whose holders count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State(HolderMatch):
     """The processes of GPU jobs."""
 
-    all: Processes = field(
-        default=(), metadata={"about": "Every one that is not protected: pid, user, command, why, devices, gpus ..."}
-    )
-    summary: str | Unknown = field(
-        default="no process is left over", metadata={"about": "What is left over, in one sentence."}
-    )
-    starters: tuple[str, ...] = field(
-        default=(),
-        metadata={"about": "What has started those left over: containers, services, parents that are not among them."},
-    )
-    unsearched: tuple[Protected, ...] = field(
-        default=(),
-        metadata={"about": "Processes left alone because the search of their command lines takes too long."},
-    )
-    zombies: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Defunct processes that match, or whose parent does: they hold only a pid."}
-    )
+    all: Processes = ()
+    """Every one that is not protected: pid, user, command, why, devices, gpus ..."""
+    summary: str | Unknown = "no process is left over"
+    """What is left over, in one sentence."""
+    starters: tuple[str, ...] = ()
+    """What has started those left over: containers, services, parents that are not among them."""
+    unsearched: tuple[Protected, ...] = ()
+    """Processes left alone because the search of their command lines takes too long."""
+    zombies: tuple[Process, ...] = ()
+    """Defunct processes that match, or whose parent does: they hold only a pid."""
 
 
 def objection(args: Args) -> str:

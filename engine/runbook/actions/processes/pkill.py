@@ -26,12 +26,8 @@ State = CommandLineMatch
 class Args(EndJobArguments):
     """Who is ended, and how."""
 
-    patterns: tuple[ProcessPattern, ...] = field(
-        metadata={
-            "about": "Patterns to search in command lines; a pattern that matches everything is refused.",
-            "min_items": 1,
-        }
-    )
+    patterns: tuple[ProcessPattern, ...] = field(metadata={"min_items": 1})
+    """Patterns to search in command lines; a pattern that matches everything is refused."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -22,19 +22,11 @@ State = CommandLineMatch
 class Args(JobArguments):
     """Who is searched for."""
 
-    patterns: tuple[ProcessPattern, ...] = field(
-        metadata={
-            "about": "Patterns to search in command lines; a pattern that matches everything is refused.",
-            "min_items": 1,
-        }
-    )
-    users: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Users whose processes count, beside root's; none: everybody's, although anybody can give theirs "
-            "any command line."
-        },
-    )
+    patterns: tuple[ProcessPattern, ...] = field(metadata={"min_items": 1})
+    """Patterns to search in command lines; a pattern that matches everything is refused."""
+    users: tuple[str, ...] = ()
+    """Users whose processes count, beside root's; none: everybody's, although anybody can give theirs any command line.
+    """
 
 
 def probe(args: Args) -> Probe[State]:

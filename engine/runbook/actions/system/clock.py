@@ -18,27 +18,28 @@ from runbook.values.types import Duration, Unknown
 class Args:
     """How far off it may be."""
 
-    at_most: Duration = field(
-        default=Duration(1),
-        metadata={"about": "How far off it may be, by the word of the program that says how far.", "minimum": 0.001},
-    )
+    at_most: Duration = field(default=Duration(1), metadata={"minimum": 0.001})
+    """How far off it may be, by the word of the program that says how far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The clock."""
 
-    now: int = field(metadata={"about": "What it shows: seconds since 1970."})
-    synchronized: bool | Unknown = field(metadata={"about": "Whether somebody sets it by a source, and has done so."})
-    by: str = field(default="", metadata={"about": "Who says so: chronyd, systemd-timesyncd, the kernel."})
-    source: str = field(default="", metadata={"about": "The server or clock that it is set by; empty: none is named."})
-    offset: float | Unknown = field(
-        metadata={"about": "Seconds by which it is ahead of its source (below 0: behind), by the word of `by`."}
-    )
-    too_far: bool = field(
-        default=False, metadata={"about": "Whether it is synchronized, and yet known to be further off than `at_most`."}
-    )
-    daemons: tuple[str, ...] = field(default=(), metadata={"about": "Programs that run here and set clocks."})
+    now: int
+    """What it shows: seconds since 1970."""
+    synchronized: bool | Unknown
+    """Whether somebody sets it by a source, and has done so."""
+    by: str = ""
+    """Who says so: chronyd, systemd-timesyncd, the kernel."""
+    source: str = ""
+    """The server or clock that it is set by; empty: none is named."""
+    offset: float | Unknown
+    """Seconds by which it is ahead of its source (below 0: behind), by the word of `by`."""
+    too_far: bool = False
+    """Whether it is synchronized, and yet known to be further off than `at_most`."""
+    daemons: tuple[str, ...] = ()
+    """Programs that run here and set clocks."""
 
 
 def probe(args: Args) -> Probe[State]:

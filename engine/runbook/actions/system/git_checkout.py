@@ -24,12 +24,14 @@ _REF = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock$|/$))[A-Za-z0-9][A-Za-z0-9._/@+-]
 class Args:
     """Which repository, where, and at what."""
 
-    repo: str = field(metadata={"about": "The address of the repository, as for `git clone`; without a password."})
-    path: str = field(metadata={"about": "The absolute path of the work tree."})
-    ref: str = field(metadata={"about": "A branch, a tag, or a commit with all 40 digits."})
-    allowed_roots: tuple[str, ...] = field(
-        default=(), metadata={"about": "Directories below which a broken or foreign directory may be replaced."}
-    )
+    repo: str
+    """The address of the repository, as for `git clone`; without a password."""
+    path: str
+    """The absolute path of the work tree."""
+    ref: str
+    """A branch, a tag, or a commit with all 40 digits."""
+    allowed_roots: tuple[str, ...] = ()
+    """Directories below which a broken or foreign directory may be replaced."""
 
     def __post_init__(self) -> None:
         if not self.repo or self.repo.startswith("-") or "::" in self.repo or re.search(r"[\s\0]", self.repo):
@@ -60,12 +62,18 @@ class Args:
 class State:
     """How the work tree stands."""
 
-    kind: str = field(metadata={"about": "absent, empty, tree, broken, foreign (no work tree), other, or no git."})
-    head: str = field(default="", metadata={"about": "The commit that is checked out."})
-    branch: str = field(default="", metadata={"about": "The branch that is checked out; empty: detached."})
-    wanted: str = field(default="", metadata={"about": "The commit that `ref` resolves to in the repository now."})
-    changes: tuple[str, ...] = field(default=(), metadata={"about": "Changed files, as `git status` lists them."})
-    kept: str = field(default="", metadata={"about": "Why the present directory must not be replaced."})
+    kind: str
+    """absent, empty, tree, broken, foreign (no work tree), other, or no git."""
+    head: str = ""
+    """The commit that is checked out."""
+    branch: str = ""
+    """The branch that is checked out; empty: detached."""
+    wanted: str = ""
+    """The commit that `ref` resolves to in the repository now."""
+    changes: tuple[str, ...] = ()
+    """Changed files, as `git status` lists them."""
+    kept: str = ""
+    """Why the present directory must not be replaced."""
     tree: Tree = field(repr=False, metadata={"private": True})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from runbook.facts.system.host_lock import ask_locks, read_locks
 from runbook.protocols import Fails, Holds, Probe
@@ -17,8 +17,10 @@ class Args:
 class State:
     """Who is changing the host."""
 
-    held: tuple[str, ...] = field(metadata={"about": "The runs that hold a lock: run, playbook, by whom, since when."})
-    asked: tuple[str, ...] = field(metadata={"about": "The runs that are just asking for one."})
+    held: tuple[str, ...]
+    """The runs that hold a lock: run, playbook, by whom, since when."""
+    asked: tuple[str, ...]
+    """The runs that are just asking for one."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -42,17 +42,14 @@ SHOWN = 10_000
 class Check:
     """A GET whose answer says that there is nothing to do."""
 
-    url: str = field(default="", metadata={"about": "http:// or https://, as seen from the host."})
-    headers: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Name of each header to its value.", "carries_secrets": True}
-    )
-    status: tuple[int, ...] = field(
-        default=(), metadata={"about": "Status codes for: nothing to do; empty: 2xx, and any other status is unknown."}
-    )
-    expect: Mapping[str, Json] = field(
-        default_factory=dict,
-        metadata={"about": "Path within the JSON body (a.b, a[0].b) to its value if there is nothing to do."},
-    )
+    url: str = ""
+    """http:// or https://, as seen from the host."""
+    headers: Mapping[str, Json] = field(default_factory=dict, metadata={"carries_secrets": True})
+    """Name of each header to its value."""
+    status: tuple[int, ...] = ()
+    """Status codes for: nothing to do; empty: 2xx, and any other status is unknown."""
+    expect: Mapping[str, Json] = field(default_factory=dict)
+    """Path within the JSON body (a.b, a[0].b) to its value if there is nothing to do."""
 
     def __bool__(self) -> bool:
         return bool(self.url)
@@ -62,41 +59,32 @@ class Check:
 class Args:
     """What to ask, and what the answer should be."""
 
-    url: str = field(metadata={"about": "http:// or https://, as seen from the host."})
-    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = field(
-        default="GET", metadata={"about": "GET and HEAD are probes; the others are changes, and need a `check`."}
-    )
-    headers: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Name of each header to its value.", "carries_secrets": True}
-    )
-    body: Json = field(
-        default=None,
-        metadata={"about": "Text is sent unchanged; a mapping or a list is sent as JSON.", "carries_secrets": True},
-    )
-    status: tuple[int, ...] = field(default=(), metadata={"about": "Status codes that count as success; empty: 2xx."})
-    expect: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Path within the JSON body (a.b, a[0].b) to its wanted value."}
-    )
-    present: tuple[str, ...] = field(
-        default=(), metadata={"about": "Paths within the JSON body whose value must exist and not be empty."}
-    )
-    values: Mapping[str, str] = field(
-        default_factory=dict, metadata={"about": "Name to path within the JSON body; the values become `.values`."}
-    )
-    at_most: Duration = field(
-        default=Duration(10), metadata={"about": "How long to wait for the answer.", "minimum": 0.1, "maximum": 600}
-    )
-    max_size: Size = field(
-        default=Size(1 << 20), metadata={"about": "How much of the body to read.", "minimum": 1, "maximum": 1 << 22}
-    )
-    follow: bool = field(default=False, metadata={"about": "Follow redirects, on the same host and port only."})
-    check: Check = field(
-        default_factory=Check, metadata={"about": "For a change: the request sent before and after it."}
-    )
-    settle: Duration = field(
-        default=Duration(0),
-        metadata={"about": "For a change: how long to wait before the check is sent again.", "maximum": 600},
-    )
+    url: str
+    """http:// or https://, as seen from the host."""
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    """GET and HEAD are probes; the others are changes, and need a `check`."""
+    headers: Mapping[str, Json] = field(default_factory=dict, metadata={"carries_secrets": True})
+    """Name of each header to its value."""
+    body: Json = field(default=None, metadata={"carries_secrets": True})
+    """Text is sent unchanged; a mapping or a list is sent as JSON."""
+    status: tuple[int, ...] = ()
+    """Status codes that count as success; empty: 2xx."""
+    expect: Mapping[str, Json] = field(default_factory=dict)
+    """Path within the JSON body (a.b, a[0].b) to its wanted value."""
+    present: tuple[str, ...] = ()
+    """Paths within the JSON body whose value must exist and not be empty."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Name to path within the JSON body; the values become `.values`."""
+    at_most: Duration = field(default=Duration(10), metadata={"minimum": 0.1, "maximum": 600})
+    """How long to wait for the answer."""
+    max_size: Size = field(default=Size(1 << 20), metadata={"minimum": 1, "maximum": 1 << 22})
+    """How much of the body to read."""
+    follow: bool = False
+    """Follow redirects, on the same host and port only."""
+    check: Check = field(default_factory=Check)
+    """For a change: the request sent before and after it."""
+    settle: Duration = field(default=Duration(0), metadata={"maximum": 600})
+    """For a change: how long to wait before the check is sent again."""
 
     def __post_init__(self) -> None:
         for url in (self.url, *([self.check.url] if self.check else [])):
@@ -131,19 +119,26 @@ class Args:
 class State:
     """What came back (of a change: for its check)."""
 
-    reachable: bool = field(metadata={"about": "Whether a service answered."})
-    why: str = field(default="", metadata={"about": "Why no service answered, or why the answer is incomplete."})
-    ok: bool | Unknown = field(metadata={"about": "Whether status and body are as given."})
-    status: int | Unknown = field(metadata={"about": "The status code of the answer, such as 200."})
-    body: str = field(default="", metadata={"about": "The body's first 10000 characters."})
-    json: Json | Unknown = field(default=None, metadata={"about": "The body, read as JSON."})
-    values: Mapping[str, Json | Unknown] = field(
-        default_factory=dict,
-        metadata={"about": "The values at the paths under `values`, by name.", "named_by": ("values",)},
-    )
-    seconds: float | Unknown = field(metadata={"about": "How long the answer took."})
-    location: str = field(default="", metadata={"about": "The target of a redirect that was not followed."})
-    tool: str = field(default="", metadata={"about": "The program that sent the request: curl, wget, busybox wget."})
+    reachable: bool
+    """Whether a service answered."""
+    why: str = ""
+    """Why no service answered, or why the answer is incomplete."""
+    ok: bool | Unknown
+    """Whether status and body are as given."""
+    status: int | Unknown
+    """The status code of the answer, such as 200."""
+    body: str = ""
+    """The body's first 10000 characters."""
+    json: Json | Unknown = None
+    """The body, read as JSON."""
+    values: Mapping[str, Json | Unknown] = field(default_factory=dict, metadata={"named_by": ("values",)})
+    """The values at the paths under `values`, by name."""
+    seconds: float | Unknown
+    """How long the answer took."""
+    location: str = ""
+    """The target of a redirect that was not followed."""
+    tool: str = ""
+    """The program that sent the request: curl, wget, busybox wget."""
 
 
 def probe(args: Args) -> Probe[State]:

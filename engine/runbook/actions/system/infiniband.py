@@ -29,13 +29,10 @@ _NOT_SAID = Unknown(why="sysfs does not say")
 class Args:
     """How many ports there should be, and how long the counters are watched."""
 
-    expect: int = field(
-        default=0, metadata={"about": "Under `verify`: how many ports should be active; 0: all.", "minimum": 0}
-    )
-    apart: Duration = field(
-        default=Duration(1),
-        metadata={"about": "Time between the two readings of the counters.", "minimum": 0.1, "maximum": 60},
-    )
+    expect: int = field(default=0, metadata={"minimum": 0})
+    """Under `verify`: how many ports should be active; 0: all."""
+    apart: Duration = field(default=Duration(1), metadata={"minimum": 0.1, "maximum": 60})
+    """Time between the two readings of the counters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,42 +71,38 @@ class Port:
 class State:
     """What the ports of a host are doing; ports are named by card and number."""
 
-    there: bool = field(metadata={"about": "Whether the host has such a port at all."})
-    on_bus: tuple[str, ...] = field(
-        metadata={
-            "about": "Places on the PCI bus of InfiniBand controllers; RoCE cards are Ethernet's, and not among them."
-        }
-    )
-    ports: tuple[Port, ...] = field(
-        metadata={
-            "about": "Each: name, layer, state, phys_state, rate (Gb/s), link_downed, link_error_recovery, "
-            "symbol_error, risen, bus_id, interface, firmware, say."
-        }
-    )
-    active: tuple[str, ...] = field(metadata={"about": "Ports with a link that is in use."})
-    fell: tuple[str, ...] = field(metadata={"about": "Ports that are down and had a link before, in words."})
-    unused: tuple[str, ...] = field(
-        metadata={"about": "Ports that are down or disabled, and of which no counter shows that they had a link."}
-    )
-    waiting: tuple[str, ...] = field(
-        metadata={"about": "Ports with a link that no subnet manager has taken into use, in words."}
-    )
-    unclear: tuple[str, ...] = field(metadata={"about": "Ports whose state cannot be read."})
-    lost_now: tuple[str, ...] = field(
-        metadata={"about": "Ports that lost or retrained their link between the two readings, in words."}
-    )
-    errors_now: tuple[str, ...] = field(
-        metadata={"about": "Ports whose symbol errors rose between the two readings, in words."}
-    )
-    total_rate: float | Unknown = field(metadata={"about": "What all active ports carry together (Gb/s)."})
-    link_downed: int | Unknown = field(
-        metadata={"about": "How often ports lost their link since the driver was loaded, those together that count it."}
-    )
-    slow: tuple[str, ...] = field(
-        metadata={"about": "Active ports with a lower rate than another of this host, in words."}
-    )
-    firmware: tuple[str, ...] = field(metadata={"about": "Model and firmware of the cards, each once."})
-    shown: tuple[str, ...] = field(metadata={"about": "Every port in words."})
+    there: bool
+    """Whether the host has such a port at all."""
+    on_bus: tuple[str, ...]
+    """Places on the PCI bus of InfiniBand controllers; RoCE cards are Ethernet's, and not among them."""
+    ports: tuple[Port, ...]
+    """Each: name, layer, state, phys_state, rate (Gb/s), link_downed, link_error_recovery, symbol_error, risen, bus_id,
+    interface, firmware, say.
+    """
+    active: tuple[str, ...]
+    """Ports with a link that is in use."""
+    fell: tuple[str, ...]
+    """Ports that are down and had a link before, in words."""
+    unused: tuple[str, ...]
+    """Ports that are down or disabled, and of which no counter shows that they had a link."""
+    waiting: tuple[str, ...]
+    """Ports with a link that no subnet manager has taken into use, in words."""
+    unclear: tuple[str, ...]
+    """Ports whose state cannot be read."""
+    lost_now: tuple[str, ...]
+    """Ports that lost or retrained their link between the two readings, in words."""
+    errors_now: tuple[str, ...]
+    """Ports whose symbol errors rose between the two readings, in words."""
+    total_rate: float | Unknown
+    """What all active ports carry together (Gb/s)."""
+    link_downed: int | Unknown
+    """How often ports lost their link since the driver was loaded, those together that count it."""
+    slow: tuple[str, ...]
+    """Active ports with a lower rate than another of this host, in words."""
+    firmware: tuple[str, ...]
+    """Model and firmware of the cards, each once."""
+    shown: tuple[str, ...]
+    """Every port in words."""
 
 
 def probe(args: Args) -> Probe[State]:

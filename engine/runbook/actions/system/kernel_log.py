@@ -57,52 +57,32 @@ KEPT = 200
 class Args:
     """Which part of the log, and what else to search it for."""
 
-    since: str | float = field(
-        default="",
-        metadata={"about": "Start of the period: 10m (ago), 2026-01-31T12:00:00Z, or @ and seconds since 1970."},
-    )
-    until: str | float = field(default="", metadata={"about": "End of the period, written as `since`."})
-    around: str | float = field(
-        default="", metadata={"about": "A point in time, written as `since`; instead of `since` and `until`."}
-    )
-    within: Duration = field(
-        default=Duration(60), metadata={"about": "How long before and after `around`.", "minimum": 1}
-    )
-    this_boot: bool = field(
-        default=False,
-        metadata={
-            "about": "Ignore what was before the last boot: a log that begins with it is complete, one that begins "
-            "later is not."
-        },
-    )
-    accept_gap: bool = field(
-        default=False,
-        metadata={
-            "about": "Take a log that does not cover the whole period for all there is: what it lacks is absent "
-            "instead of unknown, and `gap` says what is not covered. For where the present state tells the rest."
-        },
-    )
-    signatures: Mapping[str, Json] = field(
-        default_factory=dict,
-        metadata={
-            "about": "Name to Python regular expression, also searched in each message; a match only in words "
-            "that a user can choose, such as a process name, does not count."
-        },
-    )
-    victims: tuple[Regex, ...] = field(
-        default=(),
-        metadata={"about": "Names of the job's processes (15 characters): kills of these are `oom_job`."},
-    )
-    optional: bool = field(
-        default=False,
-        metadata={
-            "about": "If the log cannot be read, all fields are unknown (`lost_gpus`, `links_down`, `file_servers`: "
-            "empty), and no step fails."
-        },
-    )
-    text: str | None = field(
-        default=None, metadata={"about": "Search this text, which may be empty, instead of the host's own log."}
-    )
+    since: str | float = ""
+    """Start of the period: 10m (ago), 2026-01-31T12:00:00Z, or @ and seconds since 1970."""
+    until: str | float = ""
+    """End of the period, written as `since`."""
+    around: str | float = ""
+    """A point in time, written as `since`; instead of `since` and `until`."""
+    within: Duration = field(default=Duration(60), metadata={"minimum": 1})
+    """How long before and after `around`."""
+    this_boot: bool = False
+    """Ignore what was before the last boot: a log that begins with it is complete, one that begins later is not."""
+    accept_gap: bool = False
+    """Take a log that does not cover the whole period for all there is: what it lacks is absent instead of unknown, and
+    `gap` says what is not covered. For where the present state tells the rest.
+    """
+    signatures: Mapping[str, Json] = field(default_factory=dict)
+    """Name to Python regular expression, also searched in each message; a match only in words that a user can choose,
+    such as a process name, does not count.
+    """
+    victims: tuple[Regex, ...] = ()
+    """Names of the job's processes (15 characters): kills of these are `oom_job`."""
+    optional: bool = False
+    """If the log cannot be read, all fields are unknown (`lost_gpus`, `links_down`, `file_servers`: empty), and no step
+    fails.
+    """
+    text: str | None = None
+    """Search this text, which may be empty, instead of the host's own log."""
 
     def __post_init__(self) -> None:
         if self.around != "" and (self.since != "" or self.until != ""):

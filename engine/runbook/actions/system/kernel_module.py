@@ -8,7 +8,7 @@ of them; a module in use is never unloaded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from runbook.facts.kernel.modules import IN_USE, LIBRARY, NAME, KernelModule, ask_module, load, read_module, unload
 from runbook.protocols import Fails, Holds, Probe
@@ -21,10 +21,10 @@ from runbook.values.types import Unknown, plural
 class Args:
     """Which module."""
 
-    name: str = field(metadata={"about": "The module, as in lsmod: `nvidia`."})
-    library: str = field(
-        default="", metadata={"about": "A library of the same version, such as libnvidia-ml.so.1; empty: none."}
-    )
+    name: str
+    """The module, as in lsmod: `nvidia`."""
+    library: str = ""
+    """A library of the same version, such as libnvidia-ml.so.1; empty: none."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -37,25 +37,28 @@ class Args:
 class State:
     """The versions, and what uses the module."""
 
-    loaded: bool = field(metadata={"about": "Whether the module is loaded."})
-    version: str | Unknown = field(metadata={"about": "The version that is loaded."})
-    installed: str | Unknown = field(metadata={"about": "The version that would be loaded now (modinfo)."})
-    library: str | Unknown = field(metadata={"about": "The version of `library`; unknown if it was not found."})
-    stale: bool | Unknown = field(
-        metadata={"about": "Whether another version is installed than is loaded: reloading it, or a reboot, helps."}
-    )
-    library_differs: bool | Unknown = field(
-        metadata={"about": "Whether `library` and the loaded module are of two versions: new programs fail."}
-    )
-    users: int | Unknown = field(
-        metadata={"about": "How many references to the module, and to those above it, open files and others have."}
-    )
-    modules: tuple[str, ...] = field(
-        metadata={"about": "The module and all that use it, in the order in which they can be unloaded."}
-    )
-    built_in: bool = field(default=False, metadata={"about": "Whether it is part of the kernel itself."})
-    container: bool = field(default=False, metadata={"about": "Whether the host is a container."})
-    root: bool = field(default=False, metadata={"about": "Whether the step runs as root."})
+    loaded: bool
+    """Whether the module is loaded."""
+    version: str | Unknown
+    """The version that is loaded."""
+    installed: str | Unknown
+    """The version that would be loaded now (modinfo)."""
+    library: str | Unknown
+    """The version of `library`; unknown if it was not found."""
+    stale: bool | Unknown
+    """Whether another version is installed than is loaded: reloading it, or a reboot, helps."""
+    library_differs: bool | Unknown
+    """Whether `library` and the loaded module are of two versions: new programs fail."""
+    users: int | Unknown
+    """How many references to the module, and to those above it, open files and others have."""
+    modules: tuple[str, ...]
+    """The module and all that use it, in the order in which they can be unloaded."""
+    built_in: bool = False
+    """Whether it is part of the kernel itself."""
+    container: bool = False
+    """Whether the host is a container."""
+    root: bool = False
+    """Whether the step runs as root."""
 
 
 def probe(args: Args) -> Probe[State]:

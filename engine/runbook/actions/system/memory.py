@@ -15,45 +15,42 @@ from runbook.values.types import Size, Unknown
 class Args:
     """What too little is."""
 
-    below: float = field(
-        default=90,
-        metadata={"about": "Memory is low if this much (percent) or more is used.", "minimum": 1, "maximum": 100},
-    )
-    available_at_least: Size = field(
-        default=Size(0), metadata={"about": "Memory is also low if less than this is left; 0: not checked."}
-    )
-    top: int = field(
-        default=5, metadata={"about": "How many of the largest processes to name.", "minimum": 1, "maximum": 100}
-    )
+    below: float = field(default=90, metadata={"minimum": 1, "maximum": 100})
+    """Memory is low if this much (percent) or more is used."""
+    available_at_least: Size = Size(0)
+    """Memory is also low if less than this is left; 0: not checked."""
+    top: int = field(default=5, metadata={"minimum": 1, "maximum": 100})
+    """How many of the largest processes to name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What is there and what is left, in bytes."""
 
-    total: int = field(metadata={"about": "Bytes of usable memory: the host's memory, or the lowest limit."})
-    available: int | Unknown = field(metadata={"about": "Bytes of it that programs can still get without swapping."})
-    percent: float | Unknown = field(metadata={"about": "Memory in use, in percent of `total`."})
-    low: bool | Unknown = field(metadata={"about": "Whether memory is low."})
-    host_total: int = field(metadata={"about": "Bytes of memory that the host has (MemTotal)."})
-    host_available: int | Unknown = field(
-        metadata={"about": "Bytes of the host's memory that programs can still get (MemAvailable)."}
-    )
-    limited_by: str = field(
-        default="",
-        metadata={"about": "The control group with the least memory left (`container`: the top one); empty: none."},
-    )
-    limits: tuple[Limit, ...] | Unknown = field(
-        metadata={"about": "Our control groups with a limit below the host's memory: group, bytes, used."}
-    )
-    swap_total: int | Unknown = field(metadata={"about": "Bytes of the host's swap space (SwapTotal)."})
-    swap_used: int | Unknown = field(metadata={"about": "Bytes of swap space in use."})
-    top: tuple[Hungry, ...] | Unknown = field(
-        metadata={"about": "The processes with the most memory: pid, name, resident (bytes)."}
-    )
-    oom_kills: int | Unknown = field(
-        metadata={"about": "How often the kernel has killed a process at the limit of our own control group."}
-    )
+    total: int
+    """Bytes of usable memory: the host's memory, or the lowest limit."""
+    available: int | Unknown
+    """Bytes of it that programs can still get without swapping."""
+    percent: float | Unknown
+    """Memory in use, in percent of `total`."""
+    low: bool | Unknown
+    """Whether memory is low."""
+    host_total: int
+    """Bytes of memory that the host has (MemTotal)."""
+    host_available: int | Unknown
+    """Bytes of the host's memory that programs can still get (MemAvailable)."""
+    limited_by: str = ""
+    """The control group with the least memory left (`container`: the top one); empty: none."""
+    limits: tuple[Limit, ...] | Unknown
+    """Our control groups with a limit below the host's memory: group, bytes, used."""
+    swap_total: int | Unknown
+    """Bytes of the host's swap space (SwapTotal)."""
+    swap_used: int | Unknown
+    """Bytes of swap space in use."""
+    top: tuple[Hungry, ...] | Unknown
+    """The processes with the most memory: pid, name, resident (bytes)."""
+    oom_kills: int | Unknown
+    """How often the kernel has killed a process at the limit of our own control group."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -32,20 +32,16 @@ from runbook.values.types import plural
 class Args:
     """What has to be there."""
 
-    names: tuple[str, ...] = field(default=(), metadata={"about": "Packages, by their names in the package manager."})
-    programs: Mapping[str, str] = field(
-        default_factory=dict,
-        metadata={"about": "Program to package: the package is installed only if the program is not on PATH."},
-    )
-    called: Mapping[str, Mapping[str, str]] = field(
-        default_factory=dict,
-        metadata={"about": "Package names that differ, by manager (apt, dnf, yum, apk): {dnf: {procps: procps-ng}}."},
-    )
-    state: Literal["present"] = field(default="present", metadata={"about": "Packages are never removed."})
-    refresh: Literal["if_needed", "always", "never"] = field(
-        default="if_needed",
-        metadata={"about": "Whether apt-get fetches its lists first; needed if they do not offer a package."},
-    )
+    names: tuple[str, ...] = ()
+    """Packages, by their names in the package manager."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """Program to package: the package is installed only if the program is not on PATH."""
+    called: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Package names that differ, by manager (apt, dnf, yum, apk): {dnf: {procps: procps-ng}}."""
+    state: Literal["present"] = "present"
+    """Packages are never removed."""
+    refresh: Literal["if_needed", "always", "never"] = "if_needed"
+    """Whether apt-get fetches its lists first; needed if they do not offer a package."""
 
     def __post_init__(self) -> None:
         if not self.names and not self.programs:
@@ -69,22 +65,18 @@ class Args:
 class State:
     """Which packages are there."""
 
-    manager: str = field(metadata={"about": "apt, dnf, yum or apk; empty: this host has none of them."})
-    installed: Mapping[str, str] = field(
-        default_factory=dict, metadata={"about": "Version of each installed package, by name; apk reports none."}
-    )
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Wanted packages that are not installed."})
-    unlisted: tuple[str, ...] = field(
-        default=(), metadata={"about": "Missing packages that apt's present lists do not offer."}
-    )
-    lacking: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Programs that are not on PATH although their package is installed.",
-            "named_by": ("programs",),
-        },
-    )
-    root: bool = field(default=False, metadata={"about": "Whether the step runs as root, and so may install."})
+    manager: str
+    """apt, dnf, yum or apk; empty: this host has none of them."""
+    installed: Mapping[str, str] = field(default_factory=dict)
+    """Version of each installed package, by name; apk reports none."""
+    missing: tuple[str, ...] = ()
+    """Wanted packages that are not installed."""
+    unlisted: tuple[str, ...] = ()
+    """Missing packages that apt's present lists do not offer."""
+    lacking: tuple[str, ...] = field(default=(), metadata={"named_by": ("programs",)})
+    """Programs that are not on PATH although their package is installed."""
+    root: bool = False
+    """Whether the step runs as root, and so may install."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -35,58 +35,30 @@ from runbook.values.types import Duration, Unknown, long_ago, plural
 class Args:
     """What has to hold before, and what is expected afterwards."""
 
-    reason: str = field(
-        default="", metadata={"about": "Why, in a few words: kept on the host, for anybody who asks who rebooted it."}
-    )
-    drain: Literal["required", "elsewhere", "none"] = field(
-        default="required",
-        metadata={
-            "about": "required: the host's scheduler, or our own mark, must say that it is drained, and no job may be "
-            "left; elsewhere: a step before this one drains it from another host; none: reboot without a drain."
-        },
-    )
-    kind: Literal["auto", "slurm", "kubernetes", "none"] = field(
-        default="auto", metadata={"about": "The scheduler, as in `scheduler`."}
-    )
-    node: str = field(default="", metadata={"about": "The name by which the scheduler knows the host; empty: its own."})
-    within: Duration = field(
-        default=Duration(900),
-        metadata={"about": "How long the host may be away.", "minimum": 1, "maximum": 86400},
-    )
-    expect_gpus: int | None = field(
-        default=None,
-        metadata={
-            "about": "How many GPUs must respond afterwards; null: as many as the bus shows before.",
-            "minimum": 0,
-        },
-    )
-    gpus_within: Duration = field(
-        default=Duration(300),
-        metadata={
-            "about": "How long the GPUs may take to respond once the host is back.",
-            "minimum": 0,
-            "maximum": 86400,
-        },
-    )
-    allow_processes: bool = field(
-        default=False, metadata={"about": "Reboot although ordinary users' processes live, or hold a GPU."}
-    )
-    not_again_within: Duration = field(
-        default=Duration(86400),
-        metadata={"about": "No second reboot so soon after the last one that we have sent.", "minimum": 0},
-    )
-    again: bool = field(
-        default=False, metadata={"about": "A person has looked at the host, and a second reboot may be sent."}
-    )
-    force_after: Duration = field(
-        default=Duration(0),
-        metadata={
-            "about": "Force a shutdown that hangs for so long (`systemctl reboot --force`: services are not stopped); "
-            "0: never.",
-            "minimum": 0,
-            "maximum": 86400,
-        },
-    )
+    reason: str = ""
+    """Why, in a few words: kept on the host, for anybody who asks who rebooted it."""
+    drain: Literal["required", "elsewhere", "none"] = "required"
+    """required: the host's scheduler, or our own mark, must say that it is drained, and no job may be left; elsewhere:
+    a step before this one drains it from another host; none: reboot without a drain.
+    """
+    kind: Literal["auto", "slurm", "kubernetes", "none"] = "auto"
+    """The scheduler, as in `scheduler`."""
+    node: str = ""
+    """The name by which the scheduler knows the host; empty: its own."""
+    within: Duration = field(default=Duration(900), metadata={"minimum": 1, "maximum": 86400})
+    """How long the host may be away."""
+    expect_gpus: int | None = field(default=None, metadata={"minimum": 0})
+    """How many GPUs must respond afterwards; null: as many as the bus shows before."""
+    gpus_within: Duration = field(default=Duration(300), metadata={"minimum": 0, "maximum": 86400})
+    """How long the GPUs may take to respond once the host is back."""
+    allow_processes: bool = False
+    """Reboot although ordinary users' processes live, or hold a GPU."""
+    not_again_within: Duration = field(default=Duration(86400), metadata={"minimum": 0})
+    """No second reboot so soon after the last one that we have sent."""
+    again: bool = False
+    """A person has looked at the host, and a second reboot may be sent."""
+    force_after: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 86400})
+    """Force a shutdown that hangs for so long (`systemctl reboot --force`: services are not stopped); 0: never."""
 
     def __post_init__(self) -> None:
         if self.node and not NAME.fullmatch(self.node):
@@ -101,27 +73,32 @@ class Args:
 class State:
     """The boot that the host is in, and what speaks against a reboot."""
 
-    boot_id: str = field(metadata={"about": "The id that the kernel made at its start."})
-    up: float = field(metadata={"about": "Seconds since the host was booted."})
-    drained: bool | Unknown = field(metadata={"about": "Whether the scheduler, or our own mark, says so."})
-    scheduler: str = field(metadata={"about": "How the host stands with its scheduler, in words."})
-    jobs: tuple[str, ...] | Unknown = field(metadata={"about": "The jobs that are on the host."})
-    busy: tuple[str, ...] | Unknown = field(
-        metadata={"about": "Processes of ordinary users, and processes that hold a GPU."}
-    )
-    on_bus: int = field(metadata={"about": "NVIDIA GPUs on the PCI bus."})
-    gpus: int | Unknown = field(
-        metadata={"about": "GPUs that respond to nvidia-smi; asked for only after a reboot of ours, else unknown."}
-    )
-    container: bool = field(metadata={"about": "Whether the host is a container."})
-    stopping: bool = field(metadata={"about": "Whether the host is being shut down."})
-    root: bool = field(metadata={"about": "Whether the step runs as root."})
-    last: LastReboot | None = field(
-        metadata={"about": "The last reboot that we have sent here: boot_id, ago, gpus, words."}
-    )
-    forbidden: tuple[str, ...] = field(
-        default=(), metadata={"about": "What speaks against a reboot now, and no drain would change."}
-    )
+    boot_id: str
+    """The id that the kernel made at its start."""
+    up: float
+    """Seconds since the host was booted."""
+    drained: bool | Unknown
+    """Whether the scheduler, or our own mark, says so."""
+    scheduler: str
+    """How the host stands with its scheduler, in words."""
+    jobs: tuple[str, ...] | Unknown
+    """The jobs that are on the host."""
+    busy: tuple[str, ...] | Unknown
+    """Processes of ordinary users, and processes that hold a GPU."""
+    on_bus: int
+    """NVIDIA GPUs on the PCI bus."""
+    gpus: int | Unknown
+    """GPUs that respond to nvidia-smi; asked for only after a reboot of ours, else unknown."""
+    container: bool
+    """Whether the host is a container."""
+    stopping: bool
+    """Whether the host is being shut down."""
+    root: bool
+    """Whether the step runs as root."""
+    last: LastReboot | None
+    """The last reboot that we have sent here: boot_id, ago, gpus, words."""
+    forbidden: tuple[str, ...] = ()
+    """What speaks against a reboot now, and no drain would change."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -37,43 +37,24 @@ RECENT = 86400.0
 class Args:
     """What is to become of the host, and how it is known."""
 
-    do: Literal["", "drain", "resume"] = field(
-        default="",
-        metadata={"about": "drain: no new jobs, and wait for those that run; resume: take our own drain back."},
-    )
-    kind: Literal["auto", "slurm", "kubernetes", "none"] = field(
-        default="auto", metadata={"about": "The scheduler; auto: found out on the host that the step is sent to."}
-    )
-    node: str = field(
-        default="",
-        metadata={"about": "By which name the scheduler knows the host; empty: by that of the machine that is asked."},
-    )
-    reason: str = field(
-        default="", metadata={"about": "With drain: why, in a few words; `runbook: ` is put before them."}
-    )
-    only: str = field(
-        default="", metadata={"about": "With resume: only a drain of ours whose reason begins with these words."}
-    )
-    wait: Duration = field(
-        default=Duration(0),
-        metadata={
-            "about": "How long jobs may take to end (drain), or the node to respond (resume).",
-            "minimum": 0,
-            "maximum": 604800,
-        },
-    )
-    evict: bool = field(
-        default=False,
-        metadata={"about": "With drain, for Kubernetes: `kubectl drain` evicts the pods (not those of DaemonSets)."},
-    )
-    gpus: int | None = field(
-        default=None,
-        metadata={
-            "about": "With resume: only once so many GPUs respond; null: as many as were expected after the last "
-            "`reboot`; 0: not inspected.",
-            "minimum": 0,
-        },
-    )
+    do: Literal["", "drain", "resume"] = ""
+    """drain: no new jobs, and wait for those that run; resume: take our own drain back."""
+    kind: Literal["auto", "slurm", "kubernetes", "none"] = "auto"
+    """The scheduler; auto: found out on the host that the step is sent to."""
+    node: str = ""
+    """By which name the scheduler knows the host; empty: by that of the machine that is asked."""
+    reason: str = ""
+    """With drain: why, in a few words; `runbook: ` is put before them."""
+    only: str = ""
+    """With resume: only a drain of ours whose reason begins with these words."""
+    wait: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 604800})
+    """How long jobs may take to end (drain), or the node to respond (resume)."""
+    evict: bool = False
+    """With drain, for Kubernetes: `kubectl drain` evicts the pods (not those of DaemonSets)."""
+    gpus: int | None = field(default=None, metadata={"minimum": 0})
+    """With resume: only once so many GPUs respond; null: as many as were expected after the last `reboot`; 0: not
+    inspected.
+    """
 
     def __post_init__(self) -> None:
         if self.node and not NAME.fullmatch(self.node):
@@ -101,18 +82,30 @@ class Fitness:
 class State:
     """How the host stands with its scheduler."""
 
-    kind: str | Unknown = field(metadata={"about": "slurm, kubernetes or none; unknown where no answer can be had."})
-    node: str | Unknown = field(metadata={"about": "The name by which the scheduler knows the host."})
-    state: str | Unknown = field(metadata={"about": "As the scheduler writes it, such as IDLE+DRAIN; none: empty."})
-    drained: bool | Unknown = field(metadata={"about": "Whether it takes no new jobs because somebody said so."})
-    ours: bool | Unknown = field(metadata={"about": "Whether it was drained by us, and for nothing but our reason."})
-    reason: str | Unknown = field(metadata={"about": "Why it was drained."})
-    by: str | Unknown = field(metadata={"about": "Who drained it, where the scheduler says."})
-    jobs: tuple[str, ...] | Unknown = field(metadata={"about": "The jobs (or pods) that are on it."})
-    responds: bool | Unknown = field(metadata={"about": "Whether the scheduler hears from it."})
-    whole: Node | Unknown = field(metadata={"about": "All that was read of it."})
-    fitness: Fitness = field(metadata={"about": "With resume: expected and responding GPUs, and a reboot under way."})
-    user: str = field(default="", metadata={"about": "The user as whom the step runs."})
+    kind: str | Unknown
+    """slurm, kubernetes or none; unknown where no answer can be had."""
+    node: str | Unknown
+    """The name by which the scheduler knows the host."""
+    state: str | Unknown
+    """As the scheduler writes it, such as IDLE+DRAIN; none: empty."""
+    drained: bool | Unknown
+    """Whether it takes no new jobs because somebody said so."""
+    ours: bool | Unknown
+    """Whether it was drained by us, and for nothing but our reason."""
+    reason: str | Unknown
+    """Why it was drained."""
+    by: str | Unknown
+    """Who drained it, where the scheduler says."""
+    jobs: tuple[str, ...] | Unknown
+    """The jobs (or pods) that are on it."""
+    responds: bool | Unknown
+    """Whether the scheduler hears from it."""
+    whole: Node | Unknown
+    """All that was read of it."""
+    fitness: Fitness
+    """With resume: expected and responding GPUs, and a reboot under way."""
+    user: str = ""
+    """The user as whom the step runs."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -45,25 +45,18 @@ _VERBS = {"started": "start", "stopped": "stop", "restarted": "restart", "reload
 class Args:
     """Which unit, and how it shall be."""
 
-    name: str = field(metadata={"about": "A service, or with its ending a .socket, .timer or .path."})
-    state: Literal["", "started", "stopped", "restarted", "reloaded"] = field(
-        default="", metadata={"about": "The wanted state; restarted and reloaded are done on every run."}
-    )
-    enabled: bool | None = field(default=None, metadata={"about": "Whether the unit starts at boot; null: unchanged."})
-    steady: Duration = field(
-        default=Duration(1.0),
-        metadata={
-            "about": "How long to wait after a start before the service is probed again.",
-            "minimum": 0,
-            "maximum": 300,
-        },
-    )
-    daemon_reload: bool = field(
-        default=False, metadata={"about": "Run systemctl daemon-reload first, if this unit's file has changed."}
-    )
-    allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Protected units, by name, that may be stopped all the same."}
-    )
+    name: str
+    """A service, or with its ending a .socket, .timer or .path."""
+    state: Literal["", "started", "stopped", "restarted", "reloaded"] = ""
+    """The wanted state; restarted and reloaded are done on every run."""
+    enabled: bool | None = None
+    """Whether the unit starts at boot; null: unchanged."""
+    steady: Duration = field(default=Duration(1.0), metadata={"minimum": 0, "maximum": 300})
+    """How long to wait after a start before the service is probed again."""
+    daemon_reload: bool = False
+    """Run systemctl daemon-reload first, if this unit's file has changed."""
+    allow: tuple[str, ...] = ()
+    """Protected units, by name, that may be stopped all the same."""
 
     def __post_init__(self) -> None:
         if why := objection_to_name(self.name):
@@ -76,14 +69,14 @@ class Args:
 class State:
     """How the unit stands."""
 
-    unit: Unit | Unknown = field(
-        metadata={
-            "about": "The unit as systemd reports it (id, active, sub, pid, enabled, result, restarts, since ...)."
-        }
-    )
-    active: bool | Unknown = field(metadata={"about": "Whether the unit runs."})
-    enabled: str | Unknown = field(metadata={"about": "enabled, disabled, static, masked ..."})
-    root: bool = field(default=False, metadata={"about": "Whether the step runs as root, and so may control units."})
+    unit: Unit | Unknown
+    """The unit as systemd reports it (id, active, sub, pid, enabled, result, restarts, since ...)."""
+    active: bool | Unknown
+    """Whether the unit runs."""
+    enabled: str | Unknown
+    """enabled, disabled, static, masked ..."""
+    root: bool = False
+    """Whether the step runs as root, and so may control units."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -22,13 +22,16 @@ Problem = Literal["", "no database", "no table", "locked", "not a database", "ot
 class Args:
     """Which table, and what there should be in it."""
 
-    database: str = field(metadata={"about": "The file: absolute, or ~/ for the home of the login user."})
-    table: str = field(metadata={"about": "The name of the table.", "min_length": 1})
-    apart: Duration = field(
-        default=Duration(0), metadata={"about": "Count twice with this interval to see growth.", "maximum": 600}
-    )
-    at_least: int = field(default=0, metadata={"about": "Require at least this many rows.", "minimum": 0})
-    growing: bool = field(default=False, metadata={"about": "Require more rows on the second count; needs `apart`."})
+    database: str
+    """The file: absolute, or ~/ for the home of the login user."""
+    table: str = field(metadata={"min_length": 1})
+    """The name of the table."""
+    apart: Duration = field(default=Duration(0), metadata={"maximum": 600})
+    """Count twice with this interval to see growth."""
+    at_least: int = field(default=0, metadata={"minimum": 0})
+    """Require at least this many rows."""
+    growing: bool = False
+    """Require more rows on the second count; needs `apart`."""
 
     def __post_init__(self) -> None:
         if not self.database.startswith(("/", "~/")):
@@ -43,15 +46,18 @@ class Args:
 class State:
     """What was counted."""
 
-    rows: int | Unknown = field(metadata={"about": "How many rows the last count found."})
-    problem: Problem = field(
-        default="",
-        metadata={"about": "Why the number is not known: no database, no table, locked, not a database, other."},
-    )
-    why: str = field(default="", metadata={"about": "The reason as sqlite3 reports it."})
-    size: int | Unknown = field(metadata={"about": "Size of the file, in bytes."})
-    grown: int | Unknown = field(metadata={"about": "How many more rows the last count found than the first."})
-    growing: bool | Unknown = field(metadata={"about": "Whether the number of rows grew."})
+    rows: int | Unknown
+    """How many rows the last count found."""
+    problem: Problem = ""
+    """Why the number is not known: no database, no table, locked, not a database, other."""
+    why: str = ""
+    """The reason as sqlite3 reports it."""
+    size: int | Unknown
+    """Size of the file, in bytes."""
+    grown: int | Unknown
+    """How many more rows the last count found than the first."""
+    growing: bool | Unknown
+    """Whether the number of rows grew."""
 
 
 def probe(args: Args) -> Probe[State]:

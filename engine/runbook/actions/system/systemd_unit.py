@@ -39,37 +39,26 @@ FOLDER = "/etc/systemd/system"
 class Args:
     """Which unit, what stands in it, and how it shall be."""
 
-    name: str = field(metadata={"about": "A service, or with its ending a .socket, .timer or .path."})
-    content: str = field(default="", metadata={"about": "The content of the unit file.", "exact": True})
-    source: str = field(
-        default="", metadata={"about": "A file beside the playbook, whose text is the content, unchanged."}
-    )
-    template: str = field(
-        default="",
-        metadata={"about": "A file beside the playbook, whose text is the content once its templates are filled in."},
-    )
-    text: str = field(
-        default="", metadata={"about": "The text of `source`; read from the file.", "content_of": "source"}
-    )
-    filled: str = field(
-        default="",
-        metadata={"about": "The text of `template`; read from the file.", "content_of": "template", "rendered": True},
-    )
-    started: bool = field(
-        default=True, metadata={"about": "Whether the unit should run; it is restarted if its file was changed."}
-    )
-    enabled: bool = field(default=True, metadata={"about": "Whether the unit should start at boot."})
-    steady: Duration = field(
-        default=Duration(1.0),
-        metadata={
-            "about": "How long to wait after a start before the service is probed again.",
-            "minimum": 0,
-            "maximum": 300,
-        },
-    )
-    allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Protected units, by name, that may be changed all the same."}
-    )
+    name: str
+    """A service, or with its ending a .socket, .timer or .path."""
+    content: str = field(default="", metadata={"exact": True})
+    """The content of the unit file."""
+    source: str = ""
+    """A file beside the playbook, whose text is the content, unchanged."""
+    template: str = ""
+    """A file beside the playbook, whose text is the content once its templates are filled in."""
+    text: str = field(default="", metadata={"content_of": "source"})
+    """The text of `source`; read from the file."""
+    filled: str = field(default="", metadata={"content_of": "template", "rendered": True})
+    """The text of `template`; read from the file."""
+    started: bool = True
+    """Whether the unit should run; it is restarted if its file was changed."""
+    enabled: bool = True
+    """Whether the unit should start at boot."""
+    steady: Duration = field(default=Duration(1.0), metadata={"minimum": 0, "maximum": 300})
+    """How long to wait after a start before the service is probed again."""
+    allow: tuple[str, ...] = ()
+    """Protected units, by name, that may be changed all the same."""
 
     def __post_init__(self) -> None:
         if why := objection_to_name(self.name):
@@ -94,12 +83,14 @@ class Args:
 class State:
     """The unit and its file."""
 
-    unit: Unit | Unknown = field(
-        metadata={"about": "The unit as systemd reports it (id, active, sub, pid, enabled, result ...)."}
-    )
-    active: bool | Unknown = field(metadata={"about": "Whether the unit runs."})
-    diff: str = field(default="", metadata={"about": "The change of the unit file, as `diff -u` shows it."})
-    root: bool = field(default=False, metadata={"about": "Whether the step runs as root."})
+    unit: Unit | Unknown
+    """The unit as systemd reports it (id, active, sub, pid, enabled, result ...)."""
+    active: bool | Unknown
+    """Whether the unit runs."""
+    diff: str = ""
+    """The change of the unit file, as `diff -u` shows it."""
+    root: bool = False
+    """Whether the step runs as root."""
     place: PathState | None = field(default=None, repr=False, metadata={"private": True})
 
 

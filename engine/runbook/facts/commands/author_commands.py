@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from runbook.errors import ProbeError
@@ -29,10 +29,14 @@ TOO_MUCH = f"the output exceeds {MOST // 1024} KiB, and its middle is missing"
 class CommandAnswer:
     """What the probe, or the check of a change, gave."""
 
-    exit_code: int | Unknown = field(metadata={"about": "The exit code (of a change: that of its check)."})
-    stdout: str = field(default="", metadata={"about": "What the program wrote to its standard output."})
-    stderr: str = field(default="", metadata={"about": "What the program wrote to its standard error."})
-    value: Json | Unknown = field(default=None, metadata={"about": "Standard output as `parse` reads it."})
+    exit_code: int | Unknown
+    """The exit code (of a change: that of its check)."""
+    stdout: str = ""
+    """What the program wrote to its standard output."""
+    stderr: str = ""
+    """What the program wrote to its standard error."""
+    value: Json | Unknown = None
+    """Standard output as `parse` reads it."""
 
 
 UNASKED = CommandAnswer(exit_code=Unknown(why="a change without a check probes nothing"))

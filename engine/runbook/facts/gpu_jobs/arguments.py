@@ -14,58 +14,32 @@ from runbook.values.types import Duration, Unknown
 class JobArguments:
     """What makes a process a leftover of a job, or a part of one that is at work."""
 
-    busy_above: float = field(
-        default=5,
-        metadata={
-            "about": "A job is at work if its GPU was busier than this (percent) in one of the samples of `idle_for`.",
-            "minimum": 0,
-            "maximum": 100,
-        },
-    )
-    idle_for: Duration = field(
-        default=Duration(2.0),
-        metadata={
-            "about": "A job is left over only if its GPUs were idle for so long: they are sampled every 5 s (or less) "
-            "while the probe runs, which takes as long; the default is two samples.",
-            "minimum": 1,
-            "maximum": 3600,
-        },
-    )
-    starting: Duration = field(
-        default=Duration(300),
-        metadata={
-            "about": "A job that has been running for less is starting, not left over: it may load weights, or be "
-            "about to use a GPU. Where what started it has gone, a minute is enough. 0: no age is asked for.",
-            "minimum": 0,
-            "maximum": 86400,
-        },
-    )
-    spare_owned: bool = field(
-        default=True,
-        metadata={
-            "about": "Spare every process whose owner lives: a job of the scheduler, a service, a container, a "
-            "session; and one whose owner is not known. With false they are treated as if nobody owned them."
-        },
-    )
-    incident: bool = field(
-        default=False,
-        metadata={
-            "about": "Whether a log shows that a GPU was found busy. Without that, an idle job that listens on a port "
-            "may be a server at rest: it is left over only if `idle_for` is 10 minutes or more."
-        },
-    )
-    older_than: Duration = field(
-        default=Duration(0),
-        metadata={"about": "Only processes that have been running for longer.", "minimum": 0},
-    )
-    user: str = field(default="", metadata={"about": "Only processes of this user; none: everybody's."})
-    lost: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only "
-            "these open is not a leftover."
-        },
-    )
+    busy_above: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
+    """A job is at work if its GPU was busier than this (percent) in one of the samples of `idle_for`."""
+    idle_for: Duration = field(default=Duration(2.0), metadata={"minimum": 1, "maximum": 3600})
+    """A job is left over only if its GPUs were idle for so long: they are sampled every 5 s (or less) while the probe
+    runs, which takes as long; the default is two samples.
+    """
+    starting: Duration = field(default=Duration(300), metadata={"minimum": 0, "maximum": 86400})
+    """A job that has been running for less is starting, not left over: it may load weights, or be about to use a GPU.
+    Where what started it has gone, a minute is enough. 0: no age is asked for.
+    """
+    spare_owned: bool = True
+    """Spare every process whose owner lives: a job of the scheduler, a service, a container, a session; and one whose
+    owner is not known. With false they are treated as if nobody owned them.
+    """
+    incident: bool = False
+    """Whether a log shows that a GPU was found busy. Without that, an idle job that listens on a port may be a server
+    at rest: it is left over only if `idle_for` is 10 minutes or more.
+    """
+    older_than: Duration = field(default=Duration(0), metadata={"minimum": 0})
+    """Only processes that have been running for longer."""
+    user: str = ""
+    """Only processes of this user; none: everybody's."""
+    lost: tuple[str, ...] = ()
+    """Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only these open is not a
+    leftover.
+    """
 
 
 def wanted(rows: Iterable[Row], job: JobArguments) -> list[Row]:

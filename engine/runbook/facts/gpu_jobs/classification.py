@@ -86,34 +86,20 @@ def owners_in(table: Table, pids: Collection[int], evidence: OwnerEvidence) -> d
 class JobMatch:
     """Processes, classified by whether their jobs are at work."""
 
-    leftover: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."}
-    )
-    at_work: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
-    )
-    starting: tuple[Process, ...] = field(
-        default=(),
-        metadata={"about": "Idle ones whose jobs were started less than `starting` ago: not left over."},
-    )
-    owned: tuple[Process, ...] = field(
-        default=(),
-        metadata={"about": "Idle ones whose owner lives (`owner`, `ownership`), so that they are not left over."},
-    )
-    listening: tuple[Process, ...] = field(
-        default=(),
-        metadata={
-            "about": "Idle ones whose jobs listen on a port, and were not seen idle for 10 minutes: servers at rest, "
-            "or left over."
-        },
-    )
-    protected: tuple[Protected, ...] = field(
-        default=(), metadata={"about": "Processes that are never ended, each with the reason."}
-    )
-    beyond_help: tuple[Protected, ...] = field(
-        default=(),
-        metadata={"about": "Those that hold only lost GPUs: left alone, because ending them brings no GPU back."},
-    )
+    leftover: tuple[Process, ...] | Unknown = ()
+    """Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."""
+    at_work: tuple[Process, ...] | Unknown = ()
+    """Those whose jobs keep a GPU busy: workers, launchers and their helpers."""
+    starting: tuple[Process, ...] = ()
+    """Idle ones whose jobs were started less than `starting` ago: not left over."""
+    owned: tuple[Process, ...] = ()
+    """Idle ones whose owner lives (`owner`, `ownership`), so that they are not left over."""
+    listening: tuple[Process, ...] = ()
+    """Idle ones whose jobs listen on a port, and were not seen idle for 10 minutes: servers at rest, or left over."""
+    protected: tuple[Protected, ...] = ()
+    """Processes that are never ended, each with the reason."""
+    beyond_help: tuple[Protected, ...] = ()
+    """Those that hold only lost GPUs: left alone, because ending them brings no GPU back."""
 
 
 Match = TypeVar("Match", bound=JobMatch)

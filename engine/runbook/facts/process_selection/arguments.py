@@ -14,23 +14,14 @@ from runbook.values.types import Duration
 class EndArguments:
     """How processes are ended."""
 
-    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
-        default="TERM", metadata={"about": "The first signal."}
-    )
-    grace: Duration = field(
-        default=Duration(10.0),
-        metadata={
-            "about": "How long to wait after the first signal; the wait ends as soon as all are gone.",
-            "minimum": 0,
-        },
-    )
-    then: Literal["KILL", "nothing"] = field(
-        default="KILL", metadata={"about": "The signal for the processes that remain."}
-    )
-    max_victims: int = field(
-        default=0,
-        metadata={"about": "If more processes than this would be ended, none is; 0: any number.", "minimum": 0},
-    )
+    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = "TERM"
+    """The first signal."""
+    grace: Duration = field(default=Duration(10.0), metadata={"minimum": 0})
+    """How long to wait after the first signal; the wait ends as soon as all are gone."""
+    then: Literal["KILL", "nothing"] = "KILL"
+    """The signal for the processes that remain."""
+    max_victims: int = field(default=0, metadata={"minimum": 0})
+    """If more processes than this would be ended, none is; 0: any number."""
 
     @property
     def manner(self) -> Manner:
@@ -47,13 +38,9 @@ class EndArguments:
 class EndJobArguments(EndArguments, JobArguments):
     """Which of the processes that match are ended, and how."""
 
-    only: Literal["leftover", "all"] = field(
-        default="leftover",
-        metadata={
-            "about": "leftover: spare every process that is at work, has just started, or listens on a port; all: only "
-            "those with an owner are spared (`spare_owned`)."
-        },
-    )
-    allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Protected programs, by name, that may be ended all the same."}
-    )
+    only: Literal["leftover", "all"] = "leftover"
+    """leftover: spare every process that is at work, has just started, or listens on a port; all: only those with an
+    owner are spared (`spare_owned`).
+    """
+    allow: tuple[str, ...] = ()
+    """Protected programs, by name, that may be ended all the same."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runbook.facts.gpu_jobs.arguments import JobArguments, wanted
@@ -32,23 +32,16 @@ STRIKES = 3
 class CommandLineMatch(JobMatch):
     """The processes that match."""
 
-    matches: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Every process that matches and is not protected: pid, user, command ..."}
-    )
-    zombies: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Defunct processes that match, or whose parent does: they hold only a pid."}
-    )
-    unkillable: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Matching processes in state D in every sample: they hang in the kernel."}
-    )
-    shortened: tuple[str, ...] = field(
-        default=(),
-        metadata={"about": "Users whose processes could not all be read: too many, or too long command lines."},
-    )
-    unsearched: tuple[Protected, ...] = field(
-        default=(),
-        metadata={"about": "Processes left alone because the search of their command lines takes too long."},
-    )
+    matches: tuple[Process, ...] | Unknown = ()
+    """Every process that matches and is not protected: pid, user, command ..."""
+    zombies: tuple[Process, ...] = ()
+    """Defunct processes that match, or whose parent does: they hold only a pid."""
+    unkillable: tuple[Process, ...] = ()
+    """Matching processes in state D in every sample: they hang in the kernel."""
+    shortened: tuple[str, ...] = ()
+    """Users whose processes could not all be read: too many, or too long command lines."""
+    unsearched: tuple[Protected, ...] = ()
+    """Processes left alone because the search of their command lines takes too long."""
 
 
 def probe_by_command_line(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from runbook.errors import ProbeError
@@ -31,40 +31,30 @@ from runbook.values.types import Unknown
 class HolderMatch(JobMatch):
     """What those that are left over hold."""
 
-    misplaced: tuple[Protected, ...] = field(
-        default=(),
-        metadata={
-            "about": "Protected programs of others that hold a GPU and have no use for it: a terminal, a client."
-        },
-    )
-    devices: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "The paths that leftover processes hold."}
-    )
-    gpus: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "The GPUs (UUIDs) that leftover processes hold, where that can be determined."}
-    )
-    unlisted: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Holders of a GPU that nvidia-smi does not list."}
-    )
-    foreign: tuple[int, ...] | Unknown = field(
-        default=(),
-        metadata={"about": "Pids that nvidia-smi lists, and that hold no GPU here: of another pid namespace."},
-    )
+    misplaced: tuple[Protected, ...] = ()
+    """Protected programs of others that hold a GPU and have no use for it: a terminal, a client."""
+    devices: tuple[str, ...] | Unknown = ()
+    """The paths that leftover processes hold."""
+    gpus: tuple[str, ...] | Unknown = ()
+    """The GPUs (UUIDs) that leftover processes hold, where that can be determined."""
+    unlisted: tuple[Process, ...] | Unknown = ()
+    """Holders of a GPU that nvidia-smi does not list."""
+    foreign: tuple[int, ...] | Unknown = ()
+    """Pids that nvidia-smi lists, and that hold no GPU here: of another pid namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFileMatch(HolderMatch):
     """The processes that hold something."""
 
-    processes: tuple[Process, ...] | Unknown = field(
-        default=(),
-        metadata={"about": "Every holder that is not protected; unknown if none is visible and some cannot be read."},
-    )
-    unkillable: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Holders that every sample shows in state D: they hang in the kernel."}
-    )
-    unseen: int = field(default=0, metadata={"about": "How many processes could not be read."})
-    present: tuple[str, ...] = field(default=(), metadata={"about": "The given files that exist."})
+    processes: tuple[Process, ...] | Unknown = ()
+    """Every holder that is not protected; unknown if none is visible and some cannot be read."""
+    unkillable: tuple[Process, ...] = ()
+    """Holders that every sample shows in state D: they hang in the kernel."""
+    unseen: int = 0
+    """How many processes could not be read."""
+    present: tuple[str, ...] = ()
+    """The given files that exist."""
 
 
 def probe_by_open_files(

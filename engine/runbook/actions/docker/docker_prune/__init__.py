@@ -42,83 +42,60 @@ What = Literal["containers", "images", "build_cache", "volumes"]
 class Labels:
     """Which containers, images and volumes are meant."""
 
-    only: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Remove only what has all of these labels (NAME or NAME=VALUE); build cache has none and stays."
-        },
-    )
-    keep: tuple[str, ...] = field(
-        default=(), metadata={"about": "Leave alone what has any of these labels (NAME or NAME=VALUE)."}
-    )
+    only: tuple[str, ...] = ()
+    """Remove only what has all of these labels (NAME or NAME=VALUE); build cache has none and stays."""
+    keep: tuple[str, ...] = ()
+    """Leave alone what has any of these labels (NAME or NAME=VALUE)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     """What may be removed, and what is spared."""
 
-    what: tuple[What, ...] = field(
-        default=("containers", "images", "build_cache"),
-        metadata={
-            "about": "Kinds of things to remove; volumes hold data, and are removed only if named here.",
-            "min_items": 1,
-        },
-    )
-    older_than: Duration = field(
-        default=Duration(3600),
-        metadata={"about": "Keep what died, was created, pulled or used more recently than this.", "minimum": 0},
-    )
-    labels: Labels = field(default=Labels(), metadata={"about": "Choose by label: only, keep."})
-    keep_dead: int = field(
-        default=3,
-        metadata={
-            "about": "How many of the last containers that died to keep as evidence, with their images.",
-            "minimum": 0,
-        },
-    )
-    images: Literal["dangling", "unused"] = field(
-        default="dangling",
-        metadata={"about": "dangling: images without a name; unused: every image that no container was created from."},
-    )
-    stopped_services: Literal["keep", "remove"] = field(
-        default="keep",
-        metadata={
-            "about": "Stopped containers with restart policy always or unless-stopped, which somebody may start again."
-        },
-    )
-    volumes: Literal["anonymous", "all"] = field(
-        default="anonymous",
-        metadata={"about": "If `what` names volumes: anonymous ones only, or all."},
-    )
+    what: tuple[What, ...] = field(default=("containers", "images", "build_cache"), metadata={"min_items": 1})
+    """Kinds of things to remove; volumes hold data, and are removed only if named here."""
+    older_than: Duration = field(default=Duration(3600), metadata={"minimum": 0})
+    """Keep what died, was created, pulled or used more recently than this."""
+    labels: Labels = Labels()
+    """Choose by label: only, keep."""
+    keep_dead: int = field(default=3, metadata={"minimum": 0})
+    """How many of the last containers that died to keep as evidence, with their images."""
+    images: Literal["dangling", "unused"] = "dangling"
+    """dangling: images without a name; unused: every image that no container was created from."""
+    stopped_services: Literal["keep", "remove"] = "keep"
+    """Stopped containers with restart policy always or unless-stopped, which somebody may start again."""
+    volumes: Literal["anonymous", "all"] = "anonymous"
+    """If `what` names volumes: anonymous ones only, or all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What may go, what stays, and how full the disk is."""
 
-    dead: Items = field(
-        default=(), metadata={"about": "Dead containers that may be removed (id, name, note, bytes, logs)."}
-    )
-    images: Items = field(default=(), metadata={"about": "Images that may be removed (id, name, bytes)."})
-    build_cache: Items | Unknown = field(default=(), metadata={"about": "Build cache records that may be removed."})
-    volumes: Items | Unknown = field(
-        default=(), metadata={"about": "Volumes that may be removed; empty unless `what` names volumes."}
-    )
-    kept: tuple[str, ...] = field(default=(), metadata={"about": "Dead containers that stay, each with the reason."})
-    living: tuple[str, ...] = field(default=(), metadata={"about": "Names of the containers that are not dead."})
-    reclaimable: int | Unknown = field(default=0, metadata={"about": "Bytes that the removal of all of these frees."})
-    exact: bool = field(
-        default=True, metadata={"about": "Whether `reclaimable` is exact; if not, it is an upper bound."}
-    )
-    living_logs: int = field(default=0, metadata={"about": "Bytes of the logs of all containers that stay."})
-    unused_volumes: int | Unknown = field(
-        default=0, metadata={"about": "Bytes of volumes that no container mounts, whether `what` names volumes or not."}
-    )
-    df: Room | Unknown = field(
-        default=NO_ROOM,
-        metadata={"about": "Docker's disk (path, size, available, used_percent, inodes_percent, fullest)."},
-    )
-    engine: str = field(default="", metadata={"about": "Version of the Docker engine."})
+    dead: Items = ()
+    """Dead containers that may be removed (id, name, note, bytes, logs)."""
+    images: Items = ()
+    """Images that may be removed (id, name, bytes)."""
+    build_cache: Items | Unknown = ()
+    """Build cache records that may be removed."""
+    volumes: Items | Unknown = ()
+    """Volumes that may be removed; empty unless `what` names volumes."""
+    kept: tuple[str, ...] = ()
+    """Dead containers that stay, each with the reason."""
+    living: tuple[str, ...] = ()
+    """Names of the containers that are not dead."""
+    reclaimable: int | Unknown = 0
+    """Bytes that the removal of all of these frees."""
+    exact: bool = True
+    """Whether `reclaimable` is exact; if not, it is an upper bound."""
+    living_logs: int = 0
+    """Bytes of the logs of all containers that stay."""
+    unused_volumes: int | Unknown = 0
+    """Bytes of volumes that no container mounts, whether `what` names volumes or not."""
+    df: Room | Unknown = NO_ROOM
+    """Docker's disk (path, size, available, used_percent, inodes_percent, fullest)."""
+    engine: str = ""
+    """Version of the Docker engine."""
 
     def items(self) -> Items:
         """Everything that may go, in the order of removal."""

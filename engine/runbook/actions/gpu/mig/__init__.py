@@ -41,16 +41,10 @@ _WHY = {
 class Args:
     """How the GPUs shall be divided."""
 
-    layout: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict,
-        metadata={
-            "about": "GPU (index, UUID, bus id, or all) to the profiles of its instances: {'0': [3g.40gb, 3g.40gb]}."
-        },
-    )
-    rebuild: bool = field(
-        default=False,
-        metadata={"about": "Destroy other instances than the wanted ones, if no process holds their GPU."},
-    )
+    layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """GPU (index, UUID, bus id, or all) to the profiles of its instances: {'0': [3g.40gb, 3g.40gb]}."""
+    rebuild: bool = False
+    """Destroy other instances than the wanted ones, if no process holds their GPU."""
 
     def __post_init__(self) -> None:
         for name, profiles in self.layout.items():
@@ -64,49 +58,42 @@ class Args:
 class State:
     """How the GPUs are divided; lines name GPUs by index and bus id."""
 
-    smi: str = field(default="answers", metadata={"about": "How nvidia-smi answers: answers, hung, mismatch ..."})
-    smi_said: str = field(default="", metadata={"about": "Why nvidia-smi gave no answer; empty: it gave one."})
-    gpus: tuple[MigGpu, ...] | Unknown = field(
-        default=(), metadata={"about": "Each GPU: index, uuid, bus_id, name, mode, pending, instances, devices."}
-    )
-    wanted: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict, metadata={"about": "UUID to the wanted profiles, of the GPUs that `layout` names."}
-    )
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Names in `layout` that match no GPU."})
-    unlisted: tuple[str, ...] = field(
-        default=(),
-        metadata={"about": "Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."},
-    )
-    lines: tuple[str, ...] = field(default=(), metadata={"about": "A line for each GPU in MIG mode."})
-    waiting: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs whose MIG mode changes with their next reset."}
-    )
-    to_reset: tuple[str, ...] = field(default=(), metadata={"about": "Bus ids of the GPUs of `waiting`."})
-    switched_off: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs of `layout` that are not in MIG mode."}
-    )
-    empty: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs in MIG mode without any instance: no program can use them."}
-    )
-    unusable: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Instances without a compute instance: no program can use them."}
-    )
-    lost: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs of `layout` in MIG mode that have no instance at all."}
-    )
-    other: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs of `layout` that have other instances than wanted."}
-    )
-    impossible: tuple[str, ...] = field(
-        default=(), metadata={"about": "GPUs of `layout` that cannot be divided so, each with the reason."}
-    )
-    in_use: tuple[str, ...] = field(
-        default=(), metadata={"about": "GPUs of `other` that a process holds, or of which that is not known."}
-    )
-    held: Mapping[str, bool | Unknown] = field(
-        default_factory=dict, metadata={"about": "UUID to whether a process holds the GPU."}
-    )
-    root: bool = field(default=False, metadata={"about": "Whether the step runs as root."})
+    smi: str = "answers"
+    """How nvidia-smi answers: answers, hung, mismatch ..."""
+    smi_said: str = ""
+    """Why nvidia-smi gave no answer; empty: it gave one."""
+    gpus: tuple[MigGpu, ...] | Unknown = ()
+    """Each GPU: index, uuid, bus_id, name, mode, pending, instances, devices."""
+    wanted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """UUID to the wanted profiles, of the GPUs that `layout` names."""
+    missing: tuple[str, ...] = ()
+    """Names in `layout` that match no GPU."""
+    unlisted: tuple[str, ...] = ()
+    """Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."""
+    lines: tuple[str, ...] = ()
+    """A line for each GPU in MIG mode."""
+    waiting: tuple[str, ...] | Unknown = ()
+    """GPUs whose MIG mode changes with their next reset."""
+    to_reset: tuple[str, ...] = ()
+    """Bus ids of the GPUs of `waiting`."""
+    switched_off: tuple[str, ...] | Unknown = ()
+    """GPUs of `layout` that are not in MIG mode."""
+    empty: tuple[str, ...] | Unknown = ()
+    """GPUs in MIG mode without any instance: no program can use them."""
+    unusable: tuple[str, ...] | Unknown = ()
+    """Instances without a compute instance: no program can use them."""
+    lost: tuple[str, ...] | Unknown = ()
+    """GPUs of `layout` in MIG mode that have no instance at all."""
+    other: tuple[str, ...] | Unknown = ()
+    """GPUs of `layout` that have other instances than wanted."""
+    impossible: tuple[str, ...] = ()
+    """GPUs of `layout` that cannot be divided so, each with the reason."""
+    in_use: tuple[str, ...] = ()
+    """GPUs of `other` that a process holds, or of which that is not known."""
+    held: Mapping[str, bool | Unknown] = field(default_factory=dict)
+    """UUID to whether a process holds the GPU."""
+    root: bool = False
+    """Whether the step runs as root."""
 
 
 def probe(args: Args) -> Probe[State]:

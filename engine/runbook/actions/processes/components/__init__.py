@@ -49,41 +49,22 @@ from runbook.values.types import Duration, Unknown, seconds
 class Args:
     """Which components, and how they shall be."""
 
-    components: tuple[Component, ...] = field(
-        metadata={
-            "about": "The components, in the order of their start; each: name, argv, log, env, delay, cwd, pattern.",
-            "min_items": 1,
-        }
-    )
-    records: str = field(
-        default="~/.local/state/runbook/components",
-        metadata={
-            "about": "The directory on the host for the records of what was started; one for each set of components."
-        },
-    )
-    cwd: str = field(default="/", metadata={"about": "The directory in which components without a `cwd` start."})
-    state: Literal["present", "absent"] = field(
-        default="present",
-        metadata={"about": "present: all components run; absent: none runs, nor any process that they started."},
-    )
-    watch: Duration = field(
-        default=Duration(5.0),
-        metadata={
-            "about": "How long all must keep running after the last one was started.",
-            "minimum": 0,
-            "maximum": 3600,
-        },
-    )
-    end_others: bool = field(
-        default=True, metadata={"about": "If one dies while watched, end the others, also those that ran before."}
-    )
-    grace: Duration = field(
-        default=Duration(10.0),
-        metadata={"about": "How long to wait after TERM before KILL.", "minimum": 0, "maximum": 600},
-    )
-    lines: int = field(
-        default=5, metadata={"about": "How many of the last lines of each log to show.", "minimum": 0, "maximum": 200}
-    )
+    components: tuple[Component, ...] = field(metadata={"min_items": 1})
+    """The components, in the order of their start; each: name, argv, log, env, delay, cwd, pattern."""
+    records: str = "~/.local/state/runbook/components"
+    """The directory on the host for the records of what was started; one for each set of components."""
+    cwd: str = "/"
+    """The directory in which components without a `cwd` start."""
+    state: Literal["present", "absent"] = "present"
+    """present: all components run; absent: none runs, nor any process that they started."""
+    watch: Duration = field(default=Duration(5.0), metadata={"minimum": 0, "maximum": 3600})
+    """How long all must keep running after the last one was started."""
+    end_others: bool = True
+    """If one dies while watched, end the others, also those that ran before."""
+    grace: Duration = field(default=Duration(10.0), metadata={"minimum": 0, "maximum": 600})
+    """How long to wait after TERM before KILL."""
+    lines: int = field(default=5, metadata={"minimum": 0, "maximum": 200})
+    """How many of the last lines of each log to show."""
 
     def __post_init__(self) -> None:
         for what, path in (("records", self.records), ("cwd", self.cwd)):
@@ -103,43 +84,32 @@ class Args:
 class State:
     """How the components stand."""
 
-    parts: tuple[ComponentStatus, ...] = field(
-        metadata={
-            "about": "Each in the given order: name, status, pid, exit_code, meaning, started, ended, seconds, last ..."
-        }
-    )
-    running: tuple[str, ...] = field(default=(), metadata={"about": "Names of the components that run."})
-    down: tuple[str, ...] = field(default=(), metadata={"about": "Names of the components that do not run."})
-    differing: tuple[str, ...] = field(
-        default=(),
-        metadata={"about": "Names of components that run with other arguments, environment, cwd or log than given."},
-    )
-    died: tuple[ComponentStatus, ...] = field(
-        default=(), metadata={"about": "Components that ended without having been stopped, the first to die first."}
-    )
-    failed: tuple[ComponentStatus, ...] = field(
-        default=(), metadata={"about": "Those of `died` whose exit code is known, and not 0; in the same order."}
-    )
-    first: str | Unknown = field(
-        default="", metadata={"about": "Name of the first component that died; empty if none did."}
-    )
-    ends: tuple[str, ...] = field(default=(), metadata={"about": "How each component of `died` ended, in words."})
-    said: tuple[str, ...] = field(default=(), metadata={"about": "The last lines of all logs, each after its [name]."})
-    left: tuple[Remains, ...] | Unknown = field(
-        default=(), metadata={"about": "Processes that still run although the component that started them has ended."}
-    )
-    strays: tuple[Remains, ...] = field(
-        default=(),
-        metadata={
-            "about": "Processes without a mark, in the session of an ended component: this action never ends them."
-        },
-    )
-    obstacles: tuple[str, ...] = field(
-        default=(), metadata={"about": "Why the components that do not run could not be started."}
-    )
-    busy: int = field(
-        default=0, metadata={"about": "Pid of another process that starts or ends components now; 0: none."}
-    )
+    parts: tuple[ComponentStatus, ...]
+    """Each in the given order: name, status, pid, exit_code, meaning, started, ended, seconds, last ..."""
+    running: tuple[str, ...] = ()
+    """Names of the components that run."""
+    down: tuple[str, ...] = ()
+    """Names of the components that do not run."""
+    differing: tuple[str, ...] = ()
+    """Names of components that run with other arguments, environment, cwd or log than given."""
+    died: tuple[ComponentStatus, ...] = ()
+    """Components that ended without having been stopped, the first to die first."""
+    failed: tuple[ComponentStatus, ...] = ()
+    """Those of `died` whose exit code is known, and not 0; in the same order."""
+    first: str | Unknown = ""
+    """Name of the first component that died; empty if none did."""
+    ends: tuple[str, ...] = ()
+    """How each component of `died` ended, in words."""
+    said: tuple[str, ...] = ()
+    """The last lines of all logs, each after its [name]."""
+    left: tuple[Remains, ...] | Unknown = ()
+    """Processes that still run although the component that started them has ended."""
+    strays: tuple[Remains, ...] = ()
+    """Processes without a mark, in the session of an ended component: this action never ends them."""
+    obstacles: tuple[str, ...] = ()
+    """Why the components that do not run could not be started."""
+    busy: int = 0
+    """Pid of another process that starts or ends components now; 0: none."""
     turn: int = field(default=0, metadata={"private": True})
 
 

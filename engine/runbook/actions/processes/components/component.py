@@ -19,29 +19,20 @@ _NOT_SET = frozenset(("BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "LINENO", "OPT
 class Component:
     """One process to start."""
 
-    name: str = field(metadata={"about": "The component's name: letters, digits, - and _."})
-    argv: tuple[str, ...] = field(default=(), metadata={"about": "The program and its arguments; no shell reads them."})
-    pattern: ProcessPattern = field(
-        default=ProcessPattern(""),
-        metadata={
-            "about": "Pattern of its command line: a process that matches counts as running, whatever started it."
-        },
-    )
-    env: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Environment variables; only their names are ever shown."}
-    )
-    delay: Duration = field(
-        default=Duration(0),
-        metadata={
-            "about": "How long to wait after the start of the component before it, if that is started too.",
-            "minimum": 0,
-            "maximum": 3600,
-        },
-    )
-    cwd: str = field(
-        default="", metadata={"about": "The directory that the component starts in; empty: the `cwd` of the step."}
-    )
-    log: str = field(metadata={"about": "The file that the component's output is appended to."})
+    name: str
+    """The component's name: letters, digits, - and _."""
+    argv: tuple[str, ...] = ()
+    """The program and its arguments; no shell reads them."""
+    pattern: ProcessPattern = ProcessPattern("")
+    """Pattern of its command line: a process that matches counts as running, whatever started it."""
+    env: Mapping[str, Json] = field(default_factory=dict)
+    """Environment variables; only their names are ever shown."""
+    delay: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 3600})
+    """How long to wait after the start of the component before it, if that is started too."""
+    cwd: str = ""
+    """The directory that the component starts in; empty: the `cwd` of the step."""
+    log: str
+    """The file that the component's output is appended to."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

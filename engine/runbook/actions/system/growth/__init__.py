@@ -23,22 +23,16 @@ from runbook.values.types import Duration, Size, Unknown, plural, seconds
 class Args:
     """How often to sample, and what counts as growing."""
 
-    samples: int = field(default=5, metadata={"about": "How many samples to take.", "minimum": 3, "maximum": 1000})
-    every: Duration = field(
-        default=Duration(2), metadata={"about": "Time between two samples.", "minimum": 0.1, "maximum": 600}
-    )
-    at_least: Size = field(
-        default=Size(64 << 20),
-        metadata={"about": "Less growth than this over all samples does not count.", "minimum": 1},
-    )
-    rises: int = field(
-        default=0,
-        metadata={
-            "about": "In how many samples the value must exceed the one before, at least (and never fall); 0: in all.",
-            "minimum": 0,
-        },
-    )
-    gpus: bool = field(default=True, metadata={"about": "Sample the memory of GPUs too, with nvidia-smi."})
+    samples: int = field(default=5, metadata={"minimum": 3, "maximum": 1000})
+    """How many samples to take."""
+    every: Duration = field(default=Duration(2), metadata={"minimum": 0.1, "maximum": 600})
+    """Time between two samples."""
+    at_least: Size = field(default=Size(64 << 20), metadata={"minimum": 1})
+    """Less growth than this over all samples does not count."""
+    rises: int = field(default=0, metadata={"minimum": 0})
+    """In how many samples the value must exceed the one before, at least (and never fall); 0: in all."""
+    gpus: bool = True
+    """Sample the memory of GPUs too, with nvidia-smi."""
 
     def __post_init__(self) -> None:
         if self.rises >= self.samples:
@@ -67,19 +61,20 @@ class Grown:
 class State:
     """What the samples show, in bytes."""
 
-    samples: int = field(metadata={"about": "How many samples were taken."})
-    seconds: float = field(metadata={"about": "Seconds between the first and the last sample."})
-    used: tuple[int | Unknown, ...] = field(metadata={"about": "Bytes of the host's memory in use, in each sample."})
-    used_growing: bool | Unknown = field(metadata={"about": "Whether `used` keeps growing."})
-    processes: tuple[Grown, ...] | Unknown = field(
-        metadata={"about": "Growing processes: name, pid, before, after, grown, per_minute; the fastest first."}
-    )
-    gpus: tuple[Grown, ...] | Unknown = field(
-        metadata={"about": "GPUs whose memory in use keeps growing, with the same fields."}
-    )
-    gpu_used: Mapping[str, tuple[int | Unknown, ...]] = field(
-        default_factory=dict, metadata={"about": "Bytes of each GPU's memory in use in each sample, by UUID."}
-    )
+    samples: int
+    """How many samples were taken."""
+    seconds: float
+    """Seconds between the first and the last sample."""
+    used: tuple[int | Unknown, ...]
+    """Bytes of the host's memory in use, in each sample."""
+    used_growing: bool | Unknown
+    """Whether `used` keeps growing."""
+    processes: tuple[Grown, ...] | Unknown
+    """Growing processes: name, pid, before, after, grown, per_minute; the fastest first."""
+    gpus: tuple[Grown, ...] | Unknown
+    """GPUs whose memory in use keeps growing, with the same fields."""
+    gpu_used: Mapping[str, tuple[int | Unknown, ...]] = field(default_factory=dict)
+    """Bytes of each GPU's memory in use in each sample, by UUID."""
 
 
 Series = Sequence[int | Unknown]

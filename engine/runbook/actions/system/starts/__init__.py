@@ -37,35 +37,26 @@ KEPT = 50
 class Args:
     """Which logs to read, what a start is, and what a loop is."""
 
-    files: tuple[str, ...] = field(
-        default=(), metadata={"about": "Paths on the host; * ? [] are globs, and ~/ is the home of the login user."}
-    )
-    text: str = field(default="", metadata={"about": "Search this text instead of files."})
-    container: str = field(
-        default="", metadata={"about": "Name or id of a container: its starts and log are read from Docker."}
-    )
-    started: str = field(
-        default="",
-        metadata={
-            "about": "A regular expression: a line that matches, with a time, is a start; not needed with `container`."
-        },
-    )
-    window: Duration = field(
-        default=Duration(3600), metadata={"about": "Starts longer ago than this are not counted.", "minimum": 1}
-    )
-    at_least: int = field(default=3, metadata={"about": "How many starts make a loop, at least.", "minimum": 3})
-    gap_below: Duration = field(
-        default=Duration(60), metadata={"about": "In a loop the median gap between two starts is at most this."}
-    )
-    over_after: Duration = field(
-        default=Duration(900), metadata={"about": "A loop is over if nothing was started for this long.", "minimum": 1}
-    )
-    expect: tuple[str, ...] = field(
-        default=(), metadata={"about": "Regular expressions: a successful start has lines that match all of them."}
-    )
-    never: tuple[str, ...] = field(
-        default=(), metadata={"about": "Regular expressions: a successful start has no line that matches one of them."}
-    )
+    files: tuple[str, ...] = ()
+    """Paths on the host; * ? [] are globs, and ~/ is the home of the login user."""
+    text: str = ""
+    """Search this text instead of files."""
+    container: str = ""
+    """Name or id of a container: its starts and log are read from Docker."""
+    started: str = ""
+    """A regular expression: a line that matches, with a time, is a start; not needed with `container`."""
+    window: Duration = field(default=Duration(3600), metadata={"minimum": 1})
+    """Starts longer ago than this are not counted."""
+    at_least: int = field(default=3, metadata={"minimum": 3})
+    """How many starts make a loop, at least."""
+    gap_below: Duration = Duration(60)
+    """In a loop the median gap between two starts is at most this."""
+    over_after: Duration = field(default=Duration(900), metadata={"minimum": 1})
+    """A loop is over if nothing was started for this long."""
+    expect: tuple[str, ...] = ()
+    """Regular expressions: a successful start has lines that match all of them."""
+    never: tuple[str, ...] = ()
+    """Regular expressions: a successful start has no line that matches one of them."""
 
     def __post_init__(self) -> None:
         if sum(map(bool, (self.files, self.text, self.container))) != 1:
@@ -81,35 +72,40 @@ class Args:
 class State:
     """What the log tells; times in seconds."""
 
-    files: tuple[str, ...] = field(metadata={"about": "The files that were read, or the container."})
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match no file."})
-    unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Files that could not be read."})
-    count: int | Unknown = field(metadata={"about": "How many starts there were in the window."})
-    starts: tuple[str, ...] | Unknown = field(metadata={"about": "Times (UTC) of the last 50 starts."})
-    gap: float | Unknown = field(metadata={"about": "The median gap between two starts, in seconds."})
-    shortest: float | Unknown = field(metadata={"about": "The shortest gap, in seconds."})
-    longest: float | Unknown = field(metadata={"about": "The longest gap, in seconds."})
-    age: float | Unknown = field(metadata={"about": "Seconds since the last start."})
-    since: tuple[str, ...] | Unknown = field(
-        metadata={"about": "The last 50 lines since the last start, with its own line."}
-    )
-    failed: tuple[str, ...] | Unknown = field(metadata={"about": "Lines of `since` that match one of `never`."})
-    failed_before: tuple[str, ...] | Unknown = field(
-        metadata={"about": "Lines between the last start but one and the last one that match one of `never`."}
-    )
-    lacking: tuple[str, ...] | Unknown = field(
-        metadata={"about": "Patterns of `expect` that no line since the last start matches."}
-    )
-    through: bool | Unknown = field(
-        metadata={"about": "Whether the last start succeeded: all of `expect`, none of `never`."}
-    )
-    lived: float | Unknown = field(
-        metadata={"about": "Seconds from the last start to the last line with its own time."}
-    )
-    outlived: bool | Unknown = field(
-        metadata={"about": "Whether by its log the last start has run three times longer than any start before it."}
-    )
-    loop: bool | Unknown = field(metadata={"about": "Whether there is a restart loop."})
+    files: tuple[str, ...]
+    """The files that were read, or the container."""
+    missing: tuple[str, ...] = ()
+    """Globs that match no file."""
+    unreadable: tuple[str, ...] = ()
+    """Files that could not be read."""
+    count: int | Unknown
+    """How many starts there were in the window."""
+    starts: tuple[str, ...] | Unknown
+    """Times (UTC) of the last 50 starts."""
+    gap: float | Unknown
+    """The median gap between two starts, in seconds."""
+    shortest: float | Unknown
+    """The shortest gap, in seconds."""
+    longest: float | Unknown
+    """The longest gap, in seconds."""
+    age: float | Unknown
+    """Seconds since the last start."""
+    since: tuple[str, ...] | Unknown
+    """The last 50 lines since the last start, with its own line."""
+    failed: tuple[str, ...] | Unknown
+    """Lines of `since` that match one of `never`."""
+    failed_before: tuple[str, ...] | Unknown
+    """Lines between the last start but one and the last one that match one of `never`."""
+    lacking: tuple[str, ...] | Unknown
+    """Patterns of `expect` that no line since the last start matches."""
+    through: bool | Unknown
+    """Whether the last start succeeded: all of `expect`, none of `never`."""
+    lived: float | Unknown
+    """Seconds from the last start to the last line with its own time."""
+    outlived: bool | Unknown
+    """Whether by its log the last start has run three times longer than any start before it."""
+    loop: bool | Unknown
+    """Whether there is a restart loop."""
 
 
 def probe(args: Args) -> Probe[State]:
