@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from runbook.actions import discover
-from runbook.app.find.error_text import LARGEST, read_error_text
-from runbook.app.find.matching import SymptomSearch
+from runbook.app.find.find_command import LARGEST, SymptomSearch, read_error_text
 from runbook.app.input_files import library, read_playbook
 from runbook.values.playbook import Playbook, Symptom, SymptomKind
 

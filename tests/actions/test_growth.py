@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from runbook.actions.system import growth
-from runbook.actions.system.growth.samples import read_samples
+from runbook.actions.system.growth import read_samples
 from runbook.errors import ConfigError, ProbeError
 from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds

@@ -9,8 +9,8 @@ import sys
 import pytest
 from runbook.actions.files import files
 from runbook.actions.system import growth
-from runbook.actions.system.growth.samples import LINES, ask_samples, read_samples
-from runbook.actions.system.starts.start_times import ask_logs, read_logs
+from runbook.actions.system.growth import LINES, ask_samples, read_samples
+from runbook.actions.system.starts import ask_logs, read_logs
 from runbook.lang.arguments import build
 from runbook.values.command import Completed
 from runbook.values.types import Unknown

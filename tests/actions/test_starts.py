@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from runbook.actions.system import starts
-from runbook.actions.system.starts.start_times import of_container
+from runbook.actions.system.starts import of_container
 from runbook.errors import ConfigError, ProbeError
 from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from runbook.actions import discover
-from runbook.app.diagnose.command import playbooks_of_a_host
-from runbook.app.diagnose.conclusion import ORDER, Conclusion, Named, concluded, lines_of
+from runbook.app.diagnose.command import ORDER, Conclusion, Named, concluded, lines_of, playbooks_of_a_host
 from runbook.app.input_files import known_playbooks
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step

@@ -14,7 +14,7 @@ from runbook.errors import Cancelled, Unreachable
 from runbook.executor import Consent
 from runbook.executor.cancellation import Cancellation
 from runbook.fleet import Fleet
-from runbook.fleet.host_guards import HostClock, UntilDeadline
+from runbook.fleet.host_work import HostClock, UntilDeadline
 from runbook.lang.loader import load_playbook
 from runbook.values.command import read
 from runbook.values.inventory import Host

@@ -9,7 +9,7 @@ from runbook.diagnosis.earlier_runs import continued
 from runbook.errors import Cancelled, ConnectionLost, Unreachable
 from runbook.executor.apply import SendResult
 from runbook.executor.restart import may_have_begun, not_back, objection, wait_until_back
-from runbook.fleet.host_guards import Renewable
+from runbook.fleet.host_work import Renewable
 from runbook.planner import _clear_the_way, _Draft
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.earlier_change import EarlierChange

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from runbook.actions import discover
 from runbook.app.input_files import read_playbook
-from runbook.app.playbook_text.instructions import playbook_lines
+from runbook.app.playbook_text import playbook_lines
 from runbook.app.playbook_text.layout import width
 from runbook.lang.loader import load_playbook
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
-from runbook.diagnosis.hanging_programs import RESTS
+from runbook.diagnosis.host_context import RESTS
 from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from runbook.diagnosis.probing import run_probes
 from runbook.diagnosis.retries import probe_with_retries

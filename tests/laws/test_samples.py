@@ -17,7 +17,7 @@ from runbook.fleet import Cancellation, Fleet
 from runbook.lang.loader import load_playbook
 from runbook.planner import make_plan
 from runbook.protocols import Absent
-from runbook.reporters.console.event_lines import lines_of
+from runbook.reporters.console import lines_of
 from runbook.values.command import Completed, read
 from runbook.values.event import Waiting
 from runbook.values.inventory import Host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runbook.reporters.console.event_lines import lines_of as event_lines
+from runbook.reporters.console import lines_of as event_lines
 from runbook.reporters.console.recap import recap
 from runbook.values.event import Event
 from runbook.values.plan import Finding, Presence

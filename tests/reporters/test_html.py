@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from runbook import reporters
-from runbook.reporters.html.document import LEAST_OF_HOST
+from runbook.reporters.html import LEAST_OF_HOST
 from runbook.values.event import HostStarted, StepFinished
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity

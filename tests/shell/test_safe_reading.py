@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from runbook.actions.files import log_scan
-from runbook.actions.system.starts.start_times import ask_logs, read_logs
+from runbook.actions.system.starts import ask_logs, read_logs
 from runbook.shell import VIEW
 from runbook.values.types import Unknown
 

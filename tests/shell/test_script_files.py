@@ -14,7 +14,7 @@ import pytest
 import runbook
 from click.testing import CliRunner
 from runbook.actions import discover
-from runbook.app.action_scripts import scripts_of
+from runbook.app.show_commands import scripts_of
 from runbook.cli import cli
 
 from tests.tables import every_row

@@ -26,9 +26,9 @@ from runbook.facts.kernel.events import OomKill
 from runbook.facts.kernel.oom_victims import sort_kills
 from runbook.facts.process_selection import by_command_line
 from runbook.facts.processes.table import Process, Row, Table
+from runbook.lang.arguments import objection_to
 from runbook.lang.loader import load_playbook
 from runbook.lang.playbook_schema import violations
-from runbook.lang.process_patterns import objection_to
 from runbook.text import regexes
 from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
 from runbook.text.signatures import STRIKES, SignatureSearch
@@ -386,7 +386,7 @@ def test_another_pattern_may_still_find_it(hasty):
 
 
 def test_a_pattern_of_processes_that_takes_too_long_on_a_system_command_line_is_refused(hasty, monkeypatch):
-    monkeypatch.setattr("runbook.lang.process_patterns.SYSTEM", (ENDLESS,))
+    monkeypatch.setattr("runbook.lang.arguments.SYSTEM", (ENDLESS,))
     assert "the command line of a system process could not be searched for" in objection_to(SLOW)
 
 

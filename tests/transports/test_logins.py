@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from runbook.transports import ssh
 from runbook.transports.ssh import private_keys
-from runbook.transports.ssh.agent import Agent
+from runbook.transports.ssh.private_keys import Agent
 from runbook.values.inventory import Address, Host, HostKeys
 
 from tests.real_processes import gone, shows_up

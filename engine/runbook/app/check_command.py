@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from runbook.actions import discover
-from runbook.app.believed_probes import believed_note
 from runbook.app.input_files import ENDINGS, find_playbook, read_playbook, read_text
 from runbook.app.secret_masking import masked_by, secrets_in_playbook_file
 from runbook.errors import ConfigError
-from runbook.values.types import plural
+from runbook.facts.commands.reading_programs import interpreter_in, is_to_be_confined
+from runbook.lang.lenient_read import unraw
+from runbook.values.playbook import Playbook, Step
+from runbook.values.types import Json, plural
+
+
+def believed_note(book: Playbook) -> str:
+    """One line about such probes of *book*, not of what it includes; empty: there are none."""
+    found = [(step.id, *probe) for step in book.steps if not step.part and (probe := _own_program_of(step))]
+    kept = ", ".join(f"{id} ({name})" for id, name, confined in found if confined)
+    asking = ", ".join(f"{id} ({name})" for id, name, confined in found if not confined)
+    words = [
+        f"{kept}, unless root probes a host that has mount namespaces" if kept else "",
+        f"{asking}, for it asks how file systems are mounted" if asking else "",
+    ]
+    said = "; ".join(filter(None, words))
+    return f"note: an author's own program is believed, not enforced, to only read: {said}" if said else ""
+
+
+def _own_program_of(step: Step) -> tuple[str, bool] | None:
+    """The interpreter that the probe of *step* runs, and whether it is kept from writing where that can be had."""
+    args: Any = unraw(step.args)
+    if step.action not in ("command", "script") or not isinstance(args, Mapping):
+        return None
+    probe = args.get("check") if "do" in args else args
+    if not isinstance(probe, Mapping):
+        return None
+    text = probe.get("text" if step.action == "script" else "script")
+    argv, script = _texts(probe.get("argv")), text if isinstance(text, str) else ""
+    name = interpreter_in(argv, script)
+    return (name, is_to_be_confined(argv, script)) if name else None
+
+
+def _texts(argv: Json) -> tuple[str, ...]:
+    return tuple(map(str, argv)) if isinstance(argv, list) else ()
 
 
 @dataclass(frozen=True, slots=True)

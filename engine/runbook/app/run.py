@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import secrets
 import socket
 import threading
@@ -14,14 +15,13 @@ from datetime import UTC, datetime
 from runbook import transports
 from runbook.actions import discover
 from runbook.app.history.remembering import change_limits_of, pool_of
-from runbook.app.open_files import provide_files
 from runbook.app.order import Order, Record, hidden_inputs, no_record, run_facts, secret_values_of_inputs
 from runbook.app.owed.keeping import RunFacts, RunRecords
 from runbook.app.owed.noticing import NoticingConnection
 from runbook.app.secret_masking import secrets_of
 from runbook.app.step_resolution import place
 from runbook.diagnosis import OtherHosts, SharedProbes, exit_code
-from runbook.errors import ConfigError
+from runbook.errors import ConfigError, Problem
 from runbook.executor import Consent
 from runbook.fleet import Bounds, Cancellation, Fleet, Planned, waits
 from runbook.guards import Redacting
@@ -35,6 +35,31 @@ from runbook.values.playbook import Playbook, Step
 from runbook.values.result import AppliedLimits, HostPlan, HostResult, Mode, RunResult, Status, Verdict, scripts_of
 from runbook.values.types import Json
 from runbook.values.undo import UndoFile
+
+OWN = 32
+"""Files that are open whatever the number of hosts: streams, reports, the record, libraries (measured: 10 to 20)."""
+LEAST_OF_HOST = 2
+"""A host has one open at rest (measured: its socket), and another one now and then: a key, the agent, the record."""
+MOST_OF_HOST = 8
+"""Where all are busy at once: a proxy's three pipes, and the directories on the way to the record."""
+
+
+def provide_files(hosts: int) -> None:
+    """Raise this process's limit of open files to what *hosts* at once need.
+
+    Raises ConfigError where the hard limit does not permit the least of that.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OWN + MOST_OF_HOST * hosts
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    least = OWN + LEAST_OF_HOST * hosts
+    if limit < least:
+        fits = max(1, (limit - OWN) // LEAST_OF_HOST)
+        words = f"{hosts} hosts at once need {least} open files, and this process may have {limit}"
+        raise ConfigError(Problem(message=words, hint=f"--parallel {fits}, or `ulimit -Hn {least}` as root"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 class SystemClock:

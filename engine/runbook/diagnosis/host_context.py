@@ -3,22 +3,131 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from runbook.codec import to_json
-from runbook.diagnosis.hanging_programs import HangingPrograms
 from runbook.diagnosis.probe_types import PartialSamples
-from runbook.diagnosis.recent_answers import RecentAnswers
 from runbook.diagnosis.shared_probes import SharedProbes, no_other_hosts
 from runbook.expressions.history import HistoryScope
 from runbook.expressions.templates import WRITTEN_SECRETS, Scope
 from runbook.lang.secret_uses import only_in_change, uses_in
 from runbook.protocols import Action, Clock, Connection, Emit, KeptFiles, OwedRecords, RecordedPast
+from runbook.values.command import Command, Completed, Effect
 from runbook.values.earlier_change import EarlierChange
 from runbook.values.inventory import Host
 from runbook.values.playbook import Playbook, Step
 from runbook.values.types import Json, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class RecentAnswer:
+    """What a host said, and when."""
+
+    answer: Completed
+    number: int
+    """Its place among all answers of the host: a probe that asks twice wants a later one than it has."""
+    at: float
+    """Seconds on the clock: when the command was sent."""
+
+
+class RecentAnswers:
+    """The answers to commands with ``valid_for``, by the place that was asked and the command."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: dict[tuple[str, Command], list[RecentAnswer]] = {}
+        self._count = 0
+        self._planning = self._lasting = False
+
+    @contextmanager
+    def while_planning(self) -> Iterator[None]:
+        """Keep answers, and forget them at the end, unless the plan is carried out at once."""
+        self._planning = True
+        try:
+            yield
+        finally:
+            self._planning = False
+            if not self._lasting:
+                self.forget()
+
+    @contextmanager
+    def while_carried_out_at_once(self) -> Iterator[None]:
+        """Keep the answers of planning for the steps, which may use them until something is waited for or changed."""
+        self._lasting = True
+        try:
+            yield
+        finally:
+            self._lasting = False
+            self.forget()
+
+    def note(self, place: str, command: Command, answer: Completed, sent: float) -> int:
+        """Keep *answer* to *command*, which was *sent* then, while a plan is made; the number of the answer."""
+        self._count += 1
+        if self._planning and command.valid_for and command.effect is Effect.READ and answer.exit_code == 0:
+            self._kept.setdefault((place, _question(command)), []).append(RecentAnswer(answer, self._count, sent))
+        return self._count
+
+    def known(self, place: str, command: Command, after: int) -> RecentAnswer | None:
+        """The first answer to *command* that is valid still, and later than number *after*; None: it is to be sent.
+
+        The first, so that a probe which asks twice gets the same two answers as another that did so.
+        """
+        oldest = self._clock.now() - command.valid_for
+        kept = self._kept.get((place, _question(command)), ())
+        return next((answer for answer in kept if answer.number > after and answer.at >= oldest), None)
+
+    def forget(self) -> None:
+        """Drop every answer: what is asked from now on is sent to the host."""
+        self._kept.clear()
+
+
+def _question(command: Command) -> Command:
+    """*command* without what has no part in its answer."""
+    return replace(command, timeout=0.0, owed=False)
+
+
+RESTS = 60.0
+"""Seconds for which a program that did not answer is not asked again, unless something is changed before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hang:
+    at: float
+    patience: float
+    """Seconds that it was given."""
+    answer: Completed
+
+
+class HangingPrograms:
+    """What did not answer within its time, by the place that was asked and the program (``Command.hangs``)."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._noted: dict[tuple[str, str], _Hang] = {}
+
+    def note(self, place: str, command: Command, answer: Completed) -> None:
+        """Remember *answer*, if *command* timed out; forget what did not answer before, if it did answer."""
+        if not command.hangs:
+            return
+        if answer.timed_out:
+            silent = Completed(exit_code=None, timed_out=True, seconds=answer.seconds)
+            self._noted[place, command.hangs] = _Hang(self._clock.now(), command.timeout, silent)
+        elif not answer.refused:
+            self._noted.pop((place, command.hangs), None)
+
+    def known(self, place: str, command: Command) -> Completed | None:
+        """The answer to *command* that need not be waited for: its program has just had as long there, in vain."""
+        noted = self._noted.get((place, command.hangs))
+        if noted is None or command.effect is not Effect.READ or command.timeout > noted.patience:
+            return None
+        return noted.answer if self._clock.now() - noted.at <= RESTS else None
+
+    def forget(self) -> None:
+        """Ask everything again: something was changed, or an author asks for another try."""
+        self._noted.clear()
+
 
 States = Mapping[str, Json | Unknown]
 """What each probe saw, by its id: the State as JSON, or Unknown where it did not answer."""

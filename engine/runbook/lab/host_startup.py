@@ -14,15 +14,75 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from runbook.lab import docker_engine, isolation, location, node, owned, system
 from runbook.lab.cluster_leader import PORT
 from runbook.lab.cluster_leader import node as cluster_node
-from runbook.lab.host_scripts import INIT, JOB, OF_GPUS, SSHD
 from runbook.lab.lab_host import LabHost, start_of
 from runbook.lab.pipeline import files_for
 from runbook.lab.root_filesystem import LO, ROOT, mounts_here, needed_paths, plan
-from runbook.lab.training_job import OF_TRAINING
+from runbook.shell import program
+
+DMESG = r"""#!/bin/sh
+# A pretended ring buffer: the machine's own messages are nothing of the lab host's.
+cat /run/lab/kernel
+"""
+
+JOURNALCTL = program(__package__, "training_job_journalctl")
+
+SLOW_DD = program(__package__, "training_job_slow_dd")
+
+RESTARTING = program(__package__, "training_job_restarting")
+
+TRAINING = program(__package__, "training_job")
+
+OF_TRAINING: Mapping[str, str] = MappingProxyType(
+    {
+        "dmesg": DMESG,
+        "journalctl": JOURNALCTL,
+        "slow-dd": SLOW_DD,
+        "restarting": RESTARTING,
+        "training": TRAINING,
+    }
+)
+"""File to text: what a lab host is given of it."""
+
+
+INIT = program(__package__, "host_init")
+
+JOB = program(__package__, "gpu_job")
+
+SSHD = """HostKey /run/lab/host_key
+AuthorizedKeysFile /run/lab/authorized_keys
+PidFile none
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin yes
+StrictModes no
+UsePAM no
+SetEnv PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TMUX_TMPDIR=/run/lab
+"""
+
+SMI = program(__package__, "nvidia_smi")
+
+OF_GPUS: Mapping[str, str] = MappingProxyType(
+    {
+        "nvidia-smi": SMI,
+        "nvidia-bug-report.sh": program(__package__, "nvidia_bug_report"),
+        "gpu-faults": program(__package__, "gpu_faults"),
+        "xids": program(__package__, "xid_faults"),
+        "gpu-devices": program(__package__, "gpu_devices"),
+        "gpu-tools": program(__package__, "gpu_tools"),
+        "fabric": program(__package__, "fabric"),
+        "mig-tool": program(__package__, "mig_tool"),
+        "fabric-tools": program(__package__, "fabric_tools"),
+        "infiniband": program(__package__, "infiniband"),
+        "nccl-job": program(__package__, "nccl_job"),
+    }
+)
+"""File to text: what a lab host is given for its GPUs."""
+
 
 ANY = "0.0.0.0"  # noqa: S104 - in the network of a host, which has a loopback and nothing else
 WAITING = 128

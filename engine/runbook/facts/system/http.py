@@ -10,10 +10,19 @@ from math import ceil
 from urllib.parse import urlsplit
 
 from runbook.errors import ProbeError
-from runbook.facts.system.http_script import ASK, SEND
+from runbook.shell import script
 from runbook.text.host_json import finite
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Json, Unknown, seconds
+
+ASK = script(__package__, "http_request")
+"""The body goes to stdout, everything else to stderr.  GNU wget reads the address from stdin; busybox's cannot, so that
+an address with a query in it, which may be a secret, is not given to it."""
+
+SEND = script(__package__, "http_send")
+"""What a change is answered with may hold what nobody else should know (a new token): its body stays on the host, but
+for the first words of an error."""
+
 
 _NOBODY = frozenset({5, 6, 7, 28, 35, 51, 52, 55, 56, 58, 59, 60, 83, 92, 95, 96, 97})
 """Exit codes of curl (its manual, EXIT CODES): the other side did not answer, or not in a way to be trusted."""

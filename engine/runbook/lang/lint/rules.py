@@ -3,17 +3,192 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
-from runbook.expressions.templates import over_samples
+from runbook.expressions.templates import is_template, names, over_samples
 from runbook.lang.lenient_read import unraw
-from runbook.lang.lint.context import LintContext, RuleMatch, constant, ends_processes, follows, programs
-from runbook.lang.lint.expression_rules import long_expressions, processes_elsewhere, unused_values, wider_remedies
-from runbook.lang.lint.secret_rules import literal_secrets, undeclared_secrets, unused_secrets
+from runbook.lang.lint.context import LintContext, RuleMatch, constant, ends_processes, follows, programs, texts_of
 from runbook.lang.name_resolution import broken
+from runbook.lang.secret_uses import secret_uses
+from runbook.lang.shorthand import EXPRESSIONS
+from runbook.lang.yaml_source import Path
+from runbook.secrets.detection import masked_argv
+from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
+from runbook.values.playbook import FindingRule, SecretSource
 from runbook.values.types import seconds
 from runbook.values.units import duration
+
+INSTEAD = "secrets: {NAME: {env: VARIABLE}} (or file, command, keyring), and {{ secrets.NAME }} here"
+
+
+def literal_secrets(context: LintContext) -> Iterator[RuleMatch]:
+    """Secrets that everybody can read who can read the playbook."""
+    for step, path in context.steps:
+        args: Any = unraw(step.args)
+        check = args.get("check") if isinstance(args.get("check"), Mapping) else {}
+        for at, tree in (
+            ((*path, "env"), dict(step.env)),
+            ((*path, step.action, "headers"), args.get("headers")),
+            ((*path, step.action, "check", "headers"), check.get("headers")),
+        ):
+            yield from (
+                RuleMatch(item, "a secret stands in the playbook itself", INSTEAD) for item in _literal(tree, at)
+            )
+        for inner in ((), ("check",), ("do",)):
+            yield from _on_command_line(args, (*path, step.action), inner)
+    for declared in context.book.inputs:
+        default = declared.default
+        if isinstance(default, str) and default and declared.hides(default) and not _means_nothing(default):
+            what = f"the default of the input {declared.name} is a secret that stands in the playbook itself"
+            yield RuleMatch(("inputs", declared.name, "default"), what, "give no default, or use `secrets:` instead")
+
+
+def _literal(tree: Any, path: Path) -> Iterator[Path]:
+    for name, value in tree.items() if isinstance(tree, Mapping) else ():
+        if isinstance(value, str) and not _means_nothing(value) and is_secret(str(name), value):
+            yield (*path, name)
+
+
+def _means_nothing(value: str) -> bool:
+    return is_template(value) or value.strip().lower() in NOT_A_VALUE
+
+
+def _on_command_line(args: Any, path: Path, inner: Path) -> Iterator[RuleMatch]:
+    own = args
+    for key in inner:
+        own = own.get(key) if isinstance(own, Mapping) else None
+    argv = own.get("argv") if isinstance(own, Mapping) else None
+    words = [each for each in argv if isinstance(each, str)] if isinstance(argv, list) else []
+    shown = masked_argv(words)
+    if any(MASK in one and one != two and not is_template(two) for one, two in zip(shown, words, strict=True)):
+        what = "a secret stands in the playbook itself, and in the list of processes of the host"
+        yield RuleMatch((*path, *inner, "argv"), what, f"give it by `env:` with {INSTEAD}")
+
+
+def undeclared_secrets(context: LintContext) -> Iterator[RuleMatch]:
+    """Secrets that only an inventory could have."""
+    places = {id(step): path for step, path in context.steps}
+    declared = {secret.name for secret in context.book.secrets}
+    for use in secret_uses(context.book):
+        if not use.step.part and not use.of_host and use.name not in declared:
+            what = f"the secret {use.name!r} is not declared here, so that every inventory has to have it"
+            hint = f"secrets: {{{use.name}: {{description: ...}}}} says that the inventory gives it"
+            yield RuleMatch((*places[id(use.step)], *use.path), what, hint)
+
+
+def unused_secrets(context: LintContext) -> Iterator[RuleMatch]:
+    """References that nothing uses."""
+    used = {(use.secret, use.of_host) for use in secret_uses(context.book) if not use.step.part}
+    for declared in context.book.secrets:
+        of_host = declared.source is SecretSource.INVENTORY and (declared.name, True) in used
+        if (declared.name, False) not in used and not of_host:
+            yield RuleMatch(
+                ("secrets", declared.name), f"the secret {declared.name!r} is not used", "use it, or remove it"
+            )
+
+
+LONGEST = 160
+"""Characters of an expression that can be read at a glance."""
+
+_PIECES = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+
+SECTIONS = ("let", "diagnose", "findings", "remediate", "verify")
+
+
+def long_expressions(context: LintContext) -> Iterator[RuleMatch]:
+    """Expressions that are too long to be read, as they are written."""
+    for section in SECTIONS:
+        for path, text in _expressions(context.written.get(section), (section,), around=section):
+            if (length := len(" ".join(text.split()))) > LONGEST:
+                what = f"an expression of {length} characters; more than {LONGEST} are hard to read"
+                yield RuleMatch(path, what, "name a part of it under `let`", written=True)
+
+
+def _expressions(tree: Any, path: Path, key: str = "", around: str = "") -> Iterator[tuple[Path, str]]:
+    """Every expression in *tree* with its place."""
+    match tree:
+        case str() if is_template(tree):
+            yield from ((path, piece) for piece in _PIECES.findall(tree))
+        case str() if key in EXPRESSIONS or around in ("evidence", "let"):
+            yield path, tree
+        case Mapping():
+            for name, value in tree.items():
+                yield from _expressions(value, (*path, name), str(name), key or around)
+        case list():
+            for number, each in enumerate(tree):
+                yield from _expressions(each, (*path, number))
+
+
+def unused_values(context: LintContext) -> Iterator[RuleMatch]:
+    """Values of ``let`` that nothing uses."""
+    tree = {key: context.written.get(key) for key in ("diagnose", "findings", "remediate", "verify")}
+    for name in context.written.get("let") or ():
+        later = [value for other, value in context.written["let"].items() if other != name]
+        if not any(re.search(rf"\b{re.escape(name)}\b", text) for text in (*texts_of(tree), *map(str, later))):
+            yield RuleMatch(("let", name), f"the value {name!r} is not used", "remove it")
+
+
+def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
+    """Remedies that end other processes, or more of them, than their finding names."""
+    lists = "|".join(re.escape(step.id) for step, _ in context.steps if step.action in ("processes", "device_holders"))
+    chosen = {rule.id for rule, _ in context.findings if lists and re.search(_CHOOSES.format(lists), rule.when)}
+    rules = {rule.id: rule for rule, _ in context.findings}
+    for step, path in context.killers.steps:
+        found = [rules[name] for name in step.for_ if name in rules]
+        given = step.args.get("processes")
+        if "processes" in {field.name for field in fields(context.action(step).Args)}:
+            if found and isinstance(given, str) and (what := _other_processes(given, found)):
+                what = f"{step.id} may end processes that {found[0].id} does not name: {what}"
+                yield RuleMatch((*path, step.action, "processes"), what, "give both the same value of `let`")
+        elif named := [rule.id for rule in found if rule.id in chosen]:
+            what = f"{step.id} may end more processes than {named[0]} names: it chooses them by itself"
+            yield RuleMatch(
+                (*path, step.action), what, "end: {processes: EXPRESSION}, with the finding's own expression"
+            )
+
+
+def _other_processes(given: str, found: Sequence[FindingRule]) -> str:
+    """What *given*, the expression of an `end`, takes that no finding of *found* speaks of; empty: nothing."""
+    texts = [text for rule in found for text in (rule.when, rule.say, *rule.evidence.values())]
+    theirs = {name for text in texts for name in names(text)}
+    if others := sorted(f"{probe}.{field}" for probe, field in names(given) - theirs if field and probe != "inputs"):
+        return f"it takes {others[0]}"
+    if any(re.search(_CHOOSES.format(r"\w+"), rule.when) for rule in found):
+        expression = "".join(given.strip().removeprefix("{{").removesuffix("}}").split())
+        whole = re.compile(re.escape(expression) + r"(?![\w.|\[])")
+        if not any(whole.search("".join(text.split())) for text in texts):
+            return "it leaves out what the finding chooses them by"
+    return "it takes them where the finding is not" if _is_negated(given, found) else ""
+
+
+def processes_elsewhere(context: LintContext) -> Iterator[RuleMatch]:
+    """Steps that end processes by the numbers that these have on another host."""
+    probes = {step.id: step for step, path in context.steps if path[0] == "diagnose"}
+    for step, path in context.killers.steps:
+        given = step.args.get("processes")
+        named = sorted(root for root, _ in names(given)) if isinstance(given, str) else []
+        for probe in (probes[name] for name in named if name in probes):
+            if probe.on != step.on or probe.once:
+                where = probe.on or "the host of the run"
+                where = "one host for all" if probe.once and not probe.on else where
+                what = (
+                    f"{step.id} ends processes by the numbers that they have on another host: {probe.id} is of {where}"
+                )
+                yield RuleMatch((*path, step.action, "processes"), what, "probe, and end, on the same host")
+
+
+def _is_negated(given: str, found: Sequence[FindingRule]) -> bool:
+    """Whether a finding is there just where *given* is empty."""
+    expression = "".join(given.strip().removeprefix("{{").removesuffix("}}").split())
+    return any("".join(rule.when.split()) in (f"not{expression}", f"not({expression})") for rule in found)
+
+
+_CHOOSES = (
+    r"\b(?:{})\.(?:matches|processes|leftover)\b[\s)]*(?:\|\s*(?:selectattr|rejectattr|select|reject|first|last)\b|\[)"
+)
+"""What takes some out of the list of a probe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
