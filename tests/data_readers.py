@@ -17,8 +17,8 @@ from runbook.actions.gpu import gpu_health as gpu_health_action
 from runbook.actions.gpu import nccl_log as nccl
 from runbook.actions.system import kernel_log, memory
 from runbook.actions.system.infiniband import read_state as infiniband_state
-from runbook.app.input_files import read_playbook
 from runbook.codec import to_json
+from runbook.commands.input_files import read_playbook
 from runbook.diagnosis.findings import evaluated
 from runbook.errors import ProbeError
 from runbook.expressions.templates import Scope

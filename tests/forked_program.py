@@ -30,12 +30,12 @@ from tests.waiting import LIMIT
 ROOT = Path(__file__).parents[1]
 IMPORTED = (
     "runbook.cli",
-    "runbook.app.run_command",
-    "runbook.app.run",
-    "runbook.app.outputs",
+    "runbook.commands.run",
+    "runbook.commands.one_run",
+    "runbook.commands.outputs",
     "runbook.lang.loader",
     "runbook.executor",
-    "runbook.app.terminal",
+    "runbook.commands.terminal",
     "runbook.inventory.host_list",
     "runbook.reporters.console",
     "runbook.reporters.json",

@@ -8,8 +8,8 @@ from typing import Any
 from runbook.actions import discover
 from runbook.actions.gpu import nccl_log
 from runbook.actions.system import infiniband, kernel_log
-from runbook.app.input_files import find_playbook, read_playbook
 from runbook.codec import to_json
+from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.diagnosis.comparing import Candidate, Offer, compared
 from runbook.diagnosis.findings import evaluated
 from runbook.expressions.templates import Scope, value_of

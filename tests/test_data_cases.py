@@ -8,7 +8,7 @@ import pytest
 import yaml
 from runbook.actions import discover
 from runbook.actions.gpu import gpu_health
-from runbook.app.input_files import read_playbook
+from runbook.commands.input_files import read_playbook
 from runbook.expressions.templates import Scope, evaluate
 from runbook.facts.gpu.verdict import Condition
 from runbook.facts.kernel.patterns import worth_sending

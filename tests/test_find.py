@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 from runbook.actions import discover
-from runbook.app.find.find_command import LARGEST, SymptomSearch, read_error_text
-from runbook.app.input_files import library, read_playbook
+from runbook.commands.find import LARGEST, SymptomSearch, read_error_text
+from runbook.commands.input_files import library, read_playbook
 from runbook.values.playbook import Playbook, Symptom, SymptomKind
 
 from tests.program import PROGRAM, runbook

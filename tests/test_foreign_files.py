@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 from runbook.actions import discover
-from runbook.app import completion, input_files
-from runbook.app.input_files import (
+from runbook.commands import completion, input_files
+from runbook.commands.input_files import (
     DEFAULT_INVENTORY,
     find_playbook,
     inventory_paths,
@@ -16,7 +16,7 @@ from runbook.app.input_files import (
     open_included,
     read_beside,
 )
-from runbook.app.show_commands import list_text
+from runbook.commands.listings import list_text
 from runbook.errors import ConfigError
 from runbook.foreign_files import refuse_foreign
 

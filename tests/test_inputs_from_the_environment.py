@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from runbook.actions import discover
-from runbook.app.input_files import GivenInputs, read_inputs, read_playbook
+from runbook.commands.input_files import GivenInputs, read_inputs, read_playbook
 from runbook.errors import ConfigError
 
 BOOK = """

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import runbook
-from runbook.app.api import DEFAULTS
 from runbook.cli import cli
+from runbook.commands.api import DEFAULTS
 from runbook.errors import ConfigError, RecordLost
 from runbook.values.event import HostFinished, RunStarted
 from runbook.values.result import Status, Verdict

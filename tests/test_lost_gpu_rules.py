@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runbook.actions import discover
-from runbook.app.input_files import find_playbook, read_playbook
+from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.expressions.history import HistoryScope
 from runbook.expressions.templates import Scope, evaluate
 from runbook.values.recorded_change import RecordedAnswer

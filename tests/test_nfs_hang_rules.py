@@ -7,8 +7,8 @@ from typing import Any
 
 from runbook.actions import discover
 from runbook.actions.files import mounts
-from runbook.app.input_files import find_playbook, read_playbook
 from runbook.codec import to_json
+from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.diagnosis.findings import evaluated
 from runbook.expressions.templates import Scope
 from runbook.lang.arguments import build

@@ -11,7 +11,7 @@ from tests.program import PROGRAM
 
 CODE = """
 import resource, sys
-from runbook.app.run import provide_files
+from runbook.commands.one_run import provide_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 provide_files(int(sys.argv[3]))
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))

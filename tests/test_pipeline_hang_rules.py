@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from runbook.actions import discover
 from runbook.actions.files import log_scan
-from runbook.app.input_files import find_playbook, read_playbook
 from runbook.codec import to_json
+from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.expressions.history import HistoryScope
 from runbook.expressions.templates import Scope, evaluate, say
 from runbook.facts.files.log_reading import LogFile, LogReading

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from runbook.actions import discover
-from runbook.app.input_files import find_playbook, library, read_playbook
+from runbook.commands.input_files import find_playbook, library, read_playbook
 from runbook.errors import ConfigError
 from runbook.expressions.history import HistoryScope
 from runbook.expressions.templates import Scope, evaluate, render, say

@@ -8,8 +8,8 @@ from pathlib import Path
 from runbook.actions import discover
 from runbook.actions.files import log_scan
 from runbook.actions.gpu import nccl_log
-from runbook.app.input_files import find_playbook, read_playbook
 from runbook.codec import to_json
+from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.expressions.templates import Scope, evaluate, render
 from runbook.lang.arguments import build
 from runbook.lang.lenient_read import unraw

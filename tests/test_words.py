@@ -18,7 +18,19 @@ RETIRED = re.compile(
 """Words of a private dialect, for which there are others: again, probe, said, who."""
 
 EXAMPLES = {
-    *("Ethernet", "FIELD", "MI300X", "RESET_GPU", "RESTART_APP", "aaa", "allow_root", "job_123", "public_key", "stauts", "step_10"),
+    *(
+        "Ethernet",
+        "FIELD",
+        "MI300X",
+        "RESET_GPU",
+        "RESTART_APP",
+        "aaa",
+        "allow_root",
+        "job_123",
+        "public_key",
+        "stauts",
+        "step_10",
+    ),
     "rwsem_down_write_slowpath",
 }
 """Names in docstrings that are not of this program."""

@@ -19,8 +19,8 @@ import click
 import yaml
 from click.testing import CliRunner
 from runbook.actions import discover
-from runbook.app.show_commands import parts_of, public_fields
 from runbook.cli import cli
+from runbook.commands.listings import parts_of, public_fields
 from runbook.text.field_descriptions import description
 from runbook.values.plan import Risk
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from runbook.actions import discover
 from runbook.actions.gpu import fabric
-from runbook.app.input_files import find_playbook, read_playbook
+from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.errors import ProbeError
 from runbook.expressions.templates import Scope, evaluate, say
 from runbook.facts.gpu.smi_output import FRAME

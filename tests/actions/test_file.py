@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from runbook.actions.files import file
-from runbook.app.input_files import read_playbook
+from runbook.commands.input_files import read_playbook
 from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.errors import ConfigError
 from runbook.facts.files.writing import ask_place, make, read_place

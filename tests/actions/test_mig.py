@@ -10,8 +10,8 @@ import pytest
 from runbook.actions import discover
 from runbook.actions.gpu import mig
 from runbook.actions.gpu.mig.reading import Offer, misfit
-from runbook.app.input_files import find_playbook, read_playbook
 from runbook.codec import to_json
+from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.errors import ConfigError, ProbeError
 from runbook.expressions.templates import Scope, evaluate, render, say
 from runbook.facts.gpu.smi_output import FRAME

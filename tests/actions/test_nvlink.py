@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from runbook.actions import discover
 from runbook.actions.gpu import nvlink
-from runbook.app.input_files import find_playbook, read_playbook
 from runbook.codec import to_json
+from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.errors import ProbeError
 from runbook.expressions.templates import Scope, evaluate, render, say
 from runbook.facts.gpu.smi_output import FRAME

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from runbook.app.input_files import LARGEST_SENT, read_playbook
+from runbook.commands.input_files import LARGEST_SENT, read_playbook
 from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.errors import ConfigError
 from runbook.expressions.templates import Scope, render

@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 from runbook.actions.system import systemd_unit
-from runbook.app.input_files import read_playbook
+from runbook.commands.input_files import read_playbook
 from runbook.errors import ConfigError
 from runbook.facts.system import systemd_units
 from runbook.lang.arguments import build

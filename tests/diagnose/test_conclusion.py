@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runbook.actions import discover
-from runbook.app.diagnose.command import ORDER, Conclusion, Named, concluded, lines_of, playbooks_of_a_host
-from runbook.app.input_files import known_playbooks
+from runbook.commands.diagnose import ORDER, Conclusion, Named, concluded, lines_of, playbooks_of_a_host
+from runbook.commands.input_files import known_playbooks
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from runbook.values.result import HostResult, Verdict

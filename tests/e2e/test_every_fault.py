@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from runbook import lab
-from runbook.app.input_files import library
+from runbook.commands.input_files import library
 
 from tests.boot_time import booted_after_silent_stop
 from tests.program import Practice, Said

@@ -8,7 +8,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from runbook.actions import discover
-from runbook.app.input_files import GivenInputs, open_included, read_beside, read_inputs, read_inventory, read_playbook
+from runbook.commands.input_files import (
+    GivenInputs,
+    open_included,
+    read_beside,
+    read_inputs,
+    read_inventory,
+    read_playbook,
+)
 from runbook.errors import ConfigError
 
 from tests.tables import every_row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from runbook.app.step_resolution import place
+from runbook.commands.step_resolution import place
 from runbook.errors import ConfigError
 from runbook.values.inventory import Host, Inventory
 

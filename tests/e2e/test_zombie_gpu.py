@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from runbook.app.input_files import library
+from runbook.commands.input_files import library
 
 from tests.waiting import soon, until
 

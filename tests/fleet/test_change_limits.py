@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runbook.app.playbook_text.steps import limits
+from runbook.commands.show.steps import limits
 from runbook.fleet.bounds import Bounds
 from runbook.fleet.change_limits import ChangeLimits
 from runbook.values.inventory import Host

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from runbook.app.run import SystemClock
+from runbook.commands.one_run import SystemClock
 from runbook.errors import Cancelled, Unreachable
 from runbook.executor import Consent
 from runbook.executor.cancellation import Cancellation

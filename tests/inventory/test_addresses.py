@@ -6,9 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from runbook.app.input_files import read_inventory
-from runbook.app.inventory_files.host_sources import inventory_again, inventory_for, with_addresses
-from runbook.app.owed.settle_command import _inventory
+from runbook.commands.input_files import read_inventory
+from runbook.commands.inventory_files.host_sources import inventory_again, inventory_for, with_addresses
+from runbook.commands.settle import _inventory
 from runbook.errors import ConfigError
 from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.inventory.host_patterns import select

@@ -6,8 +6,8 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from runbook.app.input_files import read_inventory
-from runbook.app.secret_masking import secrets_on_command_line
+from runbook.commands.input_files import read_inventory
+from runbook.commands.secret_masking import secrets_on_command_line
 from runbook.errors import ConfigError
 from runbook.inventory.host_patterns import select
 from runbook.values.inventory import Inventory

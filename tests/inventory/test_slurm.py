@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from runbook.app.input_files import read_inventory
+from runbook.commands.input_files import read_inventory
 from runbook.errors import ConfigError
 from runbook.inventory.host_patterns import select
 from runbook.values.inventory import Inventory

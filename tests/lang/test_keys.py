@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from runbook.app.step_resolution import with_places, with_tags
+from runbook.commands.step_resolution import with_places, with_tags
 from runbook.diagnosis import OtherHosts, SharedProbes, verdict
 from runbook.errors import ConfigError, ConnectionLost, Unreachable
 from runbook.executor import Consent, execute

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runbook.actions import discover
-from runbook.app.input_files import read_playbook
+from runbook.commands.input_files import read_playbook
 from runbook.lang.lint.linter import warnings_in
 from runbook.lang.lint.rules import RULES
 from runbook.lang.loader import load_playbook

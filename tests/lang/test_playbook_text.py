@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from runbook.actions import discover
-from runbook.app.input_files import read_playbook
-from runbook.app.playbook_text import playbook_lines
-from runbook.app.playbook_text.layout import width
+from runbook.commands.input_files import read_playbook
+from runbook.commands.show import playbook_lines
+from runbook.commands.show.layout import width
 from runbook.lang.loader import load_playbook
 
 from tests.tables import every_row

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runbook.actions import discover
-from runbook.app.playbook_text.steps import conditions
+from runbook.commands.show.steps import conditions
 from runbook.errors import ConfigError
 from runbook.expressions.sampling import sampling
 from runbook.expressions.series import ROOTS, growing, held_for

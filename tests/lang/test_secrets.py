@@ -6,7 +6,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from runbook.actions import discover
-from runbook.app.playbook_text import playbook_lines
+from runbook.commands.show import playbook_lines
 from runbook.errors import ConfigError
 from runbook.lang.loader import load_playbook
 from runbook.lang.schema_export import exported_schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from runbook.app.playbook_text.steps import conditions
+from runbook.commands.show.steps import conditions
 from runbook.diagnosis import verdict
 from runbook.errors import ConfigError
 from runbook.executor import Consent, execute

@@ -7,8 +7,8 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from runbook.app.run import SystemClock
 from runbook.codec import to_json
+from runbook.commands.one_run import SystemClock
 from runbook.diagnosis import SharedProbes, verdict
 from runbook.diagnosis.sampling import LARGEST, shortened
 from runbook.errors import Cancelled, Unreachable

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runbook.app.owed.noticing import NoticingConnection
+from runbook.commands.owed.noticing import NoticingConnection
 from runbook.facts.system.owed_note import list_notes, make_note, read_notes, remove_note, why_not
 from runbook.values.command import Command, Completed, Effect, read
 from runbook.values.owed import NotedIn, OwedCleanup, OwedStep

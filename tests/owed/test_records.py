@@ -13,8 +13,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from runbook.app.owed.keeping import RunFacts, RunRecords, all_records
-from runbook.app.owed.record import (
+from runbook.commands.owed.keeping import RunFacts, RunRecords, all_records
+from runbook.commands.owed.record import (
     Damaged,
     Record,
     Withheld,

@@ -99,7 +99,7 @@ class Scene:
 
 def resealed(tree) -> bytes:
     """The file of *tree* with the digest that belongs to it."""
-    from runbook.app.plans import document
+    from runbook.commands.plans import document
 
     return json.dumps({**tree, "digest": document._digest(tree)}).encode()
 

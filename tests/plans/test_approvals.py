@@ -6,9 +6,9 @@ import os
 import shutil
 
 import pytest
-from runbook.app.plans.approvals import Approval, counted
-from runbook.app.plans.approve_command import approve_plan
-from runbook.app.terminal import Terminal
+from runbook.commands.approve import approve_plan
+from runbook.commands.plans.approvals import Approval, counted
+from runbook.commands.terminal import Terminal
 
 from tests.plans.scene import ME, Scene, alive, asked, ended, resealed
 from tests.sshd import make_key

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runbook.app.plans.comparison import difference
-from runbook.app.plans.document import LaterChange, SavedHost, SavedStep
+from runbook.commands.plans.comparison import difference
+from runbook.commands.plans.document import LaterChange, SavedHost, SavedStep
 from runbook.values.plan import Finding, Presence, Risk, Target
 from runbook.values.playbook import Severity
 

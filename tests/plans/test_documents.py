@@ -11,13 +11,13 @@ from functools import reduce
 from operator import getitem
 
 import pytest
-from runbook.app.plans.document import BoundInputs, BoundInventory, BoundPlaybook, Maker, SavedPlan, parsed
-from runbook.app.plans.plan_command import recorded_options
-from runbook.app.plans.plan_file import read_plan
-from runbook.app.plans.saved_text import _in_full, expired, from_the_future, plan_text, report_text
-from runbook.app.plans.snapshot import saved_host
-from runbook.app.plans.usage import Usage, Use
-from runbook.app.plans.well_formed import FLAGS, LISTS, TEXTS
+from runbook.commands.plan import recorded_options
+from runbook.commands.plans.document import BoundInputs, BoundInventory, BoundPlaybook, Maker, SavedPlan, parsed
+from runbook.commands.plans.plan_file import read_plan
+from runbook.commands.plans.saved_text import _in_full, expired, from_the_future, plan_text, report_text
+from runbook.commands.plans.snapshot import saved_host
+from runbook.commands.plans.usage import Usage, Use
+from runbook.commands.plans.well_formed import FLAGS, LISTS, TEXTS
 from runbook.errors import ConfigError
 from runbook.values.command import Command, Effect
 from runbook.values.plan import Change, NoChange, PlannedStep, Risk, Skip, Target

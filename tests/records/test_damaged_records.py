@@ -8,8 +8,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from runbook.app.history.keeping import size_of, verified
-from runbook.app.history.listing import export_text, list_text
+from runbook.commands.history.keeping import size_of, verified
+from runbook.commands.history.listing import export_text, list_text
 from runbook.errors import ConfigError
 from runbook.records.chain import START, sealed
 from runbook.records.index import Index, RunQuery

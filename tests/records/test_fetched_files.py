@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from runbook.app.history.keeping import expired, prune, verified
-from runbook.app.history.listing import export_text
-from runbook.app.history.showing import show_text
+from runbook.commands.history.keeping import expired, prune, verified
+from runbook.commands.history.listing import export_text
+from runbook.commands.history.showing import show_text
 from runbook.records import fetched_files
 from runbook.records.fetched_files import FetchedFiles, folder_name
 from runbook.records.private_folder import PrivateFolder

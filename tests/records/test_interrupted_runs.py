@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from runbook.app.history.listing import export_text, list_text
+from runbook.commands.history.listing import export_text, list_text
 from runbook.records.index import Index, RunQuery
 
 from tests.program import runbook

@@ -9,8 +9,8 @@ import threading
 from dataclasses import replace
 
 import pytest
-from runbook.app.history.keeping import expired, prune, verified
-from runbook.app.history.recording import Recording
+from runbook.commands.history.keeping import expired, prune, verified
+from runbook.commands.history.recording import Recording
 from runbook.errors import RecordLost
 from runbook.records.chain import sealed
 from runbook.records.journal import Journal

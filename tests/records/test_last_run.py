@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from runbook.app.history.finding_runs import LAST, latest_run, named_run
-from runbook.app.history.keeping import prune
+from runbook.commands.history.finding_runs import LAST, latest_run, named_run
+from runbook.commands.history.keeping import prune
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
 from runbook.values.result import Mode

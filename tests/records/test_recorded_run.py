@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from runbook.app.history.listing import checked_query, export_text, list_text
-from runbook.app.history.showing import show_text
+from runbook.commands.history.listing import checked_query, export_text, list_text
+from runbook.commands.history.showing import show_text
 from runbook.errors import ConfigError
 from runbook.records.index import Index, RunQuery
 from runbook.records.journal import Journal

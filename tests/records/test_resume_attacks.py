@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from runbook.app.history.keeping import expired
+from runbook.commands.history.keeping import expired
 from runbook.errors import RecordLost
 from runbook.records.journal import Journal
 from runbook.records.private_folder import PrivateFolder

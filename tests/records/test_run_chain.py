@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from runbook.app.history.keeping import prune
-from runbook.app.history.resume_command import _hosts
-from runbook.app.history.run_chain import chain_from, root_of
-from runbook.app.history.showing import show_text
-from runbook.app.history.undo_command import _checked
+from runbook.commands.history.keeping import prune
+from runbook.commands.history.run_chain import chain_from, root_of
+from runbook.commands.history.showing import show_text
+from runbook.commands.resume import _hosts
+from runbook.commands.undo import _checked
 from runbook.errors import ConfigError
 from runbook.records.journal import Journal
 from runbook.records.private_folder import PrivateFolder

@@ -9,9 +9,9 @@ import pytest
 from runbook.actions.docker import container
 from runbook.actions.files import restore_file
 from runbook.actions.system import service, systemd_unit
-from runbook.app.history.undo_steps import undo_steps
-from runbook.app.run import Run
 from runbook.codec import to_json
+from runbook.commands.history.undo_steps import undo_steps
+from runbook.commands.one_run import Run
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.errors import ConnectionLost
 from runbook.executor.undoing import _with_copies, change_started

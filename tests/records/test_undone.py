@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from runbook.app.history.finding_runs import load_run
-from runbook.app.history.resume_command import _refuse_undone, without_undone
-from runbook.app.history.undone import limits_of_undo, undone_hosts
+from runbook.commands.history.finding_runs import load_run
+from runbook.commands.history.undone import limits_of_undo, undone_hosts
+from runbook.commands.resume import _refuse_undone, without_undone
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import earlier_changes

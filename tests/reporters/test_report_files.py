@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 
 import pytest
-from runbook.app.report_file import create
+from runbook.commands.report_file import create
 from runbook.errors import ConfigError
 
 STRANGER = 54321

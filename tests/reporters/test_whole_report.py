@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from runbook.app.outputs import outputs_for
-from runbook.app.whole_report import WholeReport, can_be_replaced
+from runbook.commands.outputs import outputs_for
+from runbook.commands.whole_report import WholeReport, can_be_replaced
 from runbook.errors import ConfigError
 from runbook.fleet import Cancellation
 from runbook.values.event import RunStarted

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from runbook.actions import discover
-from runbook.app import run_command
-from runbook.app.input_files import read_inventory, read_playbook
-from runbook.app.secret_sources.resolution import problems_with_references, resolved
-from runbook.app.show_commands import hosts_text
+from runbook.commands import run as run_command
+from runbook.commands.input_files import read_inventory, read_playbook
+from runbook.commands.listings import hosts_text
+from runbook.commands.secret_sources.resolution import problems_with_references, resolved
 from runbook.errors import ConfigError
 from runbook.secrets.names import REFERENCE
 from runbook.values.command import shown_variable

@@ -8,8 +8,8 @@ import time
 from types import ModuleType
 
 import pytest
-from runbook.app.secret_sources import program
-from runbook.app.secret_sources.reading import LARGEST, value_of
+from runbook.commands.secret_sources import program
+from runbook.commands.secret_sources.reading import LARGEST, value_of
 from runbook.errors import ConfigError
 from runbook.values.playbook import SecretReference, SecretSource, Where
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from runbook.actions import discover
-from runbook.app.input_files import read_inventory, read_playbook
-from runbook.app.run import Order
-from runbook.app.run_command import with_secrets_resolved
-from runbook.app.secret_masking import SecretMasking
-from runbook.app.secret_sources.resolution import problems_with_references, resolved
+from runbook.commands.input_files import read_inventory, read_playbook
+from runbook.commands.one_run import Order
+from runbook.commands.run import with_secrets_resolved
+from runbook.commands.secret_masking import SecretMasking
+from runbook.commands.secret_sources.resolution import problems_with_references, resolved
 from runbook.diagnosis.probe_types import ProbeFailure, ProbeRequest
 from runbook.diagnosis.probing import run_probes
 from runbook.errors import ConfigError

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from runbook.actions import discover
-from runbook.app.history.run_origin import secret_places
-from runbook.app.input_files import read_inventory, read_playbook
-from runbook.app.owed.record import Record, without_secrets
+from runbook.commands.history.run_origin import secret_places
+from runbook.commands.input_files import read_inventory, read_playbook
+from runbook.commands.owed.record import Record, without_secrets
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.process_identity import this_process
 from runbook.secrets.masking import masking

@@ -14,8 +14,8 @@ import pytest
 import runbook
 from click.testing import CliRunner
 from runbook.actions import discover
-from runbook.app.show_commands import scripts_of
 from runbook.cli import cli
+from runbook.commands.listings import scripts_of
 
 from tests.tables import every_row
 

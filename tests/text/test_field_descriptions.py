@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from runbook.actions import discover
-from runbook.app.show_commands import parts_of, public_fields
+from runbook.commands.listings import parts_of, public_fields
 from runbook.text.field_descriptions import description
 
 from tests.program import runbook

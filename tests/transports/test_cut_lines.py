@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from runbook.actions import discover
-from runbook.app.input_files import read_playbook
-from runbook.app.order import Order
-from runbook.app.run import Run
+from runbook.commands.input_files import read_playbook
+from runbook.commands.one_run import Run
+from runbook.commands.order import Order
 from runbook.errors import ConnectionLost
 from runbook.executor import Consent
 from runbook.fleet import Cancellation

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from runbook import transports
-from runbook.app.input_files import read_inventory
+from runbook.commands.input_files import read_inventory
 from runbook.errors import ConfigError, Unreachable
 from runbook.protocols import ConnectOptions
 from runbook.transports.ssh import ssh_config as config

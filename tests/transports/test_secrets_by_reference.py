@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from runbook.app.run_command import run_playbook
-from runbook.app.secret_masking import InternalError
+from runbook.commands.run import run_playbook
+from runbook.commands.secret_masking import InternalError
 
 from tests.transports.secret_forms import PRINTER, leaks
 

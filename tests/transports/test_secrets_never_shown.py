@@ -26,12 +26,12 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from runbook.app.check_command import checked
-from runbook.app.completion import inputs, proposals
-from runbook.app.playbook_text import show_text
-from runbook.app.run_command import run_playbook
-from runbook.app.secret_masking import InternalError, SecretMasking
-from runbook.app.show_commands import hosts_text
+from runbook.commands.check import checked
+from runbook.commands.completion import inputs, proposals
+from runbook.commands.listings import hosts_text
+from runbook.commands.run import run_playbook
+from runbook.commands.secret_masking import InternalError, SecretMasking
+from runbook.commands.show import show_text
 from runbook.errors import ConfigError
 
 from tests.sshd import make_key, start_sshd

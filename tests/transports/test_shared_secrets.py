@@ -12,7 +12,7 @@ import termios
 import time
 
 import pytest
-from runbook.app.run_command import become_password
+from runbook.commands.run import become_password
 from runbook.errors import ConfigError
 
 from tests.sshd import make_key

@@ -10,7 +10,6 @@ import click
 from click.shell_completion import get_completion_class
 
 from runbook import __version__
-from runbook.app.standard_streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
 from runbook.cli.echo import echo as tell
 from runbook.cli.echo import echo_error
 from runbook.cli.history import history
@@ -34,6 +33,7 @@ from runbook.cli.options import (
 )
 from runbook.cli.plans import apply, approve, plan, signers_option
 from runbook.cli.strict_commands import StrictGroup
+from runbook.commands.standard_streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
 from runbook.errors import RunbookError
 from runbook.text.printable import printable
 
@@ -83,8 +83,8 @@ def monitor(**options: Any) -> int:
     Changes nothing on the hosts. The playbook `monitor` defines what is probed and which values are coloured
     (runbook show monitor). Each host is probed independently, so that one that hangs does not delay the others.
     """
-    from runbook.app.monitor.command import monitor_hosts
-    from runbook.app.terminal import Terminal
+    from runbook.commands.monitor import monitor_hosts
+    from runbook.commands.terminal import Terminal
 
     return monitor_hosts(options, Terminal())
 
@@ -98,8 +98,8 @@ def diagnose(**options: Any) -> int:
     what is about a job, a cluster or a container needs to know which: run those by name.
     Exit codes are those of `run`.
     """
-    from runbook.app.diagnose.command import diagnose_hosts
-    from runbook.app.terminal import Terminal
+    from runbook.commands.diagnose import diagnose_hosts
+    from runbook.commands.terminal import Terminal
 
     return diagnose_hosts(options, Terminal())
 
@@ -115,8 +115,8 @@ def run(playbook: str, **options: Any) -> int:
     3 (--detailed-exitcode) a dry run would change something, 4 a host unreachable, 5 a deadline or limit,
     6 a host has changed since its plan was shown, 130 interrupted or declined.
     """
-    from runbook.app.run_command import run_playbook
-    from runbook.app.terminal import Terminal
+    from runbook.commands.run import run_playbook
+    from runbook.commands.terminal import Terminal
 
     return run_playbook(playbook, {**options, "typed": sys.argv[1:]}, Terminal())
 
@@ -131,8 +131,8 @@ def settle(**options: Any) -> int:
     done and probed again, as in a run; then its record is removed. Exit codes are those of `run`; 1 also where a
     record cannot be settled (the playbook or the host has changed, the host is in no inventory any more).
     """
-    from runbook.app.owed.settle_command import settle as settle_owed
-    from runbook.app.terminal import Terminal
+    from runbook.commands.settle import settle as settle_owed
+    from runbook.commands.terminal import Terminal
 
     return settle_owed(options, Terminal())
 
@@ -147,8 +147,8 @@ def resume(run: str, **options: Any) -> int:
     Each host is probed again. What that run did is not repeated; a change that was in flight is checked first,
     and where no probe can tell, --repeat or --assume-done says what to do. Exit codes are those of `run`.
     """
-    from runbook.app.history.resume_command import resume as resume_run
-    from runbook.app.terminal import Terminal
+    from runbook.commands.resume import resume as resume_run
+    from runbook.commands.terminal import Terminal
 
     return resume_run(run, options, Terminal())
 
@@ -165,8 +165,8 @@ def undo(run: str, **options: Any) -> int:
     process that was ended, is listed. Exit codes are those of `run`; 1 also where nothing of what was changed can be
     undone.
     """
-    from runbook.app.history.undo_command import undo as undo_run
-    from runbook.app.terminal import Terminal
+    from runbook.commands.terminal import Terminal
+    from runbook.commands.undo import undo as undo_run
 
     return undo_run(run, options, Terminal())
 
@@ -185,8 +185,8 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
     No shell reads them: for a pipe or a glob, write -- sh -c 'df -h | grep nvme'. With --read a host is `healthy` if
     the command exits with 0, and `unknown` if not; without, it is `resolved` or `failed`.
     """
-    from runbook.app.run_command import exec_command
-    from runbook.app.terminal import Terminal
+    from runbook.commands.run import exec_command
+    from runbook.commands.terminal import Terminal
 
     return exec_command(pattern, argv, options, Terminal())
 
@@ -200,8 +200,8 @@ def locks(pattern: str, **options: Any) -> int:
     Changes nothing. Root's locks are read with sudo, those of the login user without. A lock ends with the connection
     that holds it, so that none is ever left behind. `runbook run --wait-lock` sets how long a run waits for one.
     """
-    from runbook.app.locks_command import list_locks
-    from runbook.app.terminal import Terminal
+    from runbook.commands.locks import list_locks
+    from runbook.commands.terminal import Terminal
 
     return list_locks(pattern, options, Terminal())
 
@@ -215,7 +215,7 @@ def locks(pattern: str, **options: Any) -> int:
 )
 def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool, verbose: bool) -> None:
     """Show the hosts that PATTERN selects, those left out, and why."""
-    from runbook.app.show_commands import hosts_text
+    from runbook.commands.listings import hosts_text
 
     tell(hosts_text(pattern, inventory, include_not_ready, verbose=verbose))
 
@@ -230,7 +230,7 @@ def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
     PLAYBOOK may be a directory; without any, the playbooks in ./playbooks are checked. A comment
     `# runbook: allow RULE` on a line, or above it, switches a warning off there. Connects to no host.
     """
-    from runbook.app.check_command import checked, named_files, rules_text
+    from runbook.commands.check import checked, named_files, rules_text
 
     if rules:
         tell(rules_text())
@@ -248,7 +248,7 @@ def init(directory: str) -> None:
 
     Nothing is written where one of them is there already.
     """
-    from runbook.app.init import init_text
+    from runbook.commands.init import init_text
 
     tell(init_text(directory))
 
@@ -257,7 +257,7 @@ def init(directory: str) -> None:
 @click.argument("name")
 def new(name: str) -> None:
     """Write a playbook called NAME to ./playbooks, complete and commented, to be changed."""
-    from runbook.app.init import new_text
+    from runbook.commands.init import new_text
 
     tell(new_text(name))
 
@@ -271,8 +271,8 @@ def show(playbook: str, verbose: bool, allowed_signers: str) -> None:
 
     Of a plan (`runbook show plan.json`) it also says who made it, until when it may be applied, and who approved it.
     """
-    from runbook.app.plans.saved_text import plan_or_nothing
-    from runbook.app.playbook_text import show_text
+    from runbook.commands.plans.saved_text import plan_or_nothing
+    from runbook.commands.show import show_text
 
     tell(plan_or_nothing(playbook, allowed_signers) or show_text(playbook, verbose=verbose))
 
@@ -287,7 +287,7 @@ def schema(keys: bool) -> None:
     and as the first line of a playbook:
     # yaml-language-server: $schema=playbook.schema.json
     """
-    from runbook.app.show_commands import keys_text, schema_text
+    from runbook.commands.listings import keys_text, schema_text
 
     tell(keys_text() if keys else schema_text())
 
@@ -295,7 +295,7 @@ def schema(keys: bool) -> None:
 @cli.command("list", context_settings=CONTEXT)
 def list_() -> None:
     """List the playbooks that you can run by name."""
-    from runbook.app.show_commands import list_text
+    from runbook.commands.listings import list_text
 
     tell(list_text())
 
@@ -317,7 +317,7 @@ def find(error: Sequence[str], file: str, output: str) -> int:
     Of a log the last 4 MiB are searched, and what it ends with counts more than what it begins with. Connects to no
     host. Exit code: 0 if a playbook was found, 1 if none, 2 a mistake on the command line.
     """
-    from runbook.app.find.find_command import playbooks_for
+    from runbook.commands.find import playbooks_for
 
     answer = playbooks_for(error, file, output, lambda: sys.stdin.buffer)
     tell(answer.text)
@@ -329,7 +329,7 @@ def find(error: Sequence[str], file: str, output: str) -> int:
 @click.option("--scripts", is_flag=True, help="Print every sh script that NAME, or anything, can send to a host.")
 def actions(name: str, *, scripts: bool) -> None:
     """List the actions; with NAME, its arguments and fields."""
-    from runbook.app.show_commands import actions_text
+    from runbook.commands.listings import actions_text
 
     tell(actions_text(name, scripts=scripts))
 

@@ -46,8 +46,8 @@ def history(context: click.Context) -> None:
 )
 def history_list(**options: Any) -> None:
     """List recorded runs, the newest first. Times are UTC."""
-    from runbook.app.history.listing import list_text
-    from runbook.app.history.recording import records_folder
+    from runbook.commands.history.listing import list_text
+    from runbook.commands.history.recording import records_folder
 
     tell(list_text(records_folder(options["records"]), options))
 
@@ -62,8 +62,8 @@ def history_show(run: str, host: str, records: str) -> None:
     RUN is an id, its beginning, or `last`. With HOST every command is shown, too, with its output, and when each change
     was sent.
     """
-    from runbook.app.history.recording import records_folder
-    from runbook.app.history.showing import show_text
+    from runbook.commands.history.recording import records_folder
+    from runbook.commands.history.showing import show_text
 
     tell(show_text(records_folder(records), run, host))
 
@@ -78,8 +78,8 @@ def history_diff(before: str, after: str, records: str) -> None:
     Shows which verdicts, findings and steps of AFTER differ from those of BEFORE. Each is an id, its beginning, or
     `last`.
     """
-    from runbook.app.history.recording import records_folder
-    from runbook.app.history.showing import diff_text
+    from runbook.commands.history.recording import records_folder
+    from runbook.commands.history.showing import diff_text
 
     tell(diff_text(records_folder(records), before, after))
 
@@ -95,8 +95,8 @@ def history_export(**options: Any) -> None:
     Each row is one host of one run. --host, --verdict and --finding choose the rows, too: other hosts of the same runs
     are left out. Times are UTC.
     """
-    from runbook.app.history.listing import export_text
-    from runbook.app.history.recording import records_folder
+    from runbook.commands.history.listing import export_text
+    from runbook.commands.history.recording import records_folder
 
     tell(export_text(records_folder(options["records"]), options))
 
@@ -111,8 +111,8 @@ def history_verify(run: str, records: str) -> int:
     digests, and a ledger has the last digest of each. Who can write both files again can forge them: keep a copy of the
     ledger elsewhere where that matters.
     """
-    from runbook.app.history.keeping import verified
-    from runbook.app.history.recording import records_folder
+    from runbook.commands.history.keeping import verified
+    from runbook.commands.history.recording import records_folder
 
     faults, summary = verified(records_folder(records), run)
     tell("\n".join([*faults, summary]))
@@ -129,8 +129,8 @@ def history_prune(older_than: str, keep_size: str, plan_only: bool, records: str
 
     A run that is still under way keeps its own.
     """
-    from runbook.app.history.keeping import expired, prune
-    from runbook.app.history.recording import records_folder
+    from runbook.commands.history.keeping import expired, prune
+    from runbook.commands.history.recording import records_folder
 
     folder = records_folder(records)
     runs = expired(folder, older_than, keep_size)
@@ -149,8 +149,8 @@ def history_replay(run: str, records: str, **options: Any) -> int:
     RUN is an id, its beginning, or `last`. Nothing is connected to: the record is read, and shown as if the run
     happened now.
     """
-    from runbook.app.history.recording import records_folder
-    from runbook.app.history.replaying import replay
-    from runbook.app.terminal import Terminal
+    from runbook.commands.history.recording import records_folder
+    from runbook.commands.history.replaying import replay
+    from runbook.commands.terminal import Terminal
 
     return replay(records_folder(records), run, options, Terminal().say)

@@ -31,7 +31,7 @@ lab_hosts = click.option(
 @click.option("--for", "playbook", metavar="PLAYBOOK", default="", help="Start the hosts to practise this playbook on.")
 def lab_up(directory: str, faults: Sequence[str], embedded: bool, playbook: str) -> None:
     """Start the lab, and show how to use it."""
-    from runbook.app.lab_commands import up_text
+    from runbook.commands.lab import up_text
 
     tell(up_text(directory, faults, embedded, playbook))
 
@@ -40,7 +40,7 @@ def lab_up(directory: str, faults: Sequence[str], embedded: bool, playbook: str)
 @lab_directory
 def lab_down(directory: str) -> None:
     """End every process of the lab."""
-    from runbook.app.lab_commands import down_text
+    from runbook.commands.lab import down_text
 
     tell(down_text(directory))
 
@@ -49,7 +49,7 @@ def lab_down(directory: str) -> None:
 @lab_directory
 def lab_status(directory: str) -> None:
     """Show the lab's hosts, their faults and their processes."""
-    from runbook.app.lab_commands import status_text
+    from runbook.commands.lab import status_text
 
     tell(status_text(directory))
 
@@ -57,7 +57,7 @@ def lab_status(directory: str) -> None:
 @lab.command("faults", context_settings=CONTEXT)
 def lab_faults() -> None:
     """List the faults that a lab host can have."""
-    from runbook.app.lab_commands import faults_text
+    from runbook.commands.lab import faults_text
 
     tell(faults_text())
 
@@ -67,7 +67,7 @@ def lab_faults() -> None:
 @lab_directory
 def lab_shell(host: str, directory: str) -> None:
     """Open an SSH session on a lab host."""
-    from runbook.app.lab_commands import open_shell
+    from runbook.commands.lab import open_shell
 
     open_shell(directory, host)
 
@@ -82,8 +82,8 @@ def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any
 
     Without --host the lab has hosts with the faults that PLAYBOOK is for, and some healthy ones.
     """
-    from runbook.app.lab_commands import run_in_lab
-    from runbook.app.terminal import Terminal
+    from runbook.commands.lab import run_in_lab
+    from runbook.commands.terminal import Terminal
 
     return run_in_lab(playbook, directory, faults, options, Terminal())
 

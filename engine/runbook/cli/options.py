@@ -23,10 +23,10 @@ def shared(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def completes(what: str, *, or_a_file: bool = False) -> Any:
-    """A completion of words by the function *what* of ``runbook.app.completion``."""
+    """A completion of words by the function *what* of ``runbook.commands.completion``."""
 
     def complete(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-        from runbook.app import completion
+        from runbook.commands import completion
 
         items = [
             CompletionItem(proposal)

@@ -51,8 +51,8 @@ def plan(playbook: str, **options: Any) -> int:
     Changes nothing. `runbook show FILE` shows the plan again, `runbook approve FILE` signs it, and
     `runbook apply FILE` does it, once. The file holds no secrets. Exit codes are those of `run --dry-run`.
     """
-    from runbook.app.plans.plan_command import make_plan_file
-    from runbook.app.terminal import Terminal
+    from runbook.commands.plan import make_plan_file
+    from runbook.commands.terminal import Terminal
 
     return make_plan_file(playbook, options, Terminal())
 
@@ -81,8 +81,8 @@ def apply(file: str, **options: Any) -> int:
     approvals; a playbook, inventory or input that has changed since. Every host is probed again: where more would be
     done than was shown, nothing is sent, and the host is `drifted` (exit 6); others go on.
     """
-    from runbook.app.plans.apply_command import apply_plan
-    from runbook.app.terminal import Terminal
+    from runbook.commands.apply import apply_plan
+    from runbook.commands.terminal import Terminal
 
     return apply_plan(file, options, Terminal())
 
@@ -111,7 +111,7 @@ def approve(file: str, **options: Any) -> int:
 
     The signature is that of `ssh-keygen -Y sign -n runbook-plan`; `ssh-keygen -Y verify` checks it by hand.
     """
-    from runbook.app.plans.approve_command import approve_plan
-    from runbook.app.terminal import Terminal
+    from runbook.commands.approve import approve_plan
+    from runbook.commands.terminal import Terminal
 
     return approve_plan(file, options, Terminal())

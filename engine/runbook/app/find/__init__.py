@@ -1,1 +1,0 @@
-"""From an error text to the playbooks that are for it."""

@@ -1,0 +1,211 @@
+"""Use runbook from Python: load a playbook, plan it, run it, and query the records; with the values of the commands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from runbook.actions import discover
+from runbook.commands.history.finding_runs import load_run
+from runbook.commands.history.listing import checked_query
+from runbook.commands.history.recording import recording_of, records_folder
+from runbook.commands.input_files import find_playbook, read_playbook
+from runbook.commands.one_run import Run
+from runbook.commands.order import Order
+from runbook.commands.run import (
+    order_from,
+    origin_of_playbook,
+    read_sources,
+    unapproved,
+    with_secrets_resolved,
+)
+from runbook.commands.secret_masking import SecretMasking
+from runbook.errors import Cancelled, ConfigError, Problem
+from runbook.executor import Consent
+from runbook.fleet import Cancellation
+from runbook.records.index import Index, RunRow
+from runbook.records.recorded_run import RecordedRun
+from runbook.values.event import Event, RunFinished
+from runbook.values.playbook import Playbook
+from runbook.values.result import HostPlan, RunResult
+from runbook.values.types import Json
+
+OnEvent = Callable[[Event], None]
+"""Receives each event of a run as it happens, in a thread of the run, one at a time; secrets are masked."""
+
+DEFAULTS: Mapping[str, Any] = {
+    "hosts": None, "inputs": (), "inputs_file": "", "only": None, "tags": (), "skip_tags": (), "force": False,
+    "detailed_exitcode": False, "scratch": False, "settle": False, "wait_lock": "1m", "inventory": (), "parallel": 32,
+    "timeout": "", "deadline": "", "host_deadline": "", "max_unavailable": "", "stop_after": "", "batches": "",
+    "pause_between": "",
+    "order": None, "strict_host_keys": False, "ask_become_pass": False, "become_password_file": "",
+    "connect_timeout": "10s", "shell_timeout": "20s", "include_not_ready": False, "reason": "", "records": "",
+    "no_record": False,
+}  # fmt: skip
+"""The options of `runbook run` that a caller may give, by the names of their parameters; texts as on a command line."""
+
+
+def load(playbook: str | Path) -> Playbook:
+    """The playbook of that name, or in that file.  Raises ConfigError with every mistake in it."""
+    return read_playbook(find_playbook(str(playbook)), discover())
+
+
+def plan(
+    playbook: str | Path,
+    *,
+    hosts: str,
+    inventory: Sequence[str | Path] = (),
+    inputs: Mapping[str, Json] | None = None,
+    on_event: OnEvent | None = None,
+    **options: Any,
+) -> RunResult:
+    """What a run would do, host by host: probes, findings and planned steps.  Changes nothing.
+
+    *hosts* is a pattern, *inventory* files (none: as on the command line), *options* those of ``DEFAULTS``.  Raises
+    ConfigError with every mistake, before any connection is made.
+    """
+    return _Call(playbook, hosts, inventory, inputs, options, plans=True).result(on_event, changes=False)
+
+
+def run(
+    playbook: str | Path,
+    *,
+    hosts: str,
+    yes: bool,
+    inventory: Sequence[str | Path] = (),
+    inputs: Mapping[str, Json] | None = None,
+    on_event: OnEvent | None = None,
+    **options: Any,
+) -> RunResult:
+    """Diagnose and remediate.  Without *yes* nothing is changed: steps that would change something are ``blocked``.
+
+    Arguments as for ``plan``.  Raises ConfigError with every mistake, before any connection is made, and RecordLost
+    where the run cannot be recorded (``no_record=True`` runs without a record).
+    """
+    return _Call(playbook, hosts, inventory, inputs, options, plans=False).result(on_event, changes=yes)
+
+
+def history(*, records: str = "", limit: int = 0, **query: Any) -> list[RunRow]:
+    """The recorded runs, the newest first; *query* has the fields of ``runbook.records.index.RunQuery``.
+
+    Times are seconds since 1970, or texts as on the command line (``7d``, ``yesterday``).  Raises ConfigError.
+    """
+    asked = checked_query(query, limit=limit)
+    index = Index(records_folder(records))
+    try:
+        return index.runs(asked)
+    finally:
+        index.close()
+
+
+def recorded(name: str, *, records: str = "") -> RecordedRun:
+    """The recorded run of that id, of its beginning, or ``last``.  Raises ConfigError.
+
+    ``.hosts`` is how each host ended (``HostResult``), ``.result_of(host)`` one of them or None, ``.events`` everything
+    that happened.
+    """
+    return load_run(records_folder(records), name)
+
+
+class _Nobody:
+    """There is no person: nothing is asked, and what would be said to one is kept."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def is_there(self) -> bool:
+        return False
+
+    def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
+        return False
+
+    def confirms(self, question: str) -> bool:
+        return False
+
+    def secret(self, prompt: str) -> str:
+        raise Cancelled(f"{prompt}: there is nobody to ask; give a file")
+
+    def can_stop(self, stop: Cancellation) -> None:
+        pass
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def speak_through(self, aside: Callable[[str], bool]) -> None:
+        pass
+
+
+class _Listener:
+    """Keeps the result of a run, and passes its events on."""
+
+    def __init__(self, on_event: OnEvent | None) -> None:
+        self._on_event, self._lock = on_event, threading.Lock()
+        self.result: RunResult | None = None
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, RunFinished):
+            self.result = event.result
+        if self._on_event:
+            with self._lock:
+                self._on_event(event)
+
+
+class _Call:
+    """One call of ``plan`` or ``run``, as options of a command line."""
+
+    def __init__(
+        self,
+        playbook: str | Path,
+        hosts: str,
+        inventory: Sequence[str | Path],
+        inputs: Mapping[str, Json] | None,
+        options: Mapping[str, Any],
+        *,
+        plans: bool,
+    ) -> None:
+        taken = ("hosts", "inventory", "inputs", "settle")
+        unknown = [option for option in options if option not in DEFAULTS or option in taken]
+        if unknown:
+            known = ", ".join(sorted(DEFAULTS.keys() - {*taken}))
+            raise ConfigError(
+                *(Problem(message=f"there is no option {word!r}", hint=f"there are: {known}") for word in unknown)
+            )
+        self._playbook, self._person, self._inputs = str(playbook), _Nobody(), dict(inputs or {})
+        self._options = {
+            **DEFAULTS,
+            **options,
+            "hosts": hosts,
+            "inventory": tuple(map(str, inventory)),
+            "plan_only": plans,
+            "below": self._inputs,
+            "yes": False,
+        }
+
+    def result(self, on_event: OnEvent | None, *, changes: bool) -> RunResult:
+        """Carry the call out."""
+        with SecretMasking(lambda: ()) as hiding:
+            order = self._order(hiding)
+            stop, listener = Cancellation(), _Listener(on_event)
+            changing = changes and bool(order.playbook.remediate)
+            run = Run(
+                order,
+                (listener,),
+                stop,
+                lambda it: recording_of(it, self._options, self._person.say, changing=changing),
+            )
+            hiding.learn(run.secrets)
+            run.plan_only() if self._options["plan_only"] else run.go(Consent.YES if changes else Consent.NONE)
+        assert listener.result
+        return listener.result
+
+    def _order(self, hiding: SecretMasking) -> Order:
+        problems: list[Problem] = []
+        sources = read_sources(self._playbook, self._options, problems)
+        if sources and not self._options["plan_only"] and self._options["only"] != "diagnose":
+            problems += unapproved(self._playbook, sources.playbook, self._options)
+        order = order_from(sources, self._options, self._person, problems)
+        order = with_secrets_resolved(replace(order, keeps_owed=True), hiding, changes=not self._options["plan_only"])
+        return replace(order, origin=origin_of_playbook(order, self._options, "api"))

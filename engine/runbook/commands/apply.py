@@ -1,0 +1,253 @@
+"""The command ``runbook apply``: do what a saved plan shows, once, where it is still true."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from runbook import __version__
+from runbook.commands.history.recording import recording_of
+from runbook.commands.history.run_origin import origin_of
+from runbook.commands.input_files import GivenInputs, values_given
+from runbook.commands.inventory_files.host_sources import ONLY_ADDRESSES
+from runbook.commands.one_run import Run, limits_of
+from runbook.commands.order import Order
+from runbook.commands.outputs import outputs_for, verbosity_of
+from runbook.commands.plan import Recorder, recorded_options, this_user
+from runbook.commands.plans.approvals import SIGNERS, signature_files, signers_file
+from runbook.commands.plans.binding import changes, missing_inputs
+from runbook.commands.plans.document import SavedPlan, parsed
+from runbook.commands.plans.narrowing import Narrowing, ends_of_others
+from runbook.commands.plans.plan_file import read_plan
+from runbook.commands.plans.saved_text import approvals_of, expired, from_the_future, plan_text
+from runbook.commands.plans.usage import Usage, Use
+from runbook.commands.run import Options, Person, Sources, order_from, read_sources, with_secrets_resolved
+from runbook.commands.secret_masking import SecretMasking, secrets_of, secrets_on_command_line
+from runbook.commands.undo import undo_order
+from runbook.diagnosis.verdicts import sent
+from runbook.errors import ConfigError, Problem, RecordLost
+from runbook.executor import Consent
+from runbook.fleet import Cancellation
+from runbook.secrets.masking import Masking, masked
+from runbook.text.printable import printable
+from runbook.values.result import Status, Verdict
+from runbook.values.types import plural
+
+DECLINED = 130
+NEW_PLAN = "make a new one with `runbook plan`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """A plan's file, read."""
+
+    path: str
+    content: bytes
+    saved: SavedPlan
+
+
+def apply_plan(path: str, options: Options, person: Person) -> int:
+    """Do what the plan in the file *path* shows.  Returns the exit code.
+
+    Raises ConfigError with every reason why it may not be applied, before any connection is made.
+    """
+    content = read_plan(path, trusted=True)
+    plan = _Plan(path=path, content=content, saved=parsed(content, path))
+    whole = _options(plan.saved, options)
+    name = "" if plan.saved.undoes else _playbook_of(plan.saved)
+    with SecretMasking(lambda: secrets_on_command_line(name, whole)) as hiding:
+        return _apply(plan, name, whole, person, hiding)
+
+
+def _options(saved: SavedPlan, given: Options) -> dict[str, Any]:
+    """The options that the plan was made with, and those of this command line."""
+    return {
+        **recorded_options(saved),
+        **given,
+        "inventory": given["inventory"] or saved.inventory.paths,
+        ONLY_ADDRESSES: not (given["inventory"] or saved.inventory.paths),
+        "below": saved.inputs.values,
+        "plan_only": True,  # the hosts are those of the plan, also where the playbook names them
+        "only": None,
+        "settle": False,
+        "scratch": True,
+    }
+
+
+def _playbook_of(saved: SavedPlan) -> str:
+    """The playbook's file; elsewhere than where the plan was made, what it was called there."""
+    return saved.playbook.path if Path(saved.playbook.path).is_file() else saved.playbook.given
+
+
+def _apply(plan: _Plan, name: str, options: Options, person: Person, hiding: SecretMasking) -> int:
+    saved = plan.saved
+    problems = _unusable(plan, options, person)
+    order = _order_of_undo(saved, options, person, problems) if saved.undoes else None
+    if order is None:
+        missing = missing_inputs(saved, frozenset(values_given(options["inputs"], options["inputs_file"])))
+        problems += missing
+        sources = read_sources(name, options, problems) if not missing else None
+        if sources:
+            problems += _changes(saved, sources)
+        order = _order(saved, sources, options, person, problems)
+    _refuse_other_limits(saved, order)
+    consent: Consent | None = Consent.SHOWN if options["yes"] else Consent.NONE
+    if options["check"]:
+        consent = None
+    elif not options["yes"] and person.is_there():
+        print(printable(plan_text(plan.path, plan.content, options["allowed_signers"])), file=sys.stderr)
+        if not person.confirms(f"\nDo this on {plural(_changed(saved), 'host')}?"):
+            person.say("declined: nothing was changed")
+            return DECLINED
+        consent = Consent.SHOWN
+        if expired(saved, datetime.now(UTC)):
+            raise ConfigError(f"{plan.path}: the plan has expired while it was shown; {NEW_PLAN}")
+    order = with_secrets_resolved(order, hiding, changes=consent is Consent.SHOWN)
+    return _carry_out(saved, order, options, person, hiding, consent)
+
+
+def _order(
+    saved: SavedPlan, sources: Sources | None, options: Options, person: Person, problems: list[Problem]
+) -> Order:
+    order = order_from(sources, options, person, problems)
+    return replace(order, keeps_owed=True, planned_in=saved.run)
+
+
+def _changes(saved: SavedPlan, sources: Sources) -> list[Problem]:
+    mask = Masking((*sources.inventory.secrets, *secrets_of(sources.playbook)))
+    return changes(saved, sources, lambda value: masked({"value": value}, mask)["value"])
+
+
+def _order_of_undo(saved: SavedPlan, options: Options, person: Person, problems: list[Problem]) -> Order:
+    """The undo that *saved* shows, from the record as it is now.  Raises ConfigError."""
+    given = {**options, "changed_inventory": True}  # the inventory has to be that of the plan
+    order = undo_order(saved.undoes, given, person, approved=True)
+    if isinstance(order, int):
+        raise ConfigError(*problems, Problem(message=f"nothing of run {saved.undoes} can be undone any more"))
+    sources = Sources(
+        name=saved.undoes, playbook=order.playbook, inventory=order.inventory, inputs={}, given=GivenInputs(),
+        selection=order.selection,
+    )  # fmt: skip
+    problems += _changes(saved, sources)
+    if problems:
+        raise ConfigError(*problems)
+    return replace(order, planned_in=saved.run)
+
+
+def _refuse_other_limits(saved: SavedPlan, order: Order) -> None:
+    """Raises ConfigError where hosts would be changed in other batches, or by other limits, than the plan shows."""
+    planned = [host.host for host in saved.result.hosts if host.verdict is Verdict.PLANNED]
+    shown = saved.result.limits
+    if shown is None or replace(shown, used=None) != limits_of(order, planned):
+        raise ConfigError("the limits that the plan shows are not those that it would be applied with; make a new plan")
+
+
+def _changed(saved: SavedPlan) -> int:
+    """How many hosts the plan changes."""
+    return sum(any(step.status is Status.WOULD_CHANGE for step in host.steps) for host in saved.result.hosts)
+
+
+def _unusable(plan: _Plan, options: Options, person: Person) -> list[Problem]:
+    """Why the plan itself may not be applied, now and by this user."""
+    saved, now = plan.saved, datetime.now(UTC)
+    words = []
+    if saved.engine_version != __version__:
+        words.append(
+            f"the plan was made by version {saved.engine_version}, and this is {__version__}, which may decide "
+            f"otherwise; {NEW_PLAN}"
+        )
+    if expired(saved, now):
+        words.append(f"the plan expired at {saved.expires_at}; {NEW_PLAN}")
+    if from_the_future(saved, now):
+        words.append(f"the plan was made at {saved.made.at}, which lies ahead: check the clock")
+    if use := Usage().of(saved.plan):
+        words.append(f"the plan was already applied: {use}; {NEW_PLAN}")
+    if options["replan"] and not person.is_there():
+        words.append("--replan shows a new plan and asks, and there is no terminal to ask on")
+    if options["replan"] and saved.approvals:
+        words.append("--replan: a new plan would need approvals of its own; leave it out, and make a new plan")
+    return [*(Problem(message=f"{plan.path}: {word}") for word in words), *_unapproved(plan, options)]
+
+
+def _unapproved(plan: _Plan, options: Options) -> list[Problem]:
+    """Why the approvals of the plan do not do."""
+    saved, file = plan.saved, shlex.quote(plan.path)
+    if not saved.approvals or options["check"]:
+        return []
+    how = f"another user runs `runbook approve {file}`, which makes {plan.path}.NAME.sig beside it (or --approval FILE)"
+    files = signature_files(os.path.expanduser(plan.path), options["approval"])
+    known = signers_file(options["allowed_signers"], options["inventory"])
+    if known is None:
+        words = f"{plan.path} needs {plural(saved.approvals, 'approval')}, and nothing says whose key is whose"
+        hint = (
+            f"write a file {SIGNERS} beside the inventory, a line for each person, such as `bob@example.com "
+            "ssh-ed25519 AAAA...`; or name it with --allowed-signers FILE"
+        )
+        return [Problem(message=words, hint=hint)]
+    try:
+        good, refused = approvals_of(
+            saved, plan.content, files, str(known), excluded=this_user(datetime.now(UTC)).names
+        )
+    except ConfigError as error:
+        return list(error.problems)
+    if len(good) >= saved.approvals:
+        return []
+    words = f"{plan.path} needs {plural(saved.approvals, 'approval')}, and has {len(good)}"
+    return [
+        Problem(message=words, hint=how),
+        *(Problem(message=f"{each.file} does not count: {each.why}") for each in refused),
+    ]
+
+
+def _carry_out(
+    saved: SavedPlan, order: Order, options: Options, person: Person, hiding: SecretMasking, consent: Consent | None
+) -> int:
+    stop = Cancellation()
+    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options))
+    kept = Recorder()
+    origin = origin_of(order, "apply", reason=options["reason"])
+    order = replace(order, origin=replace(origin, applies=saved.plan, undoes=saved.undoes))
+    changing = consent is Consent.SHOWN
+    run = Run(order, (outputs, kept), stop, lambda it: recording_of(it, options, person.say, changing=changing))
+    hiding.learn(run.secrets)
+    person.speak_through(outputs.aside)
+    usage, this = Usage(), this_user(datetime.now(UTC))
+    use = Use(by=str(this), since=this.at)
+    narrowing = Narrowing(saved, run, person, replans=bool(options["replan"]) and consent is Consent.SHOWN)
+    if consent is Consent.SHOWN:
+        usage.claim(saved.plan, use)
+    person.can_stop(stop)
+    try:
+        with outputs:
+            code = run.apply(narrowing.narrowed, ends_of_others(saved), consent)
+    except RecordLost:  # the run was not begun
+        if consent is Consent.SHOWN:
+            usage.release(saved.plan)
+        raise
+    if consent is Consent.SHOWN:
+        _note_end(usage, saved.plan, replace(use, exit_code=code), _anything_sent(kept), person)
+    return outputs.code(code)
+
+
+def _anything_sent(kept: Recorder) -> bool:
+    """Whether anything was sent that may have changed a host."""
+    hosts: Sequence[Any] = kept.result.hosts if kept.result else ()
+    return kept.result is None or any(sent(step) for host in hosts for step in host.steps)
+
+
+def _note_end(usage: Usage, plan: str, use: Use, anything: bool, person: Person) -> None:
+    """Record how an apply has ended; one that has sent nothing to any host leaves the plan as it was."""
+    try:
+        if anything:
+            usage.ended(plan, use)
+        else:
+            usage.release(plan)
+            person.say("nothing was sent to any host: the plan can be applied again while it is valid")
+    except OSError as error:
+        person.say(f"the end of this apply could not be recorded ({error.strerror}): the plan counts as applied")

@@ -1,0 +1,108 @@
+"""Validate playbooks for ``runbook check``: mistakes, then lint warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runbook.actions import discover
+from runbook.commands.input_files import ENDINGS, find_playbook, read_playbook, read_text
+from runbook.commands.secret_masking import masked_by, secrets_in_playbook_file
+from runbook.errors import ConfigError
+from runbook.facts.commands.reading_programs import interpreter_in, is_to_be_confined
+from runbook.lang.lenient_read import unraw
+from runbook.values.playbook import Playbook, Step
+from runbook.values.types import Json, plural
+
+
+def believed_note(book: Playbook) -> str:
+    """One line about such probes of *book*, not of what it includes; empty: there are none."""
+    found = [(step.id, *probe) for step in book.steps if not step.part and (probe := _own_program_of(step))]
+    kept = ", ".join(f"{id} ({name})" for id, name, confined in found if confined)
+    asking = ", ".join(f"{id} ({name})" for id, name, confined in found if not confined)
+    words = [
+        f"{kept}, unless root probes a host that has mount namespaces" if kept else "",
+        f"{asking}, for it asks how file systems are mounted" if asking else "",
+    ]
+    said = "; ".join(filter(None, words))
+    return f"note: an author's own program is believed, not enforced, to only read: {said}" if said else ""
+
+
+def _own_program_of(step: Step) -> tuple[str, bool] | None:
+    """The interpreter that the probe of *step* runs, and whether it is kept from writing where that can be had."""
+    args: Any = unraw(step.args)
+    if step.action not in ("command", "script") or not isinstance(args, Mapping):
+        return None
+    probe = args.get("check") if "do" in args else args
+    if not isinstance(probe, Mapping):
+        return None
+    text = probe.get("text" if step.action == "script" else "script")
+    argv, script = _texts(probe.get("argv")), text if isinstance(text, str) else ""
+    name = interpreter_in(argv, script)
+    return (name, is_to_be_confined(argv, script)) if name else None
+
+
+def _texts(argv: Json) -> tuple[str, ...]:
+    return tuple(map(str, argv)) if isinstance(argv, list) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is to be said of one playbook."""
+
+    text: str
+    good: bool
+    warned: bool = False
+
+
+def checked(names: Sequence[str]) -> Iterator[Checked]:
+    """For each playbook whether it is good, its mistakes or its warnings."""
+    from runbook.lang.lint.linter import warnings_in
+
+    actions = discover()
+    for name in names:
+        try:
+            path = find_playbook(name)
+            text = read_text(path)
+            book = read_playbook(path, actions)
+        except ConfigError as error:
+            yield Checked(masked_by(secrets_in_playbook_file(name), str(error)), good=False)
+            continue
+        warnings = warnings_in(book, text, actions)
+        count = f"{plural(len(book.steps), 'step')}, {plural(len(book.findings), 'finding')}"
+        said = f"{path}: good ({count}{', ' + plural(len(warnings), 'warning') if warnings else ''})"
+        warned = masked_by(
+            secrets_in_playbook_file(name), "\n".join([*map(str, warnings), said, *filter(None, [believed_note(book)])])
+        )
+        yield Checked(warned, good=True, warned=bool(warnings))
+
+
+def named_files(names: Sequence[str]) -> tuple[str, ...]:
+    """*names* with the playbooks of each directory in its place; without names those of ``./playbooks``.
+
+    Raises ConfigError where a directory has none.
+    """
+    found: list[str] = []
+    for name in names or ("playbooks",):
+        if not Path(name).is_dir():
+            found.append(name)
+            continue
+        inside = sorted(str(path) for path in Path(name).iterdir() if path.suffix in ENDINGS and path.is_file())
+        if not inside:
+            raise ConfigError(f"no playbook in {name}: no file there ends in {' or '.join(ENDINGS)}")
+        found += inside
+    if found == ["playbooks"]:
+        raise ConfigError("no playbook was named, and there is no directory ./playbooks here")
+    return tuple(found)
+
+
+def rules_text() -> str:
+    """Every rule of the linter: why it is there, and an example."""
+    from runbook.lang.lint.linter import rule_texts
+
+    lines = [text for _, text in rule_texts()]
+    return "\n\n".join(
+        [*lines, "To switch off a rule, write a comment on that line or the line above: # runbook: allow RULE reason"]
+    )

@@ -1,0 +1,216 @@
+"""Run the diagnoses of the library on hosts, each once, and name the playbook to go on with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runbook.actions import discover
+from runbook.codec import to_json
+from runbook.commands.history.recording import hosts_in_records
+from runbook.commands.input_files import (
+    KnownPlaybooks,
+    known_playbooks,
+    library,
+    open_included,
+    playbook_files,
+    read_beside,
+)
+from runbook.commands.inventory_files.host_sources import inventory_for
+from runbook.commands.one_run import Run
+from runbook.commands.run import Options, Person, order_for, with_secrets_resolved
+from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.commands.secret_sources.resolution import problems_with_references
+from runbook.commands.step_resolution import without_scratch
+from runbook.errors import ConfigError
+from runbook.fleet import Cancellation
+from runbook.inventory.host_patterns import select
+from runbook.lang.includes import inputs_of_parts
+from runbook.lang.loader import load_playbook
+from runbook.text.printable import printable
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import Playbook
+from runbook.values.result import HostResult, Verdict
+from runbook.values.types import plural
+from runbook.wording.host_lines import cause
+
+ORDER = (
+    *("gpu-hang", "gpu-lost", "container-lost-gpu", "docker-recover", "nfs-hang", "host-oom", "disk-full", "shm-full"),
+    *("fabric-manager", "nvlink", "ib-link", "gpu-row-remap", "driver-mismatch", "gpu-xid", "gpu-reset", "zombie-gpu"),
+    *("mig-layout", "gpu-throttle", "time-sync", "gpu-health"),
+)
+"""Playbooks of the library about a host, those that know most about a fault first; what is about a job, a cluster or a
+container needs to know which, and is run by name."""
+
+FOLLOWS = frozenset({"no_answer", "not_known", "host_first"})
+"""Findings that say why a playbook sees nothing: they follow from a fault that another one names."""
+FIRST_OF_GPUS = "gpu-health"
+"""The playbook that says what is wrong where nvidia-smi does not answer; others say no more than that."""
+
+MOST = 3
+"""Further findings that are shown of a host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A finding with the playbook that it is of."""
+
+    playbook: str
+    finding: str
+    say: str
+    next: str
+    """What to do: the command that goes on with it, or the first advice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """What is wrong with one host."""
+
+    host: str
+    verdict: Verdict
+    cause: Named | None = None
+    also: tuple[Named, ...] = ()
+    why: str = ""
+    """Why nothing is known, where no cause is."""
+
+
+def concluded(host: HostResult, books: Mapping[str, Playbook], where: str = "") -> Conclusion:
+    """What *host* has by the findings of *books*, each under the prefix of its ids; the first is believed first.
+
+    *where* are the options of a command line that say which inventory it is of.
+    """
+    found = [*_errors(host, books, where)]
+    telling = [each for each in found if not _follows(each)] or found
+    if not telling:
+        why = "" if host.verdict is Verdict.HEALTHY else cause(host)
+        return Conclusion(host=host.host, verdict=host.verdict, why=why)
+    first, *others = telling
+    said = {first.say}
+    also = [each for each in others if not (each.say in said or said.add(each.say))]  # type: ignore[func-returns-value]
+    return Conclusion(host=host.host, verdict=Verdict.UNRESOLVED, cause=first, also=tuple(also))
+
+
+def _follows(each: Named) -> bool:
+    return each.finding in FOLLOWS or (each.finding == "hung" and each.playbook != FIRST_OF_GPUS)
+
+
+def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iterator[Named]:
+    present = {finding.id: finding for finding in host.findings if _is_error(finding)}
+    rules = [(prefix, book, rule) for prefix, book in books.items() for rule in book.findings]
+    for prefix, book, rule in sorted(rules, key=lambda it: bool(it[2].part)):  # what a playbook includes comes last
+        if finding := present.get(f"{prefix}_{rule.id}"):
+            yield Named(
+                playbook=book.name,
+                finding=rule.id,
+                say=finding.say,
+                next=_next(f"{host.host}{where}", book, rule.id, finding),
+            )
+
+
+def _is_error(finding: Finding) -> bool:
+    return finding.severity.drives and finding.status is Presence.PRESENT
+
+
+def _next(host: str, book: Playbook, finding: str, seen: Finding) -> str:
+    """The playbook itself where it can do something about *finding*; else its advice."""
+    if any(finding in step.for_ or not step.for_ for step in book.remediate):
+        return f"runbook run {book.name} --hosts {host} --dry-run"
+    return seen.advise[0] if seen.advise else f"runbook run {book.name} --hosts {host} --only diagnose"
+
+
+def lines_of(conclusions: Sequence[Conclusion]) -> Iterator[str]:
+    """At most four lines for each host: what it is, what to do next, what else there is."""
+    for each in sorted(conclusions, key=lambda it: list(Verdict).index(it.verdict)):
+        if each.cause is None:
+            yield f"{each.host}: {each.verdict}" + (f": {each.why}" if each.why else "")
+            continue
+        yield f"{each.host}: {each.cause.say} ({each.cause.playbook})"
+        yield f"  next: {each.cause.next}"
+        if each.also:
+            names = dict.fromkeys(also.playbook for also in each.also if also.playbook != each.cause.playbook)
+            yield f"  also: {'; '.join(also.say for also in each.also[:MOST])}"
+            if names:
+                yield f"  by: {', '.join(names)}"
+
+
+OURS = frozenset({"monitor"})
+"""Playbooks that another command is for."""
+
+
+def diagnose_hosts(options: Options, person: Person) -> int:
+    """Diagnose hosts by every playbook that needs no input.  Returns the exit code."""
+    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
+        return _diagnose_hosts(options, person, hiding)
+
+
+def _diagnose_hosts(options: Options, person: Person, hiding: SecretMasking) -> int:
+    known = known_playbooks(discover())
+    books = playbooks_of_a_host(known)
+    whole = _together(books)
+    pattern = options["hosts"]
+    inventory = inventory_for(options, pattern or "")
+    if pattern is None or not pattern.strip():
+        raise ConfigError("no hosts: name them with --hosts PATTERN (--hosts all for all)")
+    chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
+    if problems := problems_with_references(whole, inventory, chosen.hosts):
+        raise ConfigError(*problems)
+    parts = inputs_of_parts(whole, {})
+    whole = without_scratch(whole)
+    given = {**options, "records": ""}  # without records, what rests on earlier runs would be unknown
+    order = order_for(whole, {}, given, person, parts=parts, inventory=inventory, selection=chosen)
+    order = with_secrets_resolved(order, hiding, changes=False)
+    stop = Cancellation()
+    person.can_stop(stop)
+    for name, why in known.faulty.items():
+        person.say(f"not asked: {name}: {why}")
+    if options["output"] == "console":
+        person.say(f"asking {plural(len(chosen.hosts), 'host')} what {plural(len(books), 'playbook')} would ask")
+    code, results = Run(order, (), stop).probed()
+    where = "".join(f" -i {shlex.quote(path)}" for path in options["inventory"])
+    _show([concluded(result, books, where) for result in results], options["output"])
+    if options["output"] == "console" and (others := _not_asked(known, books)):
+        person.say(f"not asked; run these by name for a job, a cluster, a container or a disk: {', '.join(others)}")
+    return code
+
+
+def _not_asked(known: KnownPlaybooks, books: Mapping[str, Playbook]) -> list[str]:
+    """The playbooks that look for faults, and that are run by name."""
+    asked = {book.name for book in books.values()} | OURS
+    others = (book for name, book in known.usable.items() if name not in asked)
+    return [book.name for book in others if any(rule.severity.drives for rule in book.findings)]
+
+
+def playbooks_of_a_host(known: KnownPlaybooks) -> dict[str, Playbook]:
+    """The playbooks that can be asked without an input, by the prefix of their ids; the user's own first."""
+    own = [path.stem for path in playbook_files() if path.resolve().parent != library().resolve()]
+    names = [*(name for name in own if name not in ORDER), *ORDER]
+    return {_prefix(name): book for name in names if (book := known.usable.get(name)) and _can_be_asked(book)}
+
+
+def _can_be_asked(book: Playbook) -> bool:
+    required = any(declared.required for declared in book.inputs)
+    return bool(book.findings) and book.name not in OURS and not (required or book.secrets)
+
+
+def _prefix(name: str) -> str:
+    return f"of_{name.replace('-', '_')}"
+
+
+def _together(books: Mapping[str, Playbook]) -> Playbook:
+    """A playbook with all probes and findings of *books*."""
+    lines = [f"  - {{id: {prefix}, include: {book.name}}}" for prefix, book in books.items()]
+    text = "\n".join(["name: diagnose", "about: The diagnoses of many playbooks at once.", "diagnose:", *lines, ""])
+    beside = Path("playbooks") / "diagnose.yaml"  # whose neighbours hide the library's of the same name, as in `run`
+    return load_playbook(text, str(beside), discover(), open_included, read=read_beside)
+
+
+def _show(conclusions: list[Conclusion], output: str) -> None:
+    if output == "json":
+        print(json.dumps({"format": 1, "hosts": [to_json(each) for each in conclusions]}, indent=1))
+        return
+    for line in lines_of(conclusions):
+        sys.stdout.write(f"{printable(line)}\n")

@@ -1,0 +1,341 @@
+"""``runbook find``: name the playbooks that are for an error, the best first."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from runbook.actions import discover
+from runbook.commands.input_files import kind_of_file, known_playbooks
+from runbook.errors import ConfigError
+from runbook.secrets.detection import masked_text
+from runbook.text.printable import on_one_line
+from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout
+from runbook.text.symptoms import fixed_part, regex_of_pattern, regex_of_text
+from runbook.values.playbook import Playbook, Symptom, SymptomKind
+from runbook.values.types import Json, plural
+
+PIECE = 64 * 1024
+"""Characters of a piece, which ends with a line; a longer line is cut."""
+
+SECONDS = 20.0
+"""Processor time of all searches in one text."""
+
+LONGEST_MATCH = 400
+"""Characters of a match that are kept."""
+
+MOST_LETTERS = 80
+"""Letters that count of a match: a pattern that takes in half a line is not better for it."""
+
+AT_THE_BEGINNING = 0.4
+"""What a match in the first line of a long log counts, where one in its last line counts 1."""
+
+FURTHER = 0.25
+"""What a further match of the same playbook counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SymptomMatch:
+    """The last match of a symptom in a text."""
+
+    symptom: Symptom
+    text: str
+    line: int
+    """Its line, from 1; where it goes over several, the first line of the piece that it stands in."""
+    lines: int
+    """How many the whole text has."""
+
+    @property
+    def score(self) -> float:
+        """How much it says."""
+        letters = min(MOST_LETTERS, sum(letter.isalpha() for letter in self.text))
+        return letters * (AT_THE_BEGINNING + (1 - AT_THE_BEGINNING) * self.line / self.lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPlaybook:
+    """A playbook of which the text has symptoms."""
+
+    playbook: Playbook
+    matches: tuple[SymptomMatch, ...]
+    """The best one first."""
+
+    @property
+    def score(self) -> float:
+        """How likely it is the one."""
+        best, *others = (match.score for match in self.matches)
+        return best + FURTHER * sum(others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some lines of a text."""
+
+    first: int
+    """The number of its first line, from 1."""
+    lines: tuple[str, ...]
+    text: str = field(repr=False)
+    lower: str = field(repr=False)
+
+
+class SymptomSearch:
+    """A text in which symptoms are searched; their time is bounded together."""
+
+    def __init__(self, text: str, seconds: float = SECONDS) -> None:
+        lines = text.splitlines()
+        self._count = max(1, len(lines))
+        self._pieces = tuple(_pieces(lines))[::-1]
+        self._budget = SearchBudget(seconds)
+        self.slow: dict[Symptom, str] = {}
+        """The symptoms that were not searched to the end, and why."""
+
+    def found_in(self, playbooks: Iterable[Playbook]) -> list[FoundPlaybook]:
+        """Those of *playbooks* that the text has symptoms of, the most likely first."""
+        every = [
+            FoundPlaybook(playbook=playbook, matches=matches)
+            for playbook in playbooks
+            if (matches := self._matches(playbook.symptom))
+        ]
+        return sorted(every, key=lambda found: (-found.score, found.playbook.name))
+
+    def _matches(self, symptoms: Sequence[Symptom]) -> tuple[SymptomMatch, ...]:
+        every = [match for symptom in symptoms if (match := self._last_match(symptom))]
+        return tuple(sorted(every, key=lambda match: -match.score))
+
+    def _last_match(self, symptom: Symptom) -> SymptomMatch | None:
+        """The last match of *symptom*; None also where its search has taken too long (``slow``)."""
+        is_text = symptom.kind is SymptomKind.TEXT
+        pattern = regex_of_text(symptom.written) if is_text else regex_of_pattern(symptom.written)
+        needed = fixed_part(symptom.written) if is_text else ""
+        try:
+            return next(self._in_pieces(symptom, pattern, needed), None)
+        except SearchTimeout as error:
+            self.slow[symptom] = str(error)
+            return None
+
+    def _in_pieces(self, symptom: Symptom, pattern: SearchPattern, needed: str) -> Iterator[SymptomMatch]:
+        """The last match of each piece that has one, the last piece first."""
+        for piece in self._pieces:
+            if needed not in piece.lower or not (found := self._budget.search(pattern, piece.text)):
+                continue
+            line, text = self._last_line(piece, pattern) or (piece.first, found.group())
+            yield SymptomMatch(symptom=symptom, text=text[:LONGEST_MATCH], line=line, lines=self._count)
+
+    def _last_line(self, piece: _Piece, pattern: SearchPattern) -> tuple[int, str] | None:
+        """The last line of *piece* with a match, and the match; None where it needs several lines."""
+        for number in range(len(piece.lines) - 1, -1, -1):
+            if found := self._budget.search(pattern, piece.lines[number]):
+                return piece.first + number, found.group()
+        return None
+
+
+def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
+    """*lines* in pieces of about the same length."""
+    kept: list[str] = []
+    first, size = 1, 0
+    for number, line in enumerate(lines, 1):
+        if kept and size + len(line) > PIECE:
+            yield _piece(first, kept)
+            kept, first, size = [], number, 0
+        for start in range(0, len(line), PIECE) if len(line) > PIECE else ():
+            yield _piece(number, [line[start : start + PIECE]])
+            first = number + 1
+        if len(line) <= PIECE:
+            kept.append(line)
+            size += len(line) + 1
+    if kept:
+        yield _piece(first, kept)
+
+
+def _piece(first: int, lines: Sequence[str]) -> _Piece:
+    text = "\n".join(lines)
+    return _Piece(first, tuple(lines), text, text.lower())
+
+
+LARGEST = 4 * 1024 * 1024
+"""Bytes of a text that are searched, its last ones: the end of a log is what its reader has come for."""
+
+ONCE = 1024 * 1024
+"""Bytes that are read at a time."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----")
+_FILE = re.compile(r"@\S+")
+
+WAYS = "runbook find 'ERROR TEXT', runbook find @FILE (or --file FILE), or runbook find - for standard input"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """What is searched."""
+
+    text: str
+    """Without colours, and with a mask in place of each secret."""
+    cut: bool = False
+    """Only the end of it is here."""
+
+
+def read_error_text(words: Sequence[str], file: str, stdin: Callable[[], IO[bytes]]) -> ErrorText:
+    """The error text that a command line means by *words* and the option *file*.  Raises ConfigError."""
+    if bool(words) == bool(file):
+        raise ConfigError(f"give an error text, in one way: {WAYS}")
+    if file:
+        return _of_file(file)
+    if len(words) == 1 and words[0] == "-":
+        return _of_stdin(stdin)
+    if len(words) == 1 and _FILE.fullmatch(words[0]):
+        return _of_file(words[0][1:])
+    return _prepared(" ".join(words).encode(errors="replace"))
+
+
+def _of_file(name: str) -> ErrorText:
+    path = Path(name)
+    try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
+            raise ConfigError(f"cannot read {name}: {kind_of_file(path)}")
+        with path.open("rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - LARGEST - 1))
+            return _prepared(_end_of(stream))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _of_stdin(stdin: Callable[[], IO[bytes]]) -> ErrorText:
+    try:
+        return _prepared(_end_of(stdin()))
+    except (OSError, RuntimeError, AttributeError) as error:  # closed, or a directory
+        why = getattr(error, "strerror", None) or "it is closed"
+        raise ConfigError(f"cannot read standard input: {why}") from error
+
+
+def _end_of(stream: IO[bytes]) -> bytes:
+    """The last bytes of *stream*, one more than are searched if there are more."""
+    end = b""
+    while piece := stream.read(ONCE):
+        end = (end + piece)[-LARGEST - 1 :]
+    return end
+
+
+def _prepared(raw: bytes) -> ErrorText:
+    cut = len(raw) > LARGEST
+    text = _COLOUR.sub("", raw[-LARGEST:].decode("utf-8", errors="replace"))
+    return ErrorText(masked_text(_from_a_whole_line(text) if cut else text), cut)
+
+
+def _from_a_whole_line(text: str) -> str:
+    """*text*, which was cut at its beginning, from where no part of a secret stands: a line, or a private key's end."""
+    key_end = _KEY_END.search(text)
+    if key_end and "-----BEGIN " not in text[: key_end.start()]:
+        return text[key_end.end() :]
+    return text[text.find("\n") + 1 :]
+
+
+MOST = 5
+"""Playbooks that are named."""
+
+SHOWN = 120
+"""Characters of a match that are shown."""
+
+NOTHING = (
+    "No playbook knows this error. Give the whole message, or more of the log around it; "
+    "`runbook list` shows what each playbook is for."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said, and the exit code."""
+
+    text: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What a search came to."""
+
+    error: ErrorText
+    found: tuple[FoundPlaybook, ...]
+    left_out: tuple[tuple[str, str], ...]
+    """Playbooks that were not searched, or not to the end, each with the reason."""
+
+
+def playbooks_for(words: Sequence[str], file: str, output: str, stdin: Callable[[], IO[bytes]]) -> Answer:
+    """The playbooks for the error text that *words*, *file* or *stdin* has.  Raises ConfigError where there is none."""
+    result = _search(read_error_text(words, file, stdin))
+    text = _as_json(result) if output == "json" else "\n".join(_lines(result))
+    return Answer(text, 0 if result.found else 1)
+
+
+def _search(error: ErrorText) -> _Result:
+    known = known_playbooks(discover())
+    playbooks, search = [*known.usable.values()], SymptomSearch(error.text)
+    found = search.found_in(playbooks)[:MOST]
+    slow = [
+        (playbook.name, f"its symptom {on_one_line(symptom.written, SHOWN)!r} took too long to search for")
+        for playbook in playbooks
+        for symptom in playbook.symptom
+        if symptom in search.slow
+    ]
+    return _Result(error, tuple(found), (*known.faulty.items(), *slow))
+
+
+def _lines(result: _Result) -> Iterator[str]:
+    for number, found in enumerate(result.found):
+        yield from ([""] if number else [])
+        best, *others = found.matches
+        more = f" (and {plural(len(others), 'more symptom')})" if others else ""
+        yield f"{found.playbook.name}  {_place(best)}{on_one_line(best.text.strip(), SHOWN)}{more}"
+        yield from ([f"    {found.playbook.about}"] if found.playbook.about else [])
+        yield f"    {line_to_type(found.playbook)}"
+    if not result.found:
+        yield NOTHING
+    if result.error.cut:
+        yield f"note: only the last {LARGEST // 1024 // 1024} MiB of the text were searched"
+    for name, why in result.left_out:
+        yield f"note: {name} was left out: {why}"
+
+
+def _place(match: SymptomMatch) -> str:
+    return f"line {match.line}: " if match.lines > 1 else ""
+
+
+def line_to_type(playbook: Playbook) -> str:
+    """The command that shows what *playbook* would do; an input that it needs has its name in place of the value."""
+    inputs = "".join(
+        f" -e {needed.name}={needed.name.upper()}" for needed in playbook.inputs if needed.required and not needed.env
+    )
+    return f"runbook run {shlex.quote(playbook.name)} --hosts HOSTS{inputs} --dry-run"
+
+
+def _as_json(result: _Result) -> str:
+    document: dict[str, Json] = {
+        "playbooks": [_found_as_json(found) for found in result.found],
+        "cut": result.error.cut,
+        "left_out": [{"playbook": name, "why": why} for name, why in result.left_out],
+    }
+    return json.dumps(document, indent=2)
+
+
+def _found_as_json(found: FoundPlaybook) -> Json:
+    return {
+        "playbook": found.playbook.name,
+        "about": found.playbook.about,
+        "path": found.playbook.path,
+        "run": line_to_type(found.playbook),
+        "matches": [
+            {
+                "symptom": match.symptom.written,
+                "kind": match.symptom.kind.value,
+                "text": match.text,
+                "line": match.line,
+            }
+            for match in found.matches
+        ],
+    }

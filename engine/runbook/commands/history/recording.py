@@ -1,0 +1,86 @@
+"""Record a run in its journal, and decide what a record that cannot be written means for the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from runbook.errors import ConfigError, RecordLost
+from runbook.records.fetched_files import FetchedFiles
+from runbook.records.journal import Journal
+from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
+from runbook.values.event import ChangeStarted, Event, RunStarted
+
+Complain = Callable[[str], None]
+
+NO_RECORD = "`--no-record` changes hosts without a record"
+
+
+class Recording:
+    """The journal of a run: without it nothing is changed; what only probes goes on without."""
+
+    def __init__(
+        self, journal: Journal, folder: PrivateFolder, run: str, complain: Complain, *, changing: bool
+    ) -> None:
+        self._journal, self._complain, self._changing = journal, complain, changing
+        self._folder, self._run = folder, run
+        self._reported = False
+
+    def on(self, event: Event) -> None:
+        """Record *event*.  Raises RecordLost where a change would begin unrecorded."""
+        try:
+            self._journal.on(event)
+        except RecordLost as error:
+            if isinstance(event, ChangeStarted):
+                raise
+            if isinstance(event, RunStarted) and self._changing:
+                raise RecordLost(f"the run cannot be recorded, so it is not begun: {error} ({NO_RECORD})") from error
+            if not self._reported:
+                self._reported = True
+                self._complain(f"the record of this run is incomplete: {error}")
+
+    def files(self, mask: Callable[[str], str]) -> FetchedFiles:
+        """Where the files that the run fetches are kept, without what *mask* hides."""
+        return FetchedFiles(self._folder, self._run, mask)
+
+    def close(self) -> None:
+        """Give the journal back.  Never raises."""
+        self._journal.close()
+
+
+def records_folder(given: str) -> PrivateFolder:
+    """The directory of the records: *given*, else ``$RUNBOOK_RECORDS``, else the user's own.  Raises ConfigError."""
+    place = given or os.environ.get("RUNBOOK_RECORDS", "")
+    if place:
+        return PrivateFolder(Path(place).expanduser().absolute())
+    try:
+        return PrivateFolder(state_directory("runs"))
+    except Unsafe as error:
+        raise ConfigError(f"{error.strerror}; --records DIR names a directory for the records of runs") from error
+
+
+def hosts_in_records(given: str = "") -> Callable[[str], frozenset[str]]:
+    """The hosts that ``@RUN:VERDICT`` in a host pattern names, by the records in *given*, or the user's own."""
+
+    def recorded(text: str) -> frozenset[str]:
+        from runbook.commands.history.finding_runs import recorded_hosts  # SQLite, only where it is needed
+
+        return recorded_hosts(records_folder(given), text)
+
+    return recorded
+
+
+def recording_of(run: str, options: Mapping[str, Any], complain: Complain, *, changing: bool) -> Recording | None:
+    """The recording of *run*; None where there is to be none.  Raises RecordLost where it changes hosts unrecorded."""
+    if options.get("no_record", True):
+        return None
+    try:
+        folder = records_folder(options["records"])
+        return Recording(Journal(folder, run), folder, run, complain, changing=changing)
+    except (RecordLost, ConfigError) as error:
+        if changing:
+            raise RecordLost(f"the run cannot be recorded, so it is not begun: {error} ({NO_RECORD})") from error
+        complain(f"this run is not recorded: {error}")
+        return None

@@ -1,0 +1,92 @@
+"""Give a run what earlier ones did: to its expressions (``history``), and to the limits over several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from runbook.commands.history.recording import records_folder
+from runbook.commands.order import Order
+from runbook.errors import ConfigError
+from runbook.fleet import ChangeLimits
+from runbook.inventory.host_patterns import select
+from runbook.lang.history_calls import probes_remembered
+from runbook.protocols import RecordedPast
+from runbook.records.past_runs import PastRuns
+from runbook.values.inventory import Inventory
+from runbook.values.playbook import Playbook
+from runbook.values.recorded_change import RecordedAnswer, RecordedChange
+from runbook.values.types import Unknown
+
+
+def past_of(
+    playbook: Playbook, inventory: Inventory, options: Mapping[str, Any]
+) -> Callable[[str, str], RecordedPast] | None:
+    """Gives the past of *playbook* to the run with an id, and the one that it goes on with.
+
+    None where the command names no records.
+    """
+    if "records" not in options:
+        return None
+
+    def past(run: str, resumes: str) -> RecordedPast:
+        try:
+            folder = records_folder(options["records"])
+        except ConfigError as error:
+            return _UnknownPast(str(error))
+        return PastRuns(
+            folder,
+            playbook=playbook.name,
+            inventory=inventory.sources,
+            own=run,
+            resumes=resumes,
+            probes=probes_remembered(playbook),
+        )
+
+    return past
+
+
+def change_limits_of(order: Order, past: RecordedPast | None) -> ChangeLimits | None:
+    """What the limits over several runs leave to *order*; None where its playbook has none."""
+    book = order.playbook
+    if not book.limits.remember or not book.remediate:
+        return None
+    return ChangeLimits(book.limits, past or _UnknownPast("this command reads no records"), book.name, pool_of(order))
+
+
+def pool_of(order: Order) -> int:
+    """The hosts of which the breaker's share is one: those that the playbook is for, in the whole inventory.
+
+    They are not those of this run alone, so that many runs on a host each add up.
+    """
+    try:
+        return len(select(order.inventory, order.playbook.hosts or "all", include_not_ready=True).hosts)
+    except ConfigError:
+        return len(order.selection.hosts)
+
+
+class _UnknownPast:
+    """A past of which nothing is known."""
+
+    def __init__(self, why: str) -> None:
+        self._unknown = Unknown(why=why)
+
+    def changes(self, host: str, within: float) -> tuple[RecordedChange, ...] | Unknown:
+        """Unknown."""
+        return self._unknown
+
+    def last_change(self, host: str) -> RecordedChange | None | Unknown:
+        """Unknown."""
+        return self._unknown
+
+    def changed_hosts(self, within: float) -> frozenset[str] | Unknown:
+        """Unknown."""
+        return self._unknown
+
+    def attempt(self, host: str) -> str:
+        """Unknown: what changes hosts goes by the limits."""
+        return ""
+
+    def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
+        """Unknown."""
+        return self._unknown

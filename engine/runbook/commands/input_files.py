@@ -1,0 +1,294 @@
+"""Find the files that a user means, and read them into values."""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from runbook import transports
+from runbook.errors import ConfigError, Problem
+from runbook.foreign_files import MOVE_IT, is_foreign, refuse_foreign
+from runbook.protocols import Action
+from runbook.text.suggestions import suggest
+from runbook.values.inventory import Inventory
+from runbook.values.playbook import Playbook, Where
+from runbook.values.types import Json, plural
+
+ENDINGS = (".yaml", ".yml")
+DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
+LARGEST = 4 * 1024 * 1024
+"""Bytes that any file of ours may have, but for an inventory."""
+LARGEST_INVENTORY = 8 * 1024 * 1024
+"""Bytes of an inventory: that of 10 000 hosts has 5 MB."""
+LARGEST_SENT = 256 * 1024
+"""Bytes that a file may have whose text goes to every host."""
+
+
+def library() -> Path:
+    """The playbooks that ship with the package: beside it in a checkout, inside it where it is installed."""
+    inside = Path(__file__).parents[1] / "playbooks"
+    return inside if inside.is_dir() else Path(__file__).parents[3] / "playbooks"
+
+
+def find_playbook(name: str) -> Path:
+    """The file of playbook *name*: a path, then ``./playbooks``, then the library.
+
+    Raises ConfigError, also where a name without a ``/`` leads to a file that another user could have put there.
+    """
+    if Path(name).is_file():
+        return Path(name) if os.sep in name else refuse_foreign(Path(name))
+    named = [folder / f"{name}{ending}" for folder in (Path("playbooks"), library()) for ending in ("", *ENDINGS)]
+    found = [path for path in named if path.is_file()]
+    if found:
+        hint = f"that of the library is {found[-1]}" if len(found) > 1 and found[-1].parent == library() else ""
+        return found[0] if found[0].parent == library() else refuse_foreign(found[0], hint)
+    if Path(name).exists():
+        raise ConfigError(f"cannot read {name}: {kind_of_file(Path(name))}")
+    known = sorted({playbook_file.stem for playbook_file in playbook_files()})
+    hint = suggest(Path(name).stem, known)
+    raise ConfigError(f"no playbook {name!r}: not a file, not in ./playbooks, not in the library ({hint})")
+
+
+def playbook_files() -> tuple[Path, ...]:
+    """Every playbook that a bare name can mean; ``./playbooks`` hides the library's of the same name."""
+    found: dict[str, Path] = {}
+    for folder in (Path("playbooks"), library()):
+        for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
+            if path.suffix in ENDINGS:
+                found.setdefault(path.stem, path)
+    return tuple(found[word] for word in sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlaybooks:
+    """The playbooks that a bare name can mean."""
+
+    usable: Mapping[str, Playbook]
+    faulty: Mapping[str, str]
+    """Those that cannot be used, each with the reason."""
+
+
+def known_playbooks(actions: Mapping[str, Action]) -> KnownPlaybooks:
+    """Every playbook that a bare name can mean, read."""
+    usable, faulty = dict[str, Playbook](), dict[str, str]()
+    for path in playbook_files():
+        try:
+            usable[path.stem] = read_playbook(find_playbook(path.stem), actions)
+        except ConfigError as error:
+            count = plural(len(error.problems), "mistake")
+            faulty[path.stem] = f"it cannot be used: {count} (runbook check {path.stem})"
+    return KnownPlaybooks(usable, faulty)
+
+
+def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
+    """The playbook in *path*.  Raises ConfigError with every mistake in it."""
+    from runbook.lang.loader import load_playbook
+
+    return load_playbook(read_text(path), str(path), actions, open_included, read=read_beside)
+
+
+def open_included(name: str, file: str) -> tuple[str, str]:
+    """The file and the text of the playbook *name* that *file* includes: beside it, in ./playbooks, in the library.
+
+    Raises ConfigError, also for whatever lies outside of these, by its name or by a link: a playbook that somebody
+    else wrote must not reach the other files of who runs it.  That is said before it is checked whether there is one.
+    """
+    outside = ""
+    for folder in (Path(file).parent, Path("playbooks"), library()):
+        for ending in ("", *ENDINGS):
+            path = folder / f"{name}{ending}"
+            if path.suffix not in ENDINGS or "\0" in name:
+                continue
+            real = path.resolve()
+            if not real.is_relative_to(folder.resolve()) or real.suffix not in ENDINGS:
+                outside = outside or str(folder)
+            elif path.is_file():
+                return str(path), read_text(path if folder == library() else refuse_foreign(path, MOVE_IT))
+    if outside:
+        hint = "a playbook is included from its own folder, ./playbooks or the library, and its name ends in .yaml"
+        raise ConfigError(Problem(message=f"no playbook {name!r} exists in {outside}", hint=hint))
+    known = sorted({playbook_file.stem for playbook_file in playbook_files()})
+    hint = suggest(Path(name).stem, known)
+    raise ConfigError(f"no playbook {name!r}: not beside {file}, not in ./playbooks, not in the library ({hint})")
+
+
+def read_beside(name: str, playbook: str, included: bool = False) -> str:
+    """The text of the file *name*, as a step of *playbook* means it: within its folder, or an absolute path.
+
+    Raises ConfigError where it is not there, not text, or larger than what is sent to hosts; where it lies elsewhere
+    and not everybody can read it, nor, for an *included* playbook, get there.
+    """
+    folder = Path(playbook).resolve().parent
+    path = Path(name) if Path(name).is_absolute() else (folder / name)
+    if not Path(name).is_absolute() and not path.resolve().is_relative_to(folder):
+        raise ConfigError(
+            f"{name} lies outside the playbook's folder {folder}: move it there, or write an absolute path"
+        )
+    if not path.is_file():
+        raise ConfigError(f"cannot read {path}: {'not a file' if path.exists() else 'there is no such file'}")
+    if not path.resolve().is_relative_to(folder) and not _readable_by_all(path.resolve(), way=included):
+        raise ConfigError(
+            f"{path} lies outside the playbook's folder {folder}, and not every user can read it: move it there"
+        )
+    if not Path(name).is_absolute() and not is_foreign(Path(playbook)):
+        refuse_foreign(path, MOVE_IT)
+    if path.stat().st_size > LARGEST_SENT:
+        raise ConfigError(f"{path} is larger than {LARGEST_SENT // 1024} KiB, the maximum for what is sent to hosts")
+    text = read_text(path)
+    if "\0" in text:
+        raise ConfigError(f"{path} is not a text file: it contains a NUL byte")
+    return text
+
+
+def _readable_by_all(path: Path, *, way: bool) -> bool:
+    """Whether every user can read *path*, and if it is about the *way*, too, get there."""
+    closed = way and any(not folder.stat().st_mode & stat.S_IXOTH for folder in path.parents)
+    return not closed and bool(path.stat().st_mode & stat.S_IROTH)
+
+
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """The text of *path*, of at most *largest* bytes.  Raises ConfigError when it cannot be had."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
+            raise ConfigError(f"cannot read {path}: {kind_of_file(path)}")
+        with path.open("rb") as file:
+            raw = file.read(largest + 1)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if len(raw) > largest:
+        raise ConfigError(f"{path} is larger than {largest // 1024 // 1024} MiB, the maximum for such a file")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8 text ({error.reason})") from error
+
+
+def kind_of_file(path: Path) -> str:
+    """What *path* is instead of a file."""
+    if path.is_dir():
+        return "it is a directory"
+    return "it is a pipe; write its content to a file" if path.is_fifo() else "it is not a regular file"
+
+
+def found_inventories(given: Sequence[str]) -> tuple[Path, ...]:
+    """The inventory files: those given, else ``$RUNBOOK_INVENTORY`` (``:`` between several), else the default; or none.
+
+    Raises ConfigError where the default could be another user's.
+    """
+    if given:
+        return tuple(Path(word).expanduser() for word in given)
+    if named := os.environ.get("RUNBOOK_INVENTORY"):
+        return tuple(Path(part).expanduser() for part in named.split(os.pathsep) if part)
+    if Path(DEFAULT_INVENTORY).is_file():
+        return (refuse_foreign(Path(DEFAULT_INVENTORY)),)
+    return ()
+
+
+def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
+    """The inventory files that ``found_inventories`` finds.  Raises ConfigError where there is none."""
+    if found := found_inventories(given):
+        return found
+    raise ConfigError(f"no inventory: give one with -i FILE, in $RUNBOOK_INVENTORY, or as ./{DEFAULT_INVENTORY}")
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Hold up the collector of cycles, which would go through all values of a long file again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def read_inventory(paths: Sequence[Path]) -> Inventory:
+    """Every host in *paths*.  Raises ConfigError with every mistake in them."""
+    from hashlib import sha256
+
+    from runbook.commands.inventory_files.opening import open_inventory
+    from runbook.inventory import read
+
+    texts = [(read_text(path, LARGEST_INVENTORY), path) for path in paths]
+    with no_garbage_collection():
+        files = [open_inventory(path, text) for text, path in texts]
+        parsed = [(file.value, str(path), file.where) for file, path in zip(files, paths, strict=True)]
+        inventory = read(parsed, transports.names())
+    digest = sha256("\0".join(text for file in files for text in file.texts).encode()).hexdigest()
+    return replace(inventory, digest=digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenInputs:
+    """Values for the inputs of a playbook, as a command line has them."""
+
+    options: tuple[str, ...] = ()
+    """``NAME=VALUE`` each."""
+    file: str = ""
+    below: Mapping[str, Json] = field(default_factory=dict)
+    """What holds where neither of these says anything."""
+
+
+def places_of(given: GivenInputs) -> Mapping[str, Where]:
+    """Where those values stand that a file gives and no option overrides; *given* was read without a mistake before."""
+    from runbook.lang.yaml_source import parse_playbook
+
+    if not given.file:
+        return {}
+    document = parse_playbook(read_text(Path(given.file)), given.file)
+    options = {option.partition("=")[0] for option in given.options}
+    tree = document.value if isinstance(document.value, Mapping) else {}
+    return {name: document.where((name,)) for name in tree if name not in options}
+
+
+def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
+    """Every input of *playbook* with its value.  Raises ConfigError for unknown names and wrong values."""
+    from runbook.lang.inputs import parse_input_option, resolve_inputs
+
+    from_environment = {
+        each.name: os.environ[each.env] for each in playbook.inputs if each.env and os.environ.get(each.env)
+    }
+    values = {**given.below, **from_environment}
+    places: dict[str, Where] = {}
+    if given.file:
+        of_file, places = read_inputs_file(given.file, [each.name for each in playbook.inputs], playbook.name)
+        values.update(of_file)
+    for option in given.options:
+        name, value = parse_input_option(option, playbook)
+        values[name] = value
+        places.pop(name, None)
+    return resolve_inputs(playbook, values, places)
+
+
+def read_inputs_file(file: str, names: Sequence[str], of: str) -> tuple[dict[str, Json], dict[str, Where]]:
+    """What *file* gives to inputs, and where that stands; *of* has those called *names*.  Raises ConfigError."""
+    from runbook.lang.yaml_source import has_key, parse_playbook
+
+    text = read_text(Path(file))
+    ours = has_key(text, names)
+    document = parse_playbook(text, file, ours=ours)
+    tree = document.value
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"{file}: expected a mapping of input names to values")
+    if tree and not ours:  # whatever it is, nothing of it is repeated
+        raise ConfigError(f"{file}: contains no input of {of} (there are: {', '.join(names) or 'none'})")
+    return dict(tree), {name: document.where((name,)) for name in tree}
+
+
+def values_given(options: Sequence[str], file: str) -> dict[str, Json]:
+    """The inputs in *options* (``NAME=VALUE``) and in *file*, as they stand there; what cannot be read gives none."""
+    from runbook.lang.yaml_source import parse_playbook
+
+    given: dict[str, Json] = {}
+    with suppress(ConfigError):
+        tree: Any = parse_playbook(read_text(Path(file)), file).value if file else {}
+        given |= tree if isinstance(tree, Mapping) else {}
+    return given | {name: text for name, _, text in (option.partition("=") for option in options)}

@@ -1,0 +1,58 @@
+"""Where the hosts of a command come from: the files of an inventory, or, without one, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from runbook.commands.input_files import found_inventories, inventory_paths, read_inventory
+from runbook.errors import ConfigError, Problem
+from runbook.inventory.addresses import addresses_in, inventory_of_addresses, is_address
+from runbook.values.inventory import Inventory
+
+ONLY_ADDRESSES = "only_addresses"
+"""The option that a saved plan has which was made without an inventory: one that is there now is another thing."""
+
+
+def inventory_for(options: Mapping[str, Any], pattern: str) -> Inventory:
+    """The inventory that *options* or the environment give; where there is none, the addresses that *pattern* lists.
+
+    Raises ConfigError, also with every mistake in the inventory.
+    """
+    paths = () if options.get(ONLY_ADDRESSES) else found_inventories(options["inventory"])
+    if paths:
+        return read_inventory(paths)
+    if addresses := addresses_in(pattern):
+        return inventory_of_addresses(addresses)
+    try:
+        return read_inventory(inventory_paths(options["inventory"]))
+    except ConfigError as error:
+        raise ConfigError(*(_with_address(problem, pattern) for problem in error.problems)) from error
+
+
+def inventory_again(given: Sequence[str], files: Sequence[str], hosts: Collection[str]) -> Inventory:
+    """The inventory of an earlier run: the one that is *given*, else its *files*, else its *hosts*, if addresses.
+
+    Raises ConfigError.
+    """
+    if not given and not files and hosts and all(map(is_address, hosts)):
+        return inventory_of_addresses(hosts)
+    return read_inventory(inventory_paths(given or files))
+
+
+def with_addresses(files: Sequence[Path], hosts: Collection[str]) -> Inventory:
+    """What is in *files*, and besides those of *hosts* that are addresses.  Raises ConfigError."""
+    found = read_inventory(files) if files else Inventory(hosts=())
+    known = {host.name for host in found.hosts}
+    others = inventory_of_addresses(name for name in hosts if is_address(name) and name not in known)
+    return replace(found, hosts=(*found.hosts, *others.hosts))
+
+
+def _with_address(problem: Problem, pattern: str) -> Problem:
+    """*problem*, which is that there is no inventory, with what can be written where *pattern* is one plain name."""
+    name = pattern.strip() if pattern.strip().replace("-", "").replace("_", "").isalnum() else ""
+    if not name or name == "all" or problem.hint:
+        return problem
+    return replace(problem, hint=f"without one, write an address: --hosts USER@{name}")

@@ -1,0 +1,462 @@
+"""The command ``runbook monitor``."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from runbook.actions import discover
+from runbook.codec import UNKNOWN
+from runbook.commands.history.recording import hosts_in_records
+from runbook.commands.input_files import (
+    GivenInputs,
+    find_playbook,
+    read_inputs,
+    read_playbook,
+)
+from runbook.commands.inventory_files.host_sources import inventory_for
+from runbook.commands.one_run import Run
+from runbook.commands.order import Order
+from runbook.commands.outputs import outputs_for
+from runbook.commands.run import Options, Person, order_for, with_secrets_resolved
+from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.commands.secret_sources.resolution import problems_with_references
+from runbook.errors import ConfigError, Problem, TransportError
+from runbook.fleet import Cancellation, Fleet
+from runbook.inventory.host_patterns import select
+from runbook.lang.includes import inputs_of_parts
+from runbook.protocols import Connection
+from runbook.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
+from runbook.text.name_ranges import fold
+from runbook.text.printable import printable
+from runbook.values.command import Command, Completed
+from runbook.values.inventory import Host
+from runbook.values.plan import Presence
+from runbook.values.playbook import Playbook, Severity, Step
+from runbook.values.result import HostResult, Status, StepResult
+from runbook.values.types import Json, plural
+from runbook.values.units import duration
+from runbook.wording.summary import next_line
+
+LATE = 3.0
+"""Seconds after which a probe that has not ended is shown as waiting."""
+WIDEST = 10_000
+"""Columns of a line where no terminal limits them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """What was last seen of a host; times are seconds on the monotonic clock."""
+
+    host: str
+    result: HostResult | None = None
+    at: float = 0.0
+    since: float = 0.0
+    """When a probe that has not ended yet was started; 0: none."""
+
+
+def view(book: Playbook, sights: Sequence[HostView], console: Console, height: int = 0) -> Group:
+    """The table, and below it what is found; as many lines as there is room for (*height* 0: all)."""
+    room = height - len(sights) - 2
+    if height and room < -1:
+        shown = sights[: max(0, height - 2)]
+        return Group(_table(book, shown, console), line(f"... and {len(sights) - len(shown)} more hosts"))
+    found = _notes(book, sights)
+    whole = not height or sum(map(len, found)) <= room
+    notes = [text for texts in found for text in (texts if whole else texts[:1])]
+    if height and len(notes) > room:
+        notes = [*notes[: room - 1], line(f"... and {len(notes) - room + 1} more")] if room > 0 else []
+    return Group(_table(book, sights, console), *([Text(), *notes] if notes else []))
+
+
+def _table(book: Playbook, sights: Sequence[HostView], console: Console) -> Table:
+    """One row a host; what *console* has no room for is left out from the right when it is printed."""
+    table, now = Table(box=None, pad_edge=False), time.monotonic()
+    for name in ("host", *(step.id.removeprefix(f"{step.part}_") for step in _columns(book)), "seen"):
+        table.add_column(Text(name), no_wrap=True)
+    for sight in sights:
+        table.add_row(Text(sight.host), *_cells(book, sight), _age(sight, now))
+    table.width = console.measure(table, options=console.options.update(width=WIDEST)).maximum
+    return table
+
+
+def line(text: str, style: str = "") -> Text:
+    """*text* on one line, cut where it has no room."""
+    return Text(printable(text), style, no_wrap=True, overflow="ellipsis")
+
+
+def _columns(book: Playbook) -> list[Step]:
+    """The probes of which a cell can tell something; what others see stands below the table, once it is found."""
+    return [step for step in book.diagnose if step.action in WORDS]
+
+
+def _age(sight: HostView, now: float) -> Text:
+    waits = now - sight.since if sight.since else 0.0
+    if sight.result is None:
+        return Text(f"waiting {waits:.0f} s" if waits >= LATE else "...", "dim")
+    if waits >= LATE:
+        return Text(f"{now - sight.at:.0f} s ago, waiting {waits:.0f} s", "dim")
+    return Text(f"{now - sight.at:.0f} s ago", "dim")
+
+
+def _cells(book: Playbook, sight: HostView) -> list[Text]:
+    if sight.result is None:
+        return [Text() for _ in _columns(book)]
+    steps = {step.id: step for step in sight.result.steps}
+    styles = _styles(book, sight.result)
+    return [_cell(steps.get(column.id), styles.get(column.id, "")) for column in _columns(book)]
+
+
+def _cell(step: StepResult | None, style: str) -> Text:
+    if step is None or step.status is Status.UNREACHABLE:
+        return Text("down" if step else "?", SEVERITY_STYLES[Severity.ERROR])
+    if step.status is Status.SKIPPED:
+        return Text("-", "dim")
+    if step.status is not Status.OK:
+        return Text("?", SEVERITY_STYLES[Severity.WARNING])
+    return Text(printable(WORDS[step.action](step.state)), style)
+
+
+def _styles(book: Playbook, result: HostResult) -> dict[str, str]:
+    """The style of each probe: of the worst finding that is there and rests on it."""
+    probes, order = {rule.id: rule.probes for rule in book.findings}, list(Severity)
+    there = [finding for finding in result.findings if finding.status is Presence.PRESENT]
+    worst_last = sorted(there, key=lambda finding: order.index(finding.severity))
+    return {probe: SEVERITY_STYLES[finding.severity] for finding in worst_last for probe in probes.get(finding.id, ())}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A thing that is found on hosts, or not known of them, and what a person can do about it."""
+
+    rank: int
+    """The smaller, the worse."""
+    text: str
+    action: str
+    style: str
+
+
+def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Text]]:
+    """What is found, or not known, the worst first, each with what to do; hosts of which the same is said, together."""
+    hosts: dict[Note, list[str]] = {}
+    for sight in sights:
+        for note in _of_host(book, sight.result) if sight.result else ():
+            hosts.setdefault(note, []).append(sight.host)
+    return [
+        [
+            line(f"{fold(hosts[note])}: {note.text}", note.style),
+            *([line(f"  next: {note.action}")] if note.action else []),
+        ]
+        for note in sorted(hosts, key=lambda note: note.rank)
+    ]
+
+
+def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
+    if result.error:
+        action = next_line(result).removeprefix("next: ")
+        yield Note(-9, f"{result.verdict}: {result.error}", action, SEVERITY_STYLES[Severity.ERROR])
+        return
+    probes, order = {rule.id: set(rule.probes) for rule in book.findings}, list(Severity)
+    there = [
+        finding
+        for finding in result.findings
+        if finding.status is Presence.PRESENT and finding.severity is not Severity.INFO
+    ]
+    named = {step.id for step in book.diagnose}
+    blind = [step for step in result.steps if step.id in named and step.status in (Status.FAILED, Status.BLOCKED)]
+    unseen = {step_result.id for step_result in blind}
+    for finding in there:
+        if not probes.get(finding.id) or not probes[finding.id] <= unseen:
+            yield Note(
+                -order.index(finding.severity),
+                str(finding.say),
+                next(iter(finding.advise), ""),
+                SEVERITY_STYLES[finding.severity],
+            )
+    for step in blind:
+        about = [each for each in there if probes.get(each.id) == {step.id}]
+        action = next((each.advise[0] for each in about if each.advise), "")
+        yield Note(-1, f"{step.id} is unknown: {step.why}", action, SEVERITY_STYLES[Severity.WARNING])
+
+
+def _known(value: Json) -> Json:
+    """*value*, or nothing where it is unknown."""
+    return None if isinstance(value, Mapping) and UNKNOWN in value else value
+
+
+def _percent(value: Json) -> str:
+    known = _known(value)
+    return f"{known:.0f}%" if isinstance(known, int | float) else "?"
+
+
+def _memory(state: Mapping[str, Json]) -> str:
+    total = _known(state.get("total"))
+    size = f" of {total / 2**30:.0f}G" if isinstance(total, int) else ""
+    return _percent(state.get("percent")) + size
+
+
+def _gpus(state: Mapping[str, Json]) -> str:
+    gpus = state.get("gpus")
+    if not isinstance(gpus, list):
+        return "?"
+    reported = []
+    for gpu in gpus:
+        assert isinstance(gpu, Mapping)
+        used, total = _known(gpu.get("memory_used")), _known(gpu.get("memory_total"))
+        share = (
+            used / total * 100 if isinstance(used, int | float) and isinstance(total, int | float) and total else None
+        )
+        reported.append(f"{_percent(gpu.get('utilization'))}/{_percent(share)}")
+    if len(reported) > 4:
+        reported = [*reported[:3], f"+{len(reported) - 3}"]
+    return " ".join(reported) or "none"
+
+
+_OF_THE_KERNEL = (
+    ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"),
+    ("hardware_errors", "HW error"), ("lockups", "hang"), ("io_errors", "I/O error"),
+)  # fmt: skip
+"""Fields of the kernel log's State, and the word for each in a cell."""
+
+
+def _kernel(state: Mapping[str, Json]) -> str:
+    """The counts of kernel messages by kind; ``?`` where there are none and a kind is unknown."""
+    found = [(_known(state.get(field, [])), word) for field, word in _OF_THE_KERNEL]
+    counts = [f"{len(messages)} {word}" for messages, word in found if isinstance(messages, list) and messages]
+    if counts:
+        return ", ".join(counts)
+    return "none" if all(isinstance(messages, list) for messages, _ in found) else "?"
+
+
+def _containers(state: Mapping[str, Json]) -> str:
+    """How many are up, and what is wrong with the others; those that ended well, or were never started, are no news."""
+    found = _known(state.get("containers"))
+    if not isinstance(found, list):
+        return "?"
+    kinds = [_fate(each, state) for each in found if isinstance(each, Mapping)]
+    reported = [f"{kinds.count(word)} {word}" for word in ("up", "restarting", "failed", "paused") if word in kinds]
+    return ", ".join(reported) or "none"
+
+
+def _fate(container: Mapping[str, Json], state: Mapping[str, Json]) -> str:
+    """One word for a container; empty where there is nothing to tell."""
+    looping, failed = _known(state.get("looping")), state.get("failed")
+    name, status = container.get("name"), container.get("status")
+    if status == "restarting" or (isinstance(looping, list) and name in looping):
+        return "restarting"
+    if isinstance(failed, list) and name in failed:
+        return "failed"
+    return {"running": "up", "paused": "paused"}.get(str(status), "")
+
+
+WORDS = {
+    "memory": _memory,
+    "disk": lambda state: _percent(state.get("percent")),
+    "nvidia_smi": _gpus,
+    "kernel_log": _kernel,
+    "containers": _containers,
+}
+"""How the state of each action is said in one cell."""
+
+
+Show = Callable[[Sequence[HostView]], None]
+"""Is given what is known of every host, in the order of the hosts."""
+
+
+class Monitor:
+    """Every host at its own pace: one that hangs, or is down, does not delay the others."""
+
+    def __init__(self, order: Order, stop: Cancellation, every: float) -> None:
+        self._run = Run(order, (), stop)
+        self._kept = _Kept(self._run.fleet.connect)
+        self._fleet: Fleet = replace(self._run.fleet, connect=self._kept.connect, emit=lambda event: None)
+        self._stop, self._every = stop, every
+        self._sights = {host.name: HostView(host=host.name) for host in order.selection.hosts}
+        self._due = {host.name: 0.0 for host in order.selection.hosts}
+        self._hosts = order.selection.hosts
+
+    def watch(self, show: Show, *, redraw: float = 1.0) -> None:
+        """Probe until the run is asked to end; *show* is called when something was seen, and every *redraw* seconds."""
+        drawn = 0.0
+        with ThreadPoolExecutor(max_workers=max(1, min(self._fleet.parallel, len(self._hosts)))) as pool:
+            running: dict[Future[HostResult], Host] = {}
+            while not self._stop.level():
+                self._begin(pool, running)
+                ended = self._take_in(running)
+                if ended or time.monotonic() - drawn >= redraw:
+                    show(self._now())
+                    drawn = time.monotonic()
+                time.sleep(0.1)
+        self._kept.close()
+        self._run.close()
+
+    def _begin(self, pool: ThreadPoolExecutor, running: dict[Future[HostResult], Host]) -> None:
+        at_work = {each.name for each in running.values()}
+        for host in self._hosts:
+            if host.name not in at_work and self._due[host.name] <= time.monotonic():
+                self._sights[host.name] = replace(self._sights[host.name], since=time.monotonic())
+                running[pool.submit(self._look, host)] = host
+
+    def _take_in(self, running: dict[Future[HostResult], Host]) -> bool:
+        ended = [each for each in running if each.done()]
+        for future in ended:
+            host = running.pop(future)
+            self._sights[host.name] = HostView(
+                host=host.name, result=self._run.hidden(future.result()), at=time.monotonic()
+            )
+            self._due[host.name] = time.monotonic() + self._every
+        return bool(ended)
+
+    def _look(self, host: Host) -> HostResult:
+        (planned,) = self._fleet.plan((host,))
+        return planned.result
+
+    def _now(self) -> tuple[HostView, ...]:
+        return tuple(self._sights[host.name] for host in self._hosts)
+
+
+class _Kept:
+    """Connections that stay open from one probe to the next."""
+
+    def __init__(self, connect: Callable[[Host], Connection]) -> None:
+        self._connect = connect
+        self._open: dict[str, _Lasting] = {}
+        self._lock = threading.Lock()
+
+    def connect(self, host: Host) -> Connection:
+        """The connection to *host*; a new one where there is none, or the last one has broken."""
+        with self._lock:
+            known = self._open.get(host.name)
+        if known is not None and not known.broken:
+            return known
+        made = _Lasting(self._connect(host))
+        with self._lock:
+            self._open[host.name] = made
+        return made
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        for session in self._open.values():
+            session.inner.close()
+
+
+class _Lasting:
+    """A connection that is closed only by the one who keeps it, or when it breaks."""
+
+    def __init__(self, inner: Connection) -> None:
+        self.inner = inner
+        self.broken = False
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """As the inner connection does."""
+        try:
+            return self.inner.run(*commands)
+        except TransportError:
+            self.broken = True
+            self.inner.close()
+            raise
+
+    def close(self) -> None:
+        """Nothing: it is used again."""
+
+
+PLAYBOOK = "monitor"
+
+
+def monitor_hosts(options: Options, person: Person) -> int:
+    """Watch hosts until interrupted; or probe once, and report.  Returns the exit code."""
+    with SecretMasking(lambda: secrets_on_command_line(PLAYBOOK, options)) as hiding:
+        return _monitor_hosts(options, person, hiding)
+
+
+def _monitor_hosts(options: Options, person: Person, hiding: SecretMasking) -> int:
+    book = read_playbook(find_playbook(PLAYBOOK), discover())
+    if book.remediate or book.verify:
+        raise ConfigError(f"the playbook {PLAYBOOK!r} may only probe: it has remediate or verify")
+    if book.comparisons:
+        words = f"the playbook {PLAYBOOK!r} may not compare hosts (across): each is probed at its own pace"
+        raise ConfigError(Problem(message=words, hint="name such a playbook to `runbook run`"))
+    inventory = inventory_for(options, options["hosts"] or "")
+    pattern = options["hosts"] if options["hosts"] is not None else book.hosts or "all"
+    if not pattern.strip():
+        raise ConfigError("--hosts is empty: name hosts, or leave the option out")
+    inputs = read_inputs(GivenInputs(options=tuple(options["inputs"])), book)
+    every = duration(options["every"])
+    if every < 1:
+        raise ConfigError("--every must be at least 1s")
+    chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
+    if problems := problems_with_references(book, inventory, chosen.hosts):
+        raise ConfigError(*problems)
+    parts = inputs_of_parts(book, inputs)
+    order = order_for(book, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
+    order = with_secrets_resolved(order, hiding, changes=False)
+    stop = Cancellation()
+    person.can_stop(stop)
+    if options["once"] or options["output"] != "console":
+        return _once(order, options, stop, person)
+    _watch(book, Monitor(order, stop, every), every)
+    return 0
+
+
+def _once(order: Order, options: Options, stop: Cancellation, person: Person) -> int:
+    if options["output"] != "console":
+        with outputs_for(options["output"], sys.stdout, (), person.say, stop) as outputs:
+            code = Run(order, (outputs,), stop).plan_only()
+        return outputs.code(code)
+    code, results = Run(order, (), stop).probed()
+    sights = [HostView(host=result.host, result=result, at=time.monotonic()) for result in results]
+    print("\n".join(_lines(order.playbook, sights, _console())))
+    return code
+
+
+def _watch(book: Playbook, monitor: Monitor, every: float) -> None:
+    console, began = _console(), time.strftime("%H:%M:%S")
+    if not console.is_terminal:
+        monitor.watch(_appended(book, console))
+        return
+    with Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+
+        def show(sights: Sequence[HostView]) -> None:
+            console.size = _, height = terminal_size(sys.stdout)
+            hosts = plural(len(sights), "host")
+            title = line(f"runbook monitor: {hosts}, each every {every:g} s, since {began} (Ctrl-C ends)")
+            live.update(Group(title, view(book, sights, console, height - 2)), refresh=True)
+
+        monitor.watch(show)
+
+
+def _appended(book: Playbook, console: Console) -> Show:
+    """A function that prints a line for each host that was seen since it was called last."""
+    last: Sequence[HostView] = ()
+
+    def show(sights: Sequence[HostView]) -> None:
+        nonlocal last
+        fresh = [sight for sight in sights if sight.result is not None and sight not in last]
+        last = sights
+        for row in _lines(book, fresh, console)[1:]:
+            if row:
+                print(time.strftime("%H:%M:%S"), row, flush=True)
+
+    return show
+
+
+def _console() -> Console:
+    """What is printed on; where it is no terminal, every line is whole."""
+    console = Console(force_terminal=can_redraw(sys.stdout))
+    console.size = terminal_size(sys.stdout) if console.is_terminal else (WIDEST, 1)
+    return console
+
+
+def _lines(book: Playbook, sights: Sequence[HostView], console: Console) -> list[str]:
+    with console.capture() as captured:
+        console.print(view(book, sights, console))
+    return [row.rstrip() for row in captured.get().splitlines()]

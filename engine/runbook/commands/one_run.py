@@ -1,0 +1,386 @@
+"""One run, from what was asked for to its exit code."""
+
+from __future__ import annotations
+
+import resource
+import secrets
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from runbook import transports
+from runbook.actions import discover
+from runbook.commands.history.remembering import change_limits_of, pool_of
+from runbook.commands.order import Order, Record, hidden_inputs, no_record, run_facts, secret_values_of_inputs
+from runbook.commands.owed.keeping import RunFacts, RunRecords
+from runbook.commands.owed.noticing import NoticingConnection
+from runbook.commands.secret_masking import secrets_of
+from runbook.commands.step_resolution import place
+from runbook.diagnosis import OtherHosts, SharedProbes, exit_code
+from runbook.errors import ConfigError, Problem
+from runbook.executor import Consent
+from runbook.fleet import Bounds, Cancellation, Fleet, Planned, waits
+from runbook.guards import Redacting
+from runbook.protocols import Connection, Emit, Reporter
+from runbook.records.process_identity import process_user
+from runbook.secrets.masking import masked, masking
+from runbook.secrets.names import MASK
+from runbook.values.event import Answered, Asked, ChangeStarted, Event, HostFinished, RunFinished, RunStarted
+from runbook.values.inventory import Host
+from runbook.values.playbook import Playbook, Step
+from runbook.values.result import AppliedLimits, HostPlan, HostResult, Mode, RunResult, Status, Verdict, scripts_of
+from runbook.values.types import Json
+from runbook.values.undo import UndoFile
+
+OWN = 32
+"""Files that are open whatever the number of hosts: streams, reports, the record, libraries (measured: 10 to 20)."""
+LEAST_OF_HOST = 2
+"""A host has one open at rest (measured: its socket), and another one now and then: a key, the agent, the record."""
+MOST_OF_HOST = 8
+"""Where all are busy at once: a proxy's three pipes, and the directories on the way to the record."""
+
+
+def provide_files(hosts: int) -> None:
+    """Raise this process's limit of open files to what *hosts* at once need.
+
+    Raises ConfigError where the hard limit does not permit the least of that.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OWN + MOST_OF_HOST * hosts
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    least = OWN + LEAST_OF_HOST * hosts
+    if limit < least:
+        fits = max(1, (limit - OWN) // LEAST_OF_HOST)
+        words = f"{hosts} hosts at once need {least} open files, and this process may have {limit}"
+        raise ConfigError(Problem(message=words, hint=f"--parallel {fits}, or `ulimit -Hn {least}` as root"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+class SystemClock:
+    """The machine's monotonic clock; a sleep ends early when the run is asked to stop."""
+
+    def __init__(self, stop: Cancellation) -> None:
+        self._stop = stop
+
+    def now(self) -> float:
+        """Seconds."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, or return within a tenth of a second of being asked to stop."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not self._stop.level():
+            time.sleep(min(left, 0.1))
+
+
+Narrow = Callable[[tuple[Planned, ...]], tuple[Planned, ...]]
+"""Takes from hosts what must not be done to them."""
+
+
+Ask = Callable[[tuple[HostPlan, ...]], bool]
+"""Shows plans to a person, and says whether they agree."""
+
+
+class Run:
+    """A run on its way: what it is called, when it began, and who is informed."""
+
+    def __init__(
+        self, order: Order, reporters: Sequence[Reporter], stop: Cancellation, record: Record = no_record
+    ) -> None:
+        """Raises ConfigError where this process may not open as many files as the run needs."""
+        provide_files(min(order.parallel, len(order.selection.hosts)))
+        self.order, self.stop = order, stop
+        self.started = datetime.now(UTC)
+        self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+        self.began = time.monotonic()
+        password = order.options.become_password
+        shared = (password.secret if password else "", *order.options.passphrases.values())
+        self.secrets = (
+            *order.inventory.secrets,
+            *secrets_of(order.playbook),
+            *secret_values_of_inputs(order),
+            *shared,
+            *order.secrets,
+            *order.secret_values.masked,
+        )
+        """Secrets, which are masked in everything that is shown."""
+        self._mask = masking(self.secrets)
+        self._shown: dict[str, tuple[HostResult, HostResult]] = {}
+        self._owed = RunRecords(run_facts(order, self._mask), self._mask) if order.keeps_owed else None
+        self._journal = record(self.id)
+        self.waiting = False
+        """Whether the run, which is over, has planned something that it did not do."""
+        self.emit = self._fan_out(reporters)
+        self.shared = transports.SharedConnections()
+        self.fleet = self._fleet()
+
+    def hidden(self, result: HostResult) -> HostResult:
+        """*result* without secrets; each result of a host is gone through once, however often it is shown."""
+        before, shown = self._shown.get(result.host, (None, None))
+        if before is not result or shown is None:
+            shown = masked(result, self._mask)
+            self._shown[result.host] = (result, shown)
+        return shown
+
+    def _hidden_event(self, event: Event) -> Event:
+        """*event* without secrets."""
+        match event:
+            case HostFinished(result=result):
+                return replace(event, result=self.hidden(result))
+            case RunFinished(result=whole):
+                hosts = tuple(map(self.hidden, whole.hosts))
+                return replace(event, result=replace(masked(replace(whole, hosts=()), self._mask), hosts=hosts))
+            case ChangeStarted():
+                return self._with_masks_noted(event, masked(event, self._mask))
+        return masked(event, self._mask)
+
+    def _with_masks_noted(self, event: ChangeStarted, hidden: ChangeStarted) -> ChangeStarted:
+        """*hidden*, which says of the files of *event* whether secrets of this run stand in what is shown of them."""
+        has_masked = bool(self.order.secret_values.masked) and MASK in event.diff  # masked as the host has printed them
+        if hidden.undo is None or (hidden.diff == event.diff and not has_masked):
+            return hidden
+        parts = tuple(replace(part, masked=True) if isinstance(part, UndoFile) else part for part in hidden.undo.parts)
+        return replace(hidden, undo=replace(hidden.undo, parts=parts))
+
+    def probed(self) -> tuple[int, tuple[HostResult, ...]]:
+        """Probe every host; the exit code, and what was seen."""
+        results = self.fleet.conclude(self.fleet.plan(self.order.selection.hosts))
+        return self._end(Mode.PLAN, results), tuple(map(self.hidden, results))
+
+    def plan_only(self) -> int:
+        """Probe every host and say what would be done.  Sends probes only.  Returns the exit code."""
+        self._start(Mode.PLAN)
+        planned = self.fleet.plan(self.order.selection.hosts)
+        return self._end(Mode.PLAN, self.fleet.conclude(planned))
+
+    def go(self, consent: Consent) -> int:
+        """Plan and do, host by host, without asking.  Returns the exit code."""
+        self._start(Mode.RUN)
+        return self._end(Mode.RUN, self.fleet.plan_and_carry_out(self.order.selection.hosts, consent))
+
+    def ask_and_go(self, ask: Ask) -> int:
+        """Plan, show, ask, and do what was shown.  Returns the exit code."""
+        if not self.order.playbook.remediate:
+            return self.go(Consent.NONE)
+        self._start(Mode.RUN)
+        planned = self.fleet.plan(self.order.selection.hosts)
+        if not self.stop.level() and not _anything(planned) and _waiting(planned):
+            return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
+        if self.stop.level() or not _anything(planned):
+            return self._end(Mode.RUN, self.fleet.conclude(planned))
+        plans = tuple(masked(each.plan, self._mask) for each in planned if each.plan)
+        self.emit(Asked(hosts=tuple(plan.host for plan in plans)))
+        agreed = not self.stop.level() and ask(plans)
+        self.emit(Answered(answer="yes" if agreed else "no"))
+        if not agreed:
+            self.stop.ask("declined: nothing was changed", level=1)
+            return self._end(Mode.PLAN, self.fleet.conclude(planned))
+        return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
+
+    def apply(self, narrowed: Narrow, left: Sequence[HostResult], consent: Consent | None) -> int:
+        """Plan every host again but those of *left*, and do what *narrowed* leaves of it.  Returns the exit code.
+
+        *left* have their end already; *consent*: None where nothing is to be done, or nobody agreed to it.
+        """
+        mode = Mode.RUN if consent else Mode.PLAN
+        self._start(mode)
+        hosts, ended = self.order.selection.hosts, {host_result.host: host_result for host_result in left}
+        for result in left:
+            self.emit(HostFinished(result=result))
+        done = [Planned(host=host, result=it) for host in hosts if (it := ended.get(host.name))]
+        try:
+            planned = narrowed(self.fleet.plan([host for host in hosts if host.name not in ended]))
+        except BaseException:
+            self.close()
+            raise
+        if self.stop.level() or not consent:
+            return self._end(mode, self.fleet.conclude((*planned, *done)))
+        return self._end(mode, self.fleet.carry_out((*planned, *done), consent))
+
+    def facts(self) -> RunFacts:
+        """What may be recorded of the run's playbook and inputs, and which inputs must not."""
+        return run_facts(self.order, self._mask)
+
+    def masked_plan(self, plan: HostPlan) -> HostPlan:
+        """*plan* as it is shown, without secrets."""
+        return masked(plan, self._mask)
+
+    def masked_value(self, value: Json) -> Json:
+        """*value* without secrets."""
+        return masked({"value": value}, self._mask)["value"]
+
+    def _start(self, mode: Mode) -> None:
+        hosts = tuple(host.name for host in self.order.selection.hosts)
+        self.emit(
+            RunStarted(
+                run=self.id,
+                playbook=self.order.playbook.name,
+                mode=mode,
+                hosts=hosts,
+                left_out=self.order.selection.left_out,
+                origin=self.order.origin,
+            )
+        )
+
+    def limits(self, changed: Sequence[str]) -> AppliedLimits:
+        """The limits of the run, where the hosts *changed* are to be changed."""
+        shown = limits_of(self.order, changed)
+        earlier = self.fleet.change_limits
+        return replace(shown, used=earlier.used(host.name for host in self.order.selection.hosts)) if earlier else shown
+
+    def close(self) -> None:
+        """Hang up where connections are kept for the whole run.  Never raises."""
+        self.elsewhere.close()
+        self.shared.close()
+
+    def _end(self, mode: Mode, hosts: Sequence[HostResult]) -> int:
+        self.close()
+        order = self.order
+        interrupted = bool(self.stop.asked)
+        over = self.stop.over or bool(self.stop.spent)
+        code = exit_code(hosts, interrupted=interrupted, over=over, detailed=order.detailed_exit_code)
+        counted = Counter(host.verdict for host in hosts)
+        planned = mode is Mode.PLAN and order.playbook.remediate
+        hidden = hidden_inputs(order)
+        result = RunResult(
+            run=self.id,
+            playbook=order.playbook.name,
+            mode=mode,
+            inputs={name: "***" if name in hidden else value for name, value in order.inputs.items()},
+            started_at=self.started.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            seconds=round(time.monotonic() - self.began, 3),
+            exit_code=code,
+            left_out=order.selection.left_out,
+            limits=self.limits([host_result.host for host_result in hosts if host_result.verdict is Verdict.PLANNED])
+            if planned
+            else None,
+            hosts=tuple(hosts),
+            totals={verdict.value: counted[verdict] for verdict in Verdict if counted[verdict]},
+            scripts=scripts_of(hosts),
+        )
+        self.waiting = bool(counted[Verdict.PLANNED])
+        self.emit(RunFinished(result=result))
+        if self._journal:
+            self._journal.close()
+        return code
+
+    def _fan_out(self, reporters: Sequence[Reporter]) -> Emit:
+        lock = threading.Lock()
+
+        def emit(event: Event) -> None:
+            reported = replace(self._hidden_event(event), at=_now())
+            if self._journal:
+                self._journal.on(reported)
+            with lock:
+                for reporter in reporters:
+                    reporter.on(reported)
+
+        return emit
+
+    def _fleet(self) -> Fleet:
+        order, there = self.order, transports.names()
+        clock = SystemClock(self.stop)
+        for host in order.selection.hosts:
+            if host.transport not in there:
+                known = ", ".join(sorted(there))
+                raise ConfigError(f"host {host.name}: there is no transport {host.transport!r}; there are: {known}")
+
+        options = replace(order.options, shared=self.shared)
+        handed_out = masking(order.secret_values.masked) if order.secret_values.masked else None
+
+        def hiding(connection: Connection) -> Connection:
+            return Redacting(connection, handed_out.redacted) if handed_out else connection
+
+        def connect(host: Host) -> Connection:
+            return hiding(transports.load(host.transport).connect(host, options, self.stop.of(host.name)))
+
+        def connect_noticing(host: Host) -> Connection:
+            made = connect(host)
+            owed = self._owed
+            return NoticingConnection(made, lambda notes: owed.hear(host.name, notes)) if owed else made
+
+        def connect_to(name: str) -> Connection:
+            other = place(name, order.inventory)
+            return hiding(transports.load(other.transport).connect(other, options, self.stop))
+
+        self.elsewhere = OtherHosts(connect_to, clock)
+        limit = _deadline(order)
+        facts = {
+            "id": self.id,
+            "playbook": order.playbook.name,
+            "started_at": self.started.isoformat(timespec="milliseconds"),  # owed clean-ups are ordered by it
+        }
+        facts["by"] = f"{process_user()}@{socket.gethostname()}"
+        past = order.past(self.id, order.origin.resumes if order.origin else "") if order.past else None
+        return Fleet(
+            playbook=_with_timeout(order.playbook, order.timeout),
+            inputs=order.inputs,
+            run=facts,
+            planned_in=order.planned_in,
+            actions=discover(),
+            connect=connect_noticing,
+            clock=clock,
+            parts=order.parts,
+            secrets=order.secret_values.of,
+            once=SharedProbes(clock),
+            elsewhere=self.elsewhere,
+            owed=order.settles or self._owed,
+            assignments=order.assignments,
+            owing=self._owed.owed_to if self._owed else lambda _: (),
+            emit=self.emit,
+            stop=self.stop,
+            parallel=order.parallel,
+            force=order.force,
+            earlier=order.earlier,
+            repeats=order.repeats,
+            keeps_copies=self._journal is not None,
+            files=self._journal.files(self._mask) if self._journal else None,
+            past=past,
+            change_limits=change_limits_of(order, past),
+            wait_lock=order.wait_lock,
+            deadline=clock.now() + limit if limit else 0.0,
+        )
+
+
+def limits_of(order: Order, changed: Sequence[str]) -> AppliedLimits:
+    """The limits of a run of *order*, where the hosts *changed* are to be changed, without what is used up of them."""
+    bounds = Bounds.of(order.playbook.limits, order.selection.hosts)
+    return bounds.applied(len(changed), _deadline(order), pool_of(order))
+
+
+def _deadline(order: Order) -> float:
+    """Seconds that a run of *order* may take; 0: as long as it takes."""
+    return min((number for number in (order.deadline, order.playbook.limits.deadline) if number), default=0.0)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _anything(planned: Sequence[Planned]) -> bool:
+    """Whether any plan would change something."""
+    return any(result.status is Status.WOULD_CHANGE for one in planned if one.plan for result in one.plan.results)
+
+
+def _waiting(planned: Sequence[Planned]) -> bool:
+    """Whether any plan has a step that only waits, or tells something."""
+    return any(waits(result) for one in planned if one.plan for result in one.plan.results)
+
+
+def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:
+    """*playbook* with *timeout* on every probe that sets none; a write keeps the time that its action gives it."""
+
+    def given(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(replace(step, look_timeout=step.timeout or timeout) for step in steps)
+
+    if not timeout:
+        return playbook
+    return replace(
+        playbook, diagnose=given(playbook.diagnose), remediate=given(playbook.remediate), verify=given(playbook.verify)
+    )

@@ -1,0 +1,128 @@
+"""What is to be run, where and how; and what of its inputs is secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from runbook.commands.owed.keeping import RunFacts
+from runbook.commands.owed.settling import SettledRecords
+from runbook.commands.secret_masking import secret_inputs
+from runbook.commands.secret_sources.resolution import SecretValues
+from runbook.fleet import Assignment
+from runbook.protocols import ConnectOptions, KeptFiles, RecordedPast
+from runbook.secrets.documents import secrets_in
+from runbook.secrets.masking import Masking, masked
+from runbook.values.earlier_change import EarlierChange
+from runbook.values.event import Event
+from runbook.values.inventory import Inventory, Selection
+from runbook.values.playbook import Playbook
+from runbook.values.run_origin import RunOrigin
+from runbook.values.types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be run, where, and how."""
+
+    playbook: Playbook
+    inputs: Mapping[str, Json]
+    inventory: Inventory
+    selection: Selection
+    parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """The inputs of included playbooks, by their prefix."""
+    secret_values: SecretValues = field(default_factory=SecretValues, repr=False)
+    parallel: int = 32
+    force: bool = False
+    timeout: float = 0.0
+    """Seconds per probe, for steps that set none."""
+    deadline: float = 0.0
+    wait_lock: float = 60.0
+    """Seconds for which to wait until another run has done with a host."""
+    detailed_exit_code: bool = False
+    assignments: Mapping[str, Assignment] = field(default_factory=dict)
+    """What single hosts are taken by instead of the playbook, by their names."""
+    secrets: tuple[str, ...] = ()
+    """Further secrets, which are masked in everything that is shown."""
+    settles: SettledRecords | None = None
+    """The records of earlier runs that this one is there to settle."""
+    keeps_owed: bool = False
+    """Whether clean-ups that become owed are recorded, and those of earlier runs named."""
+    planned_in: Mapping[str, Json] = field(default_factory=dict)
+    """What expressions are to see of the run: that which made the saved plan, where one is applied."""
+    options: ConnectOptions = field(default_factory=ConnectOptions)
+    origin: RunOrigin | None = None
+    earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
+    """What the runs that this one goes on with have sent to each host."""
+    chain: tuple[str, ...] = ()
+    """The ids of those runs, the first one first."""
+    repeats: frozenset[str] = frozenset()
+    """The steps that are sent again although nobody knows whether those runs have done them."""
+    past: Callable[[str, str], RecordedPast] | None = field(default=None, repr=False)
+    """Gives what earlier runs did, to the run with an id; None: this command reads no records."""
+
+
+class Recorder(Protocol):
+    """Where the events of a run are recorded."""
+
+    def on(self, event: Event) -> None:
+        """Record *event*.  Raises RecordLost where it must not happen unrecorded."""
+        ...
+
+    def files(self, mask: Callable[[str], str]) -> KeptFiles:
+        """Where the files that the run fetches are kept, without what *mask* hides."""
+        ...
+
+    def close(self) -> None:
+        """Record nothing more.  Never raises."""
+        ...
+
+
+Record = Callable[[str], Recorder | None]
+"""Gives the recorder of the run with an id; None: it is not recorded."""
+
+
+def no_record(_: str) -> None:
+    """A run that is not recorded."""
+
+
+def hidden_inputs(order: Order) -> frozenset[str]:
+    """The inputs whose values must not be shown."""
+    hidden = {each.name for each in order.playbook.inputs if each.hides(order.inputs.get(each.name))}
+    return frozenset(hidden) | secret_inputs(order.playbook)
+
+
+def run_facts(order: Order, mask: Masking) -> RunFacts:
+    """What the records of the run have in common; an input in which something is to be masked counts as secret, too."""
+    hidden = hidden_inputs(order)
+    default = {each.name: each.default for each in order.playbook.inputs}
+    telling = {name for name, value in order.inputs.items() if masked({"input": value}, mask) != {"input": value}}
+    secrets = {name: value for name, value in order.inputs.items() if name in hidden | telling}
+    plain = {name: value for name, value in order.inputs.items() if name not in secrets}
+    return RunFacts(
+        path=str(Path(order.playbook.path).absolute()) if order.playbook.path else "",
+        digest=order.playbook.digest,
+        inputs=plain,
+        secrets=secrets,
+        given=tuple(sorted(name for name, value in secrets.items() if value != default.get(name))),
+        inventory=tuple(str(Path(source).absolute()) for source in order.inventory.sources),
+        hosts=order.origin.hosts if order.origin else {},
+        secret_places=order.origin.secret_places if order.origin else (),
+        chain=order.chain,
+    )
+
+
+def secret_values_of_inputs(order: Order) -> list[str]:
+    """The values of secret inputs, of the playbook and of what it includes; and those within others, by their names."""
+    placed = secret_inputs(order.playbook)
+    given = [(each, order.inputs.get(each.name), each.name in placed) for each in order.playbook.inputs]
+    for part in order.playbook.parts:
+        placed = secret_inputs(order.playbook, part.id)
+        given += [(each, order.parts[part.id].get(each.name), each.name in placed) for each in part.inputs]
+    return [
+        text
+        for declared, value, secret in given
+        for text in secrets_in({"secret": value} if secret or declared.hides(value) else {"input": value})
+    ]

@@ -1,0 +1,325 @@
+"""From records to steps that can be taken: which are, with what arguments, and why others are not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from runbook.actions import discover
+from runbook.commands.owed.record import Record, decoded, inputs_in
+from runbook.commands.secret_sources.reading import value_of
+from runbook.commands.secret_sources.resolution import resolved
+from runbook.errors import ConfigError, Problem
+from runbook.fleet import Assignment
+from runbook.lang.secret_uses import with_templates_of_secrets
+from runbook.records.private_folder import PrivateFolder
+from runbook.values.inventory import Inventory
+from runbook.values.owed import NotRecorded, OwedCleanup, OwedStep
+from runbook.values.playbook import Playbook, Step, Where, written_step
+from runbook.values.types import Json
+
+CONTROLLER = "controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A record that is not settled, and why."""
+
+    record: Record
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What can be settled, host by host, and what cannot."""
+
+    assignments: Mapping[str, Assignment]
+    records: SettledRecords
+    refused: tuple[Refused, ...]
+    secrets: tuple[str, ...] = field(repr=False)
+    handed_out: tuple[str, ...] = field(default=(), repr=False)
+    """The values of secrets that the steps use."""
+
+
+class _Refusal(Exception):
+    """Why a record cannot be settled."""
+
+
+class SettledRecords:
+    """The records that a run is there to settle, as the executor asks for them."""
+
+    def __init__(self, folder: PrivateFolder, owed: Mapping[str, Sequence[tuple[Record, Mapping[str, str]]]]) -> None:
+        """*owed*: by host, each record with the ids that its steps have in this run."""
+        self._folder = folder
+        self._records = {(it.run, host): (it, ids) for host, records in owed.items() for it, ids in records}
+
+    def settled_here(self, host: str) -> tuple[OwedCleanup, ...]:
+        """See ``runbook.protocols.OwedRecords``."""
+        return tuple(
+            replace(it.cleanup, steps=tuple(replace(step, id=ids[step.id]) for step in it.steps))
+            for (_, name), (it, ids) in self._records.items()
+            if name == host
+        )
+
+    def gone_on_with(self, host: str) -> tuple[OwedCleanup, ...]:
+        """See ``runbook.protocols.OwedRecords``."""
+        return ()
+
+    def is_open(self, cleanup: OwedCleanup) -> bool:
+        """See ``runbook.protocols.OwedRecords``."""
+        try:
+            return self._records[cleanup.run, cleanup.host][0].name in self._folder.names()
+        except OSError:
+            return True
+
+    def keep(self, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
+        """Leave in the record what *cleanup* has left."""
+        record, ids = self._records[cleanup.run, cleanup.host]
+        left = {step.id for step in cleanup.steps}
+        if self.is_open(cleanup):
+            with suppress(OSError):  # then it names one step too many, whose probe will find nothing to do
+                steps = tuple(step for step in record.steps if ids[step.id] in left)
+                self._folder.write(record.name, replace(record, steps=steps).text())
+        return cleanup
+
+    def drop(self, cleanup: OwedCleanup) -> None:
+        """See ``runbook.protocols.OwedRecords``."""
+        with suppress(OSError):
+            self._folder.remove(self._records[cleanup.run, cleanup.host][0].name)
+
+    def open_hosts(self) -> frozenset[str]:
+        """The hosts that something of this is still owed to."""
+        return frozenset(host for _, host in self._records if any(map(self.is_open, self.settled_here(host))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAgain:
+    """Inputs that no record holds, as a command line gives them again."""
+
+    options: tuple[str, ...] = ()
+    """``NAME=VALUE`` each."""
+    values: Mapping[str, Json] = field(default_factory=dict, repr=False)
+    """Those of a file; options go before them."""
+    places: Mapping[str, Where] = field(default_factory=dict)
+    """Where these stand."""
+
+
+_ALL_THE_SAME = "`runbook settle --changed-inventory` takes it all the same"
+
+
+class Settling:
+    """Prepares records one after the other; the latest of a host comes first, as what is stacked is taken down."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        given: GivenAgain,
+        *,
+        force: bool,
+        changed_inventory: bool = False,
+        changes: bool = True,
+    ) -> None:
+        """*changes*: hosts may be changed; *changed_inventory*: they may be others than in that run."""
+        self._hosts = {host.name for host in inventory.hosts if not host.placeholder}
+        self._given, self._force, self._may_be_others = given, force, changed_inventory
+        self._playbooks: dict[str, Playbook | str] = {}
+        self._steps: dict[str, list[Step]] = {}
+        self._parts: dict[str, dict[str, Mapping[str, Json]]] = {}
+        self._owed: dict[str, list[tuple[Record, Mapping[str, str]]]] = {}
+        self._secrets: list[str] = []
+        self._inventory, self._changes = inventory, changes
+        self._read = cache(value_of)
+        self._values: dict[str, dict[str, Mapping[str, Json]]] = {}
+        self._handed_out: list[str] = []
+
+    def prepared(self, records: Sequence[Record], folder: PrivateFolder) -> Prepared:
+        """What is to be done for *records*.  Raises ConfigError for secrets that are not given, or given in vain."""
+        refused: list[Refused] = []
+        problems: list[Problem] = _given_in_vain(self._given, records)
+        for record in sorted(records, key=lambda it: (it.since, it.run), reverse=True):
+            try:
+                self._add(record)
+            except _Refusal as error:
+                refused.append(Refused(record=record, why=str(error)))
+            except ConfigError as error:
+                problems += error.problems
+        if problems:
+            raise ConfigError(*dict.fromkeys(problems))
+        made = {
+            host: Assignment(
+                playbook=Playbook(name="settle", remediate=tuple(steps)),
+                parts=self._parts[host],
+                secrets=self._values.get(host, {}),
+            )
+            for host, steps in self._steps.items()
+        }
+        return Prepared(
+            assignments=made,
+            records=SettledRecords(folder, self._owed),
+            refused=tuple(refused),
+            secrets=tuple(self._secrets),
+            handed_out=tuple(dict.fromkeys(self._handed_out)),
+        )
+
+    def _add(self, record: Record) -> None:
+        """Take *record* along.  Raises _Refusal, and ConfigError for what the command line lacks."""
+        from runbook.lang.includes import inputs_of_parts
+
+        if record.host not in self._hosts:
+            raise _Refusal("no host of this name (with an address) is in the inventory any more")
+        if withheld := next((owed_step for owed_step in record.steps if owed_step.withheld), None):
+            raise _Refusal(f"the step {withheld.id} is not recorded in full: {withheld.withheld}")
+        self._refuse_other_machines(record)
+        playbook = self._playbook(record)
+        written = [self._written(owed_step, record, playbook) for owed_step in record.steps]
+        self._refuse_other_secrets(record, playbook, written)
+        inputs = self._inputs(record, playbook, written)
+        try:
+            parts = inputs_of_parts(playbook, inputs)
+        except ConfigError as error:
+            raise _Refusal(f"the inputs do not fit the playbook: {error}") from error
+        values = self._secret_values(record.host, playbook, written)
+        taken, ids = {each.id for each in self._steps.get(record.host, ())}, {}
+        for owed, step in zip(record.steps, written, strict=True):
+            ids[owed.id] = f"{owed.id}@{record.run}" if owed.id in taken else owed.id
+            part = f"{record.run}/{step.part}"
+            given = {name: decoded(value, inputs) for name, value in owed.args.items()}
+            args = {name: with_templates_of_secrets(step.args.get(name), value) for name, value in given.items()}
+            alone = _alone(replace(step, id=ids[owed.id], on=owed.on, become=owed.become, args=args, part=part))
+            self._steps.setdefault(record.host, []).append(alone)
+            self._parts.setdefault(record.host, {})[part] = parts[step.part]
+            self._values.setdefault(record.host, {})[part] = values.get(step.part, {})
+        self._owed.setdefault(record.host, []).append((record, ids))
+
+    def _secret_values(
+        self, host: str, playbook: Playbook, written: Sequence[Step]
+    ) -> Mapping[str, Mapping[str, Json]]:
+        """The values of the secrets that *written* use on *host*, by part.  Raises ConfigError."""
+        alone = replace(playbook, diagnose=(), remediate=tuple(written), verify=())
+        hosts = [each for each in self._inventory.hosts if each.name == host]
+        found = resolved(alone, self._inventory, hosts, discover(), changes=self._changes, read=self._read)
+        self._handed_out += found.masked
+        return found.of(host)
+
+    def _refuse_other_machines(self, record: Record) -> None:
+        """Raises _Refusal where a host may be another machine of its name by now."""
+        from runbook.commands.history.run_origin import host_digest
+
+        now = {host.name: host_digest(host) for host in self._inventory.hosts if host.name in record.hosts}
+        others = sorted(name for name, digest in now.items() if digest != record.hosts[name])
+        if others and not self._may_be_others:
+            words = f"what the inventory says of {', '.join(others)} has changed since that run"
+            raise _Refusal(f"{words}: it may be another machine; {_ALL_THE_SAME}")
+
+    def _refuse_other_secrets(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> None:
+        """Raises _Refusal where a secret that *written* use is elsewhere than that run had it from."""
+        from runbook.commands.history.run_origin import secret_places
+
+        alone = replace(playbook, diagnose=(), remediate=tuple(written), verify=())
+        places = secret_places(
+            alone, self._inventory, [host for host in self._inventory.hosts if host.name == record.host]
+        )
+        others = [
+            place.secret for place in places if record.secret_places.get(place.secret, place.digest) != place.digest
+        ]
+        if others and not self._may_be_others:
+            words = f"the inventory has the secret {', '.join(others)} elsewhere than in that run"
+            raise _Refusal(f"{words}; {_ALL_THE_SAME}")
+
+    def _playbook(self, record: Record) -> Playbook:
+        from runbook.commands.input_files import read_playbook
+
+        if record.path not in self._playbooks:
+            try:
+                self._playbooks[record.path] = read_playbook(Path(record.path), discover())
+            except ConfigError as error:
+                self._playbooks[record.path] = str(error)
+        found = self._playbooks[record.path]
+        if isinstance(found, str):
+            raise _Refusal(f"its playbook cannot be read: {found}")
+        if found.digest != record.digest and not self._force:
+            raise _Refusal(f"{record.path} has changed since that run; --force takes its steps as they are now")
+        return found
+
+    def _written(self, owed: OwedStep, record: Record, playbook: Playbook) -> Step:
+        try:
+            step = written_step(playbook.remediate, owed.id)
+        except KeyError as error:
+            raise _Refusal(f"{record.path} has no step {owed.id} any more") from error
+        if step.action != owed.action or not step.always:
+            raise _Refusal(f"the step {owed.id} of {record.path} is another one now")
+        if owed.on and owed.on != CONTROLLER and owed.on not in self._hosts:
+            words = f"{owed.id} is for the host {owed.on}"
+            raise _Refusal(f"{words}, and no host of this name is in the inventory any more")
+        return step
+
+    def _given_again(self, record: Record, playbook: Playbook) -> dict[str, Json]:
+        """The secret inputs of that run: from the environment, a file, or the command line."""
+        from runbook.lang.inputs import parse_input_option
+
+        wanted = {*record.secret_inputs} & {declared.name for declared in playbook.inputs}
+        variables = {declared.name: os.environ.get(declared.env or "") for declared in playbook.inputs}
+        given: dict[str, Json] = {name: value for name, value in variables.items() if name in wanted and value}
+        given |= {name: value for name, value in self._given.values.items() if name in wanted}
+        for option in self._given.options:
+            if option.partition("=")[0] in wanted:
+                name, value = parse_input_option(option, playbook)
+                given[name] = value
+        return given
+
+    def _inputs(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> Mapping[str, Json]:
+        """The inputs of that run: recorded, given again, or their defaults."""
+        from runbook.commands.secret_masking import secret_inputs, secrets_of
+        from runbook.lang.inputs import faults
+        from runbook.secrets.documents import secrets_in
+
+        declared = {each.name: each for each in playbook.inputs}
+        given = self._given_again(record, playbook)
+        named = {name for owed_step in record.steps for name in inputs_in(owed_step.args)}
+        if foreign := sorted(named - declared.keys()):
+            raise _Refusal(f"the playbook has no input {foreign[0]} any more")
+        needed = named & {*record.secret_inputs}
+        if any("{{" in text for step in written for text in (step.cwd, *(value for _, value in step.env))):
+            needed |= {*record.secret_inputs}
+        if missing := sorted(needed - given.keys()):
+            words = (
+                f"run {record.run} of {record.playbook} was given {', '.join(missing)}, and secrets are not recorded"
+            )
+            give = " ".join(f"-e {word}=..." for word in missing)
+            hint = f"runbook settle --hosts {record.host} {give}, or --inputs FILE"
+            raise ConfigError(Problem(message=words, hint=hint))
+        wrong = [f"input {name}: {words}" for name, value in given.items() for words in faults(declared[name], value)]
+        if wrong:
+            raise ConfigError(*wrong)
+        inputs = {name: record.inputs.get(name, it.default) for name, it in declared.items()} | given
+        secret = {name for name, it in declared.items() if it.hides(inputs[name])} | secret_inputs(playbook)
+        self._secrets += (*secrets_of(playbook), *secrets_in({"secret": [inputs.get(word) for word in sorted(secret)]}))
+        self._secrets += secrets_in({"secret": list(given.values())})
+        return inputs
+
+
+def _given_in_vain(given: GivenAgain, records: Sequence[Record]) -> list[Problem]:
+    """The mistakes in what is given again: only what no record holds may be."""
+    known = sorted({name for record in records for name in record.secret_inputs})
+    problems = []
+    for name, at in given.places.items():
+        if name not in known:
+            words, near = f"{name}: no owed step needs it", f"only these are to be given: {', '.join(known)}"
+            problems.append(Problem(file=at.file, line=at.line, column=at.column, message=words, hint=near))
+    for option in given.options:
+        name, sign, _ = option.partition("=")
+        if not sign:
+            problems.append(Problem(message=f"-e {name}: expected NAME=VALUE"))
+        elif name not in known:
+            hint = f"only these are to be given: {', '.join(known)}" if known else "all inputs are recorded"
+            problems.append(Problem(message=f"-e {name}: no owed step needs it", hint=hint))
+    return problems
+
+
+def _alone(step: Step) -> Step:
+    """*step* as it is taken by itself, whatever became of the steps and the findings around it."""
+    return replace(step, when="", for_=(), after=(), if_changed=(), if_failed=(), each="", left_out="", tags=())

@@ -1,0 +1,103 @@
+"""Hold fresh plans against a saved one: a host of which more would be asked than was shown is ``drifted``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runbook.commands.one_run import Run
+from runbook.commands.plans.comparison import Difference, More, difference
+from runbook.commands.plans.document import SavedHost, SavedPlan
+from runbook.commands.plans.snapshot import saved_host
+from runbook.commands.run import Person
+from runbook.fleet import Planned
+from runbook.values.event import Answered, Asked
+from runbook.values.result import HostResult, Status, StepResult, Verdict
+from runbook.values.types import plural
+from runbook.wording.summary import NOT_AS_PLANNED
+
+MOST_LINES = 20
+"""Hosts of which it is said one by one what is less."""
+
+
+class Narrowing:
+    """What may be done of fresh plans; *replans*: for drifted hosts a person is asked whether to go by those."""
+
+    def __init__(self, saved: SavedPlan, run: Run, person: Person, *, replans: bool) -> None:
+        self._run, self._person, self._replans = run, person, replans
+        self._hosts = {host.host: host for host in saved.hosts}
+        self._results = {host.host: host for host in saved.result.hosts}
+        self._made = saved.made.at
+
+    def narrowed(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
+        """*planned*, in which nothing is left to do on hosts where it would be more than the saved plan shows."""
+        found = {each.host.name: self._difference(each) for each in planned if each.plan}
+        self._say_less({host: it.less for host, it in found.items() if it.less and not it.more})
+        drifted = [each for each in planned if each.plan and found[each.host.name].more]
+        if drifted and self._replans and not self._run.stop.level() and self._agreed(drifted):
+            return planned
+        names = {each.host.name for each in drifted}
+        return tuple(
+            self._held_back(each, found[each.host.name].more) if each.host.name in names else each for each in planned
+        )
+
+    def _difference(self, planned: Planned) -> Difference:
+        assert planned.plan
+        host = planned.host.name
+        fresh = self._run.masked_plan(planned.plan)
+        shown = self._hosts.get(host) or SavedHost(host=host, steps=())
+        then = self._results[host].findings if host in self._results else ()
+        return difference(shown, saved_host(fresh), then, fresh.findings)
+
+    def _held_back(self, planned: Planned, more: Sequence[More]) -> Planned:
+        """The same with ``drifted`` as its end; without the diagnosis nothing is carried out."""
+        words = "; ".join(each.words for each in more)
+        steps = tuple(_not_sent(step, more) for step in planned.result.steps)
+        result = replace(planned.result, verdict=Verdict.DRIFTED, error=f"{NOT_AS_PLANNED}{words}", steps=steps)
+        return replace(planned, seen=None, result=result)
+
+    def _agreed(self, drifted: Sequence[Planned]) -> bool:
+        """Show the new plans of hosts that have drifted, and ask."""
+        names = [planned.host.name for planned in drifted]
+        self._run.emit(Asked(hosts=tuple(names)))
+        plans = tuple(self._run.masked_plan(planned.plan) for planned in drifted if planned.plan)
+        self._person.say(f"{plural(len(names), 'host')} changed since the plan was made ({self._made}); again:")
+        agreed = self._person.ask(plans, len(names))
+        self._run.emit(Answered(answer="yes" if agreed else "no"))
+        return agreed
+
+    def _say_less(self, less: dict[str, tuple[str, ...]]) -> None:
+        for host, words in list(less.items())[:MOST_LINES]:
+            self._person.say(f"{host}: less than the plan showed: {'; '.join(words)}")
+        if len(less) > MOST_LINES:
+            self._person.say(f"less than the plan showed is done on {plural(len(less) - MOST_LINES, 'more host')}, too")
+
+
+def _not_sent(step: StepResult, more: Sequence[More]) -> StepResult:
+    """*step* as it ends on a host to which nothing is sent."""
+    sent = tuple(command for command in step.commands if command.exit_code is not None)
+    if own := [each.words for each in more if each.step == step.id]:
+        return replace(step, status=Status.DRIFTED, why=f"not sent: {'; '.join(own)}", commands=sent, victims=())
+    if step.status is not Status.WOULD_CHANGE:
+        return step
+    why = "not sent: the host has changed since the plan was made"
+    return replace(step, status=Status.BLOCKED, why=why, commands=sent, victims=())
+
+
+def ends_of_others(saved: SavedPlan) -> tuple[HostResult, ...]:
+    """The ends of the hosts for which there is no plan: nothing is sent to them."""
+    planned = {host.host for host in saved.hosts}
+    return tuple(
+        HostResult(
+            host=result.host,
+            verdict=Verdict.NOT_STARTED,
+            error=f"the plan has nothing for this host: it was {result.verdict} when the plan was made",
+            steps=tuple(_blocked(step) for step in result.steps),
+        )
+        for result in saved.result.hosts
+        if result.host not in planned
+    )
+
+
+def _blocked(step: StepResult) -> StepResult:
+    return replace(step, status=Status.BLOCKED, why="not started: the plan has nothing for this host", commands=())

@@ -1,0 +1,256 @@
+"""The command ``runbook resume``: go on with a run that did not get to its end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from runbook.actions import discover
+from runbook.commands.history.recording import hosts_in_records, records_folder
+from runbook.commands.history.run_chain import Chain, chain_from, root_of
+from runbook.commands.history.run_origin import changed_since, origin_of, other_secret_places, secret_places
+from runbook.commands.history.undone import undone_hosts
+from runbook.commands.input_files import (
+    GivenInputs,
+    places_of,
+    read_inputs,
+    read_playbook,
+    values_given,
+)
+from runbook.commands.inventory_files.host_sources import inventory_again
+from runbook.commands.run import Options, Person, order_for, perform, unapproved, with_secrets_resolved
+from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.commands.secret_sources.resolution import problems_with_references
+from runbook.commands.step_resolution import with_tags
+from runbook.errors import ConfigError, Problem
+from runbook.inventory.host_patterns import select
+from runbook.lang.includes import inputs_of_parts
+from runbook.lang.static_arguments import problems_with_inputs_given
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.recorded_run import earlier_changes, resumable
+from runbook.secrets.documents import secrets_in
+from runbook.secrets.names import MASK
+from runbook.text.name_ranges import fold
+from runbook.text.suggestions import suggest
+from runbook.values.earlier_change import EarlierChange
+from runbook.values.inventory import Inventory, Selection
+from runbook.values.playbook import Playbook, written_id
+from runbook.values.run_origin import RunOrigin
+from runbook.values.types import plural
+
+
+def resume(run: str, options: Options, person: Person) -> int:
+    """Go on with the run that *run* names.  Returns the exit code."""
+    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
+        hiding.learn(secrets_in({"secret": values_given(options["inputs"], options["inputs_file"])}))
+        folder = records_folder(options["records"])
+        root = root_of(folder, run)
+        with nullcontext() if options["plan_only"] else _claimed(folder, root):
+            chain = chain_from(folder, root)
+            undone = undone_hosts(folder, [recorded_run.run for recorded_run in chain])
+            return _resume(chain, undone, options, person, hiding)
+
+
+def _resume(chain: Chain, undone: Mapping[str, str], options: Options, person: Person, hiding: SecretMasking) -> int:
+    recorded = chain[-1]
+    origin = recorded.started.origin
+    assert origin
+    playbook = _playbook(origin, options)
+    earlier = without_undone(_earlier(chain, playbook, options), undone)
+    hosts = _hosts(chain)
+    if not hosts:
+        person.say(f"run {recorded.run}: nothing to resume: every host came to its end")
+        return 0
+    if playbook.comparisons:
+        words = f"{playbook.name} compares hosts with each other, and changes nothing: some of them alone say nothing"
+        raise ConfigError(Problem(message=words, hint=f"run it again: runbook run {playbook.name}"))
+    inventory = inventory_again(options["inventory"], origin.inventory, origin.hosts)
+    chosen = _selected(inventory, hosts, chain, options)
+    _refuse_undone(recorded.run, [host.name for host in chosen.hosts], undone, options)
+    known = {name: value for name, value in origin.inputs.items() if value != MASK}
+    given = GivenInputs(options=_inputs(origin, playbook, options), file=options["inputs_file"], below=known)
+    inputs = read_inputs(given, playbook)
+    parts = inputs_of_parts(playbook, inputs) or {}
+    problems = problems_with_inputs_given(playbook, discover(), parts, places_of(given)) if parts else []
+    problems += problems_with_references(playbook, inventory, chosen.hosts)
+    problems += _other_secrets(chain, playbook, inventory, chosen, options)
+    problems += [] if options["plan_only"] else unapproved(playbook.name, playbook, {**options, "only": ""})
+    if problems:
+        raise ConfigError(*problems)
+    playbook = with_tags(playbook, origin.tags, origin.skip_tags)
+    order = order_for(playbook, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
+    order = with_secrets_resolved(order, hiding, changes=not options["plan_only"])
+    origin_now = origin_of(order, "resume", reason=options["reason"] or origin.reason)
+    order = replace(
+        order,
+        keeps_owed=True,
+        origin=replace(origin_now, resumes=recorded.run, tags=origin.tags, skip_tags=origin.skip_tags),
+        earlier=earlier,
+        chain=tuple(recorded_run.run for recorded_run in chain),
+        repeats=frozenset(options["repeat"]),
+    )
+    count = f"{plural(len(chosen.hosts), 'host')} of {_all(chain)}"
+    person.say(f"run {recorded.run} of {playbook.name}: {count} to go on with")
+    return perform(order, options, person, hiding, stops_before=options["plan_only"])
+
+
+def _selected(inventory: Inventory, hosts: tuple[str, ...], chain: Chain, options: Options) -> Selection:
+    """Those of *hosts* that are wanted and still are what they were.  Raises ConfigError."""
+    there = {host.name: host for host in inventory.hosts}
+    wanted = hosts
+    if options["hosts"] is not None:
+        recorded = hosts_in_records(options["records"])
+        chosen = select(inventory, options["hosts"], include_not_ready=True, recorded=recorded)
+        named = {host.name for host in chosen.hosts}
+        wanted = tuple(host for host in hosts if host in named)
+        if not wanted:
+            raise ConfigError(f"--hosts {options['hosts']}: none of these hosts is open (open: {fold(hosts)})")
+    hint = "--hosts takes the others"
+    problems = [
+        Problem(message=f"{fold(gone)} of that run is not in the inventory any more", hint=hint)
+        for gone in [[word for word in wanted if word not in there]]
+        if gone
+    ]
+    origins = [run.started.origin for run in chain]
+    elsewhere = {name for origin in origins if origin for name in origin.hosts} - {
+        name for run in chain for name in run.started.hosts
+    }
+    others = changed_since(origins, inventory, {*wanted, *elsewhere})
+    if others and not options["changed_inventory"]:
+        words = f"what the inventory says of {fold(others)} has changed since that run: it may be another machine"
+        problems.append(Problem(message=words, hint="--changed-inventory takes it all the same"))
+    if problems:
+        raise ConfigError(*problems)
+    return select(inventory, ",".join(wanted), include_not_ready=True)
+
+
+def _other_secrets(
+    chain: Chain, playbook: Playbook, inventory: Inventory, chosen: Selection, options: Options
+) -> list[Problem]:
+    """Every secret that the inventory says is elsewhere than that run had it from, unless that may be."""
+    if options["changed_inventory"]:
+        return []
+    places = secret_places(playbook, inventory, chosen.hosts)
+    hint = "--changed-inventory takes it all the same"
+    return [
+        Problem(message=f"the inventory has the secret {name} of {fold(hosts)} elsewhere than in that run", hint=hint)
+        for name, hosts in other_secret_places([run.started.origin for run in chain], places).items()
+    ]
+
+
+def _refuse_undone(run: str, hosts: Sequence[str], undone: Mapping[str, str], options: Options) -> None:
+    """Raises ConfigError where the run was undone on some of *hosts*, unless the command line says that it may be."""
+    found = {undo: [host for host in hosts if undone.get(host) == undo] for undo in dict.fromkeys(undone.values())}
+    problems = [
+        Problem(
+            message=f"run {run} was undone on {fold(names)}, by run {undo}: going on would repeat what was taken back",
+            hint="--undone does so; --hosts takes the others",
+        )
+        for undo, names in found.items()
+        if names
+    ]
+    if problems and not options["undone"]:
+        raise ConfigError(*problems)
+
+
+def without_undone(
+    earlier: Mapping[str, tuple[EarlierChange, ...]], undone: Mapping[str, str]
+) -> Mapping[str, tuple[EarlierChange, ...]]:
+    """*earlier* without what may be taken back by now: where a probe can tell what is so, it decides alone."""
+    return {
+        host: tuple(change for change in changes if host not in undone or change.assumed or not change.verifiable)
+        for host, changes in earlier.items()
+    }
+
+
+@contextmanager
+def _claimed(folder: PrivateFolder, root: str) -> Iterator[None]:
+    """Go on with a run alone.  Raises ConfigError where somebody else is at it."""
+    try:
+        file = folder.appending(f".{root}.resumed")
+    except OSError as error:
+        raise ConfigError(f"{folder.path}: {error.strerror or error}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise ConfigError(f"another `runbook resume` of run {root} is under way") from error
+    finally:
+        os.close(file)
+
+
+def _playbook(origin: RunOrigin, options: Options) -> Playbook:
+    playbook = read_playbook(Path(origin.playbook), discover())
+    if playbook.digest != origin.playbook_digest and not options["changed_playbook"]:
+        message = f"{origin.playbook} has changed since that run, so that its steps may be others now"
+        hint = "--changed-playbook goes on all the same; `runbook run` begins again"
+        raise ConfigError(Problem(message=message, hint=hint))
+    if origin.diagnose_only:
+        return replace(playbook, remediate=(), verify=())
+    return playbook
+
+
+def _inputs(origin: RunOrigin, playbook: Playbook, options: Options) -> tuple[str, ...]:
+    """The inputs that are given again: secret ones, which no record has.  Raises ConfigError for others."""
+    given = values_given(options["inputs"], options["inputs_file"]).keys()
+    from_here = {each.name for each in playbook.inputs if each.env and each.env in os.environ}
+    secret = {name for name, value in origin.inputs.items() if value == MASK}
+    problems = [
+        Problem(message=f"-e {name}: it is no secret input of that run, whose inputs stay as they were")
+        for name in sorted(given - secret)
+    ]
+    problems += [
+        Problem(
+            message=f"the input {name} is secret, and not recorded",
+            hint="give it again with -e NAME=VALUE or --inputs FILE",
+        )
+        for name in origin.secret_inputs
+        if name not in given | from_here
+    ]
+    if problems:
+        raise ConfigError(*problems)
+    return tuple(options["inputs"])
+
+
+def _hosts(chain: Chain) -> tuple[str, ...]:
+    """The hosts that are still open: the last run that had a host decides."""
+    last = {host: recorded for recorded in chain for host in recorded.started.hosts}
+    open_in = {recorded.run: frozenset(resumable(recorded)) for recorded in chain}
+    return tuple(host for host, recorded in last.items() if host in open_in[recorded.run])
+
+
+def _all(chain: Chain) -> int:
+    return len({host for recorded in chain for host in recorded.started.hosts})
+
+
+def _no_step(option: str, name: str, known: Sequence[str]) -> Problem:
+    return Problem(message=f"{option}: the playbook has no such remediate step", hint=suggest(name, known))
+
+
+def _earlier(chain: Chain, playbook: Playbook, options: Options) -> Mapping[str, tuple[EarlierChange, ...]]:
+    """What the runs of the chain did, where the command line does not say more of what is in doubt."""
+    found = earlier_changes(chain)
+    ids = [step.id for step in playbook.remediate]
+    problems = [
+        _no_step(f"--{option.replace('_', '-')} {name}", written_id(name), [written_id(word) for word in ids])
+        for option in ("repeat", "assume_done")
+        for name in options[option]
+        if written_id(name) not in ids
+    ]
+    if problems:
+        raise ConfigError(*problems)
+    taken = frozenset(options["assume_done"])
+    if both := taken & frozenset(options["repeat"]):
+        raise ConfigError(f"--repeat and --assume-done name the same step: {', '.join(sorted(both))}")
+    return {host: tuple(_assumed(change, taken) for change in changes) for host, changes in found.items()}
+
+
+def _assumed(change: EarlierChange, taken: Collection[str]) -> EarlierChange:
+    """*change*, done where its step, or this item of its step, is one of those *taken* as done."""
+    if change.step in taken:
+        return replace(change, done=True, assumed=True, position=-1)
+    return replace(change, done=True, assumed=True) if f"{change.step}[{change.position}]" in taken else change

@@ -1,0 +1,220 @@
+"""Mask secrets in error messages, and in what is shown of playbooks.
+
+What a run tells is masked on its way to the reporters (``running``).  This is for everything else: mistakes, internal
+errors, and the words of ``show``, ``check`` and ``list``.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from runbook.errors import ConfigError, RunbookError
+from runbook.secrets.detection import masked_argv, secret_spans
+from runbook.secrets.documents import secrets_in
+from runbook.secrets.masking import Masking, masked
+from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
+from runbook.values.playbook import Playbook
+from runbook.values.types import Raw
+
+SECTIONS = ("diagnose", "remediate", "verify", "let")
+
+
+class InternalError(RunbookError):
+    """A fault of ours: its message is the traceback, without secrets."""
+
+
+class SecretMasking:
+    """Within ``with``: an error that leaves it has no secret in its words.  *known* is asked when there is one."""
+
+    def __init__(self, known: Callable[[], Iterable[str]]) -> None:
+        self._known = known
+        self._learned: list[str] = []
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """From now on hide *secrets*, too."""
+        self._learned += secrets
+
+    def __enter__(self) -> SecretMasking:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if not isinstance(error, Exception):
+            return
+        mask = Masking((*self._learned, *self._known()))
+        match error:
+            case ConfigError():
+                raise ConfigError(*(masked(problem, mask) for problem in error.problems)) from None
+            case RunbookError():
+                error.args = tuple(mask(item) if isinstance(item, str) else item for item in error.args)
+            case _ if type(error).__module__.partition(".")[0] != "click":
+                raise InternalError(f"internal error: {mask(''.join(traceback.format_exception(error)))}") from None
+
+
+def secrets_of(playbook: Playbook) -> tuple[str, ...]:
+    """What *playbook* itself says that is secret: by the names that it stands under, or by what is around it."""
+    found: list[str] = []
+    for step in playbook.steps:
+        found += _named(dict(step.env))
+        found += _named(step.args)
+    for part in playbook.parts:
+        found += _named(part.given)
+    for declared in (*playbook.inputs, *(declared for part in playbook.parts for declared in part.inputs)):
+        found += secrets_in(
+            {"secret": declared.default} if declared.hides(declared.default) else {"input": declared.default}
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def secret_inputs(playbook: Playbook, part: str = "") -> frozenset[str]:
+    """The inputs whose values stand in a place that is secret by its name (``Authorization: {{ inputs.it }}``)."""
+    from runbook.expressions.templates import names
+
+    found: set[str] = set()
+    for step in playbook.steps:
+        for text in _templates({"env": dict(step.env), "args": step.args}) if step.part == part else ():
+            with suppress(ConfigError):
+                found |= {name for root, name in names(text) if root == "inputs"}
+    return frozenset(found)
+
+
+def secrets_in_playbook_file(name: str) -> tuple[str, ...]:
+    """The secrets in the file of playbook *name*, which may be full of mistakes, and in what it includes."""
+    from runbook.commands.input_files import find_playbook, read_text
+
+    with suppress(ConfigError, OSError, ValueError):
+        path = find_playbook(name)
+        return tuple(dict.fromkeys(_of_playbook_text(read_text(path), str(path), {str(path)})))
+    return ()
+
+
+def secrets_on_command_line(playbook: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The secrets in everything that a command line names, as far as it can be read."""
+    from runbook.commands.input_files import LARGEST_INVENTORY, inventory_paths, read_text
+    from runbook.commands.inventory_files.opening import open_inventory
+    from runbook.lang.yaml_source import parse_playbook
+
+    found = list(secrets_in_playbook_file(playbook)) if playbook else []
+    with suppress(ConfigError):
+        for path in inventory_paths(options.get("inventory") or ()):
+            with suppress(ConfigError):
+                found += secrets_in(open_inventory(path, read_text(path, LARGEST_INVENTORY)).value)
+    given: dict[str, Any] = {}
+    for option in options.get("inputs") or ():
+        name, _, text = option.partition("=")
+        given[name] = text
+        with suppress(ConfigError):
+            given[f"{name} "] = parse_playbook(text, "").value
+    if file := options.get("inputs_file"):
+        with suppress(ConfigError):
+            tree: Any = parse_playbook(read_text(Path(file)), file).value
+            given |= tree if isinstance(tree, Mapping) else {}
+    marked = _marked_inputs(playbook)
+    for name, value in given.items():
+        hidden = name.strip() in marked or is_secret(name.strip(), value)
+        found += secrets_in({"secret": value} if hidden else {"input": value})
+    return tuple(dict.fromkeys(found))
+
+
+def masked_by(secrets: Iterable[str], text: str) -> str:
+    """*text* without *secrets*, and without what it gives away itself."""
+    return Masking(secrets)(text)
+
+
+def _marked_inputs(playbook: str) -> frozenset[str]:
+    """The inputs that the file of *playbook* declares as secret, whatever else is wrong with it."""
+    from runbook.commands.input_files import find_playbook, read_text
+    from runbook.lang.yaml_source import parse_playbook
+
+    with suppress(ConfigError):
+        path = find_playbook(playbook)
+        tree: Any = parse_playbook(read_text(path), str(path)).value
+        declared = tree.get("inputs") if isinstance(tree, Mapping) else None
+        pairs = declared.items() if isinstance(declared, Mapping) else ()
+        return frozenset(name for name, it in pairs if isinstance(it, Mapping) and it.get("secret") is True)
+    return frozenset()
+
+
+def _of_playbook_text(text: str, file: str, read: set[str]) -> Iterator[str]:
+    """The secrets in *text*, and in what it includes, each file of that once; *read* has those that were read."""
+    from runbook.commands.input_files import open_included
+    from runbook.lang.includes import MOST
+    from runbook.lang.yaml_source import parse_playbook
+
+    tree: Any = parse_playbook(text, file).value
+    if not isinstance(tree, Mapping):
+        return
+    declared = tree.get("inputs")
+    for name, settings in declared.items() if isinstance(declared, Mapping) else ():
+        default = settings.get("default") if isinstance(settings, Mapping) else None
+        secret = isinstance(settings, Mapping) and (settings.get("secret") is True or is_secret(str(name), default))
+        yield from secrets_in({"secret": default} if secret else {"input": default})
+    for section in SECTIONS:
+        steps = tree.get(section)
+        yield from _named(steps)
+        for step in steps if isinstance(steps, list) else ():
+            if isinstance(step, Mapping) and isinstance(step.get("include"), str):
+                with suppress(ConfigError, OSError):
+                    path, inner = open_included(step["include"], file)
+                    if path not in read and len(read) <= MOST:
+                        read.add(path)
+                        yield from _of_playbook_text(inner, path, read)
+
+
+def _named(value: object) -> Iterator[str]:
+    """What is secret in *value*: what stands under secret names in it, and what its texts give away."""
+    match value:
+        case Raw(value=inner):
+            yield from _named(inner)
+        case Mapping():
+            for key, item in value.items():
+                inner = item.value if isinstance(item, Raw) else item
+                if isinstance(key, str) and is_secret(key, inner):
+                    yield from (form for text in _leaves(inner) for form in _without_scheme(text))
+                else:
+                    yield from _named(inner)
+        case list() | tuple():
+            words = [each for each in value if isinstance(each, str)]
+            shown = masked_argv(words)
+            yield from (word for word, it in zip(words, shown, strict=True) if it == MASK and word != MASK)
+            for item in value:
+                yield from _named(item)
+        case str() if "{{" not in value:
+            yield from (value[start:end] for start, end in secret_spans(value))
+
+
+def _leaves(value: object) -> Iterator[str]:
+    match value:
+        case Raw(value=inner):
+            yield from _leaves(inner)
+        case Mapping():
+            yield from (text for each in value.values() for text in _leaves(each))
+        case list() | tuple():
+            yield from (text for each in value for text in _leaves(each))
+        case str() if "{{" not in value and value.strip().lower() not in NOT_A_VALUE:
+            yield from secrets_in({"secret": value})
+        case int() | float() if not isinstance(value, bool):
+            yield str(value)
+
+
+def _without_scheme(text: str) -> tuple[str, ...]:
+    """*text*, and what follows the scheme in it where it is the value of a header: ``Bearer ...``."""
+    scheme, _, rest = text.partition(" ")
+    return (text, rest.strip()) if scheme.isalpha() and len(scheme) <= 12 and rest.strip() else (text,)
+
+
+def _templates(value: Any, *, secret: bool = False) -> Iterator[str]:
+    """The templates that stand under a secret name in *value*."""
+    match value:
+        case Mapping():
+            for key, item in value.items():
+                yield from _templates(item, secret=secret or (isinstance(key, str) and is_secret(key, item)))
+        case list() | tuple():
+            for item in value:
+                yield from _templates(item, secret=secret)
+        case str() if secret and "{{" in value:
+            yield value

@@ -1,0 +1,336 @@
+"""The command ``runbook settle``: do what `always` steps of earlier runs still owe to hosts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+from runbook.commands.history.recording import recording_of
+from runbook.commands.history.run_origin import origin_of
+from runbook.commands.input_files import inventory_paths, read_inputs_file, read_inventory, values_given
+from runbook.commands.inventory_files.host_sources import with_addresses
+from runbook.commands.one_run import Run
+from runbook.commands.order import Order
+from runbook.commands.outputs import outputs_for, verbosity_of
+from runbook.commands.owed.keeping import Unreadable, all_records
+from runbook.commands.owed.record import Record
+from runbook.commands.owed.settling import GivenAgain, Prepared, Settling
+from runbook.commands.run import Options, Person, go, order_for
+from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.commands.secret_sources.resolution import SecretValues
+from runbook.errors import ConfigError
+from runbook.executor import Consent
+from runbook.executor.owed import DONE
+from runbook.fleet import Cancellation
+from runbook.inventory.host_patterns import select
+from runbook.protocols import ConnectOptions
+from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
+from runbook.records.process_identity import lives
+from runbook.secrets.documents import secrets_in
+from runbook.values.event import Event, HostFinished, RunFinished
+from runbook.values.inventory import Inventory, LeftOut, Selection
+from runbook.values.playbook import Playbook
+from runbook.values.result import HostResult, Mode
+from runbook.values.types import plural
+
+NAME = "settle"
+INTERRUPTED = 130
+
+
+def settle(options: Options, person: Person) -> int:
+    """Settle what is owed, or forget a record.  Returns the exit code."""
+    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
+        hiding.learn(secrets_in({"secret": values_given(options["inputs"], options["inputs_file"])}))
+        folder = _folder()
+        if options["forget"]:
+            return _forget(folder, options, person)
+        return _settle(folder, options, person, hiding)
+
+
+def settle_first(order: Order, options: Options, person: Person, hiding: SecretMasking) -> int:
+    """Settle what earlier runs with the inventory of *order* owe to its hosts; beside JSON it is shown on stderr.
+
+    Returns the exit code: 0 where nothing is owed any more.
+    """
+    folder = _folder()
+    records, damaged = all_records(folder)
+    _tell_damaged(damaged, person)
+    hosts = {host.name for host in order.selection.hosts}
+    files = tuple(str(Path(source).absolute()) for source in order.inventory.sources)
+    named = tuple(record for record in records if record.host in hosts)
+    others = [record for record in named if record.inventory != files]
+    for other in others:  # a host of the same name may be another machine
+        where = " ".join(f"-i {shlex.quote(path)}" for path in other.inventory)
+        person.say(f"{other.host}: run {other.run} of {other.playbook} had another inventory: `runbook settle {where}`")
+    living = _without_living(own := tuple(record for record in named if record not in others), person)
+    code = int(bool(damaged or others or len(living) < len(own)))
+    if not living:
+        return code
+    given = _given_again(order, options, living)
+    settling = {
+        **options,
+        "output": "console",
+        "force": False,
+        "changed_inventory": False,
+        "report": (),
+        "detailed_exitcode": False,
+        "pause_between": "",
+    }
+    stdout = sys.stdout if options["output"] == "console" else sys.stderr
+    return (
+        _settle_records(folder, living, order.inventory, given, settling, person, hiding, stdout, order.options) or code
+    )
+
+
+def _given_again(order: Order, options: Options, records: Sequence[Record]) -> GivenAgain:
+    """What the command line gives of the secret inputs of *records*."""
+    known = all(record.digest == order.playbook.digest for record in records)  # else an input of that name is another
+    secret = {name for record in records for name in record.secret_inputs} if known else set()
+    of_file = values_given((), options["inputs_file"])
+    return GivenAgain(
+        options=tuple(option for option in options["inputs"] if option.partition("=")[0] in secret),
+        values={name: value for name, value in of_file.items() if name in secret},
+    )
+
+
+def _folder() -> PrivateFolder:
+    try:
+        return PrivateFolder(state_directory("owed"))
+    except Unsafe as error:
+        raise ConfigError(str(error.strerror)) from error
+
+
+def _tell_damaged(damaged: Sequence[Unreadable], person: Person) -> None:
+    for broken in damaged:
+        hint = "" if Path(broken.file).is_dir() else " (`rm` removes it)"
+        person.say(f"{broken.file} is not believed: {broken.why}{hint}")
+
+
+def _without_living(records: Sequence[Record], person: Person) -> tuple[Record, ...]:
+    """*records* of runs that are over."""
+    for record in (running := [each for each in records if lives(each.maker)]):
+        maker = f"process {record.maker.pid}"
+        person.say(f"{record.host}: run {record.run} of {record.playbook} is still under way ({maker}): left alone")
+    return tuple(record for record in records if record not in running)
+
+
+class _Results:
+    """Listens to a run, and keeps how its hosts ended."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, HostResult] = {}
+        self.mode = Mode.PLAN
+
+    def on(self, event: Event) -> None:
+        """Take note of *event*."""
+        match event:
+            case HostFinished(result=result):
+                self.hosts[result.host] = result
+            case RunFinished(result=whole):
+                self.mode = whole.mode
+
+
+def _settle(folder: PrivateFolder, options: Options, person: Person, hiding: SecretMasking) -> int:
+    records, damaged = all_records(folder)
+    _tell_damaged(damaged, person)
+    inventory = _inventory(options, records)
+    records = _chosen(records, inventory, options)
+    if not records and options["output"] == "console":
+        print("nothing is owed" + (f" by what can be read in {folder.path}" if damaged else ""))
+        return int(bool(damaged))
+    records = _without_living(records, person)
+    given = _given(options, records)
+    return _settle_records(folder, records, inventory, given, options, person, hiding, sys.stdout) or int(bool(damaged))
+
+
+def _given(options: Options, records: Sequence[Record]) -> GivenAgain:
+    """The inputs that are given again for *records*.  Raises ConfigError."""
+    if not options["inputs_file"]:
+        return GivenAgain(options=tuple(options["inputs"]))
+    names = sorted({name for record in records for name in record.secret_inputs})
+    values, places = read_inputs_file(options["inputs_file"], names, "what is owed")
+    return GivenAgain(options=tuple(options["inputs"]), values=values, places=places)
+
+
+def _settle_records(
+    folder: PrivateFolder,
+    records: Sequence[Record],
+    inventory: Inventory,
+    given: GivenAgain,
+    options: Options,
+    person: Person,
+    hiding: SecretMasking,
+    stdout: TextIO,
+    connecting: ConnectOptions | None = None,
+) -> int:
+    """Settle *records* of *inventory*.  *connecting*: how to connect, where that is known already."""
+    settling = Settling(
+        inventory,
+        given,
+        force=options["force"],
+        changed_inventory=options["changed_inventory"],
+        changes=not options["plan_only"],
+    )
+    prepared = settling.prepared(records, folder)
+    _list(records, prepared, person)
+    hiding.learn((*prepared.secrets, *prepared.handed_out))
+    order = _order(prepared, inventory, options, person, connecting)
+    code = _perform(order, prepared, options, person, hiding, stdout)
+    return code or int(bool(prepared.refused))
+
+
+def _inventory(options: Options, records: Sequence[Record]) -> Inventory:
+    """The inventory that is given, or else those that the runs had."""
+    if options["inventory"]:
+        return read_inventory(inventory_paths(options["inventory"]))
+    known = dict.fromkeys(path for record in records for path in record.inventory)
+    alone = [record for record in records if not record.inventory]
+    addresses = dict.fromkeys(name for record in alone for name in record.hosts)
+    return with_addresses([Path(word) for word in known if Path(word).is_file()], addresses)
+
+
+def _chosen(records: Sequence[Record], inventory: Inventory, options: Options) -> tuple[Record, ...]:
+    pattern = options["hosts"]
+    if pattern is None or not records:
+        return tuple(records)
+    if not pattern.strip():
+        raise ConfigError("--hosts is empty: name hosts, or leave the option out")
+    gone = {record.host for record in records} - {host.name for host in inventory.hosts}
+    if pattern in gone:
+        return tuple(record for record in records if record.host == pattern)
+    names = {host.name for host in select(inventory, pattern, include_not_ready=True).hosts}
+    return tuple(record for record in records if record.host in names)
+
+
+def _list(records: Sequence[Record], prepared: Prepared, person: Person) -> None:
+    """Say what is owed, and of what is not settled also why, and how to do it by hand."""
+    refused = {(each.record.run, each.record.host): each.why for each in prepared.refused}
+    for record in records:
+        words = "; ".join(step.words for step in record.steps)
+        person.say(
+            f"{record.host}: run {record.run} of {record.playbook}, by {record.by}, since {record.since}, owes {words}"
+        )
+        if why := refused.get((record.run, record.host)):
+            person.say(f"{record.host}: run {record.run} is not settled: {why}")
+            for step in record.steps:
+                for line in step.by_hand:
+                    person.say(
+                        f"{record.host}: {step.id} by hand{f' (as {step.become})' if step.become else ''}: {line}"
+                    )
+
+
+def _order(
+    prepared: Prepared, inventory: Inventory, options: Options, person: Person, connecting: ConnectOptions | None
+) -> Order:
+    names = prepared.assignments.keys()
+    hosts = tuple(host for host in inventory.hosts if host.name in names)
+    left_out = [
+        LeftOut(host=refused.record.host, why=f"run {refused.record.run}: {refused.why}")
+        for refused in prepared.refused
+    ]
+    steps = tuple(step for host in hosts for step in prepared.assignments[host.name].playbook.remediate)
+    order = order_for(
+        Playbook(name=NAME, remediate=steps),
+        {},
+        options,
+        person,
+        inventory=inventory,
+        selection=Selection(hosts=hosts, left_out=tuple(left_out)),
+        connecting=connecting,
+    )
+    return replace(
+        order,
+        assignments=prepared.assignments,
+        secrets=prepared.secrets,
+        secret_values=SecretValues(masked=prepared.handed_out),
+        settles=prepared.records,
+    )
+
+
+def _perform(
+    order: Order, prepared: Prepared, options: Options, person: Person, hiding: SecretMasking, stdout: TextIO
+) -> int:
+    stop, results = Cancellation(), _Results()
+    outputs = outputs_for(options["output"], stdout, options["report"], person.say, stop, verbosity_of(options))
+    order = replace(order, origin=origin_of(order, NAME, reason=options["reason"]))
+    run = Run(order, (outputs, results), stop, lambda it: recording_of(it, options, person.say, changing=False))
+    hiding.learn(run.secrets)
+    person.speak_through(outputs.aside)
+    person.can_stop(stop)
+    with outputs:
+        code = go(run, options, person, stops_before=options["plan_only"])
+        if results.mode is Mode.RUN and code != INTERRUPTED and not options["plan_only"]:
+            code = _strike_needless(order, prepared, results, person, stop) or code
+    return outputs.code(INTERRUPTED if stop.asked else code)
+
+
+def _strike_needless(order: Order, prepared: Prepared, results: _Results, person: Person, stop: Cancellation) -> int:
+    """Remove the records of hosts on which nothing was to be done; they are probed once more, never changed.
+
+    Returns 1 where one of them stays.
+    """
+    needless = {
+        name
+        for name in prepared.records.open_hosts()
+        if name in results.hosts and all(step.status in DONE for step in results.hosts[name].steps)
+    }
+    if needless:
+        hosts = tuple(host for host in order.selection.hosts if host.name in needless)
+        again = _Results()
+        Run(replace(order, selection=Selection(hosts=hosts)), (again,), stop).go(Consent.NONE)
+        needless &= prepared.records.open_hosts()
+        for name in sorted(needless):
+            why = again.hosts[name].error if name in again.hosts else None
+            words = "nothing is to be done, but its record could not be removed"
+            person.say(f"{name}: {words}{f': {why}' if why else ''}; settle again")
+    return int(bool(needless))
+
+
+def _forget(folder: PrivateFolder, options: Options, person: Person) -> int:
+    """Remove the records of one run, whatever they say."""
+    run = options["forget"]
+    records, damaged = all_records(folder)
+    if options["hosts"] is not None:
+        records = _chosen(records, _inventory(options, records), options)
+        damaged = ()
+    wanted = [each for each in records if each.run == run]
+    if living := next((each for each in wanted if lives(each.maker)), None):
+        raise ConfigError(f"run {run} is still under way (process {living.maker.pid} of this machine)")
+    broken = [unreadable for unreadable in damaged if Path(unreadable.file).name.startswith(f"{run}-")]
+    if not re.fullmatch(r"[0-9A-Za-z-]+", run) or not (wanted or broken):
+        known = ", ".join(dict.fromkeys(each.run for each in records)) or "none"
+        raise ConfigError(f"no record of a run {run!r} (there are: {known})")
+    for record in wanted:
+        owed = "; ".join(step.words for step in record.steps)
+        person.say(f"{record.host}: run {run} of {record.playbook} owes {owed}")
+    _tell_unbelieved(broken, person)
+    count = plural(len(wanted) + len(broken), "record")
+    if not options["yes"] and not _confirmed(count, person):
+        return INTERRUPTED
+    _remove(folder, [each.name for each in wanted] + [Path(unreadable.file).name for unreadable in broken])
+    person.say(f"{count} removed; a host's own note goes when it restarts (in /run/runbook or ~/.cache/runbook there)")
+    return 0
+
+
+def _tell_unbelieved(broken: Iterable[Unreadable], person: Person) -> None:
+    for unreadable in broken:
+        person.say(f"{unreadable.file} is not believed: {unreadable.why}")
+
+
+def _confirmed(count: str, person: Person) -> bool:
+    if not person.is_there():
+        raise ConfigError("--forget needs --yes: there is no terminal to ask on")
+    return person.confirms(f"Forget {count}, and do nothing of that?")
+
+
+def _remove(folder: PrivateFolder, names: Sequence[str]) -> None:
+    for name in names:
+        try:
+            folder.remove(name)
+        except OSError as error:
+            raise ConfigError(f"{folder.path / name} cannot be removed: {error.strerror}") from error

@@ -1,0 +1,179 @@
+"""The command ``runbook undo``: take back what a recorded run has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from runbook.codec import to_json
+from runbook.commands.history.finding_runs import LAST, latest_run, load_run
+from runbook.commands.history.recording import hosts_in_records, records_folder
+from runbook.commands.history.run_origin import changed_since, digest_of, origin_of
+from runbook.commands.history.undo_steps import HostUndo, undo_steps
+from runbook.commands.history.undone import limits_of_undo
+from runbook.commands.inventory_files.host_sources import inventory_again
+from runbook.commands.order import Order
+from runbook.commands.run import Options, Person, order_for, perform, with_secrets_resolved
+from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.errors import ConfigError, Problem
+from runbook.fleet import Assignment
+from runbook.inventory.host_patterns import select
+from runbook.records.index import RunRow
+from runbook.records.private_folder import PrivateFolder
+from runbook.records.recorded_run import RecordedRun, RunState
+from runbook.text.name_ranges import fold
+from runbook.values.inventory import Inventory, LeftOut, Selection
+from runbook.values.playbook import Playbook
+from runbook.values.result import Mode
+from runbook.values.run_origin import RunOrigin
+from runbook.values.types import plural
+
+NAME = "undo"
+STAYS = 1
+"""The exit code where a run has changed hosts, and nothing of that can be undone: they are not as they were."""
+
+
+def undo(run: str, options: Options, person: Person) -> int:
+    """Take back the changes of the run that *run* names, or save what that would do.  Returns the exit code."""
+    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
+        planning = bool(options["plan"])
+        if planning and (options["plan_only"] or options["yes"]):
+            raise ConfigError("--plan FILE only saves what would be undone: leave out --dry-run and --yes")
+        order = undo_order(run, options, person, approved=planning)
+        if isinstance(order, int):
+            return order
+        if planning:
+            from runbook.commands.plan import save_plan
+
+            undone = order.origin.undoes if order.origin else run
+            return save_plan(order, undone, {**options, "out": options["plan"]}, person, hiding)
+        order = with_secrets_resolved(order, hiding, changes=not options["plan_only"])
+        return perform(order, options, person, hiding, stops_before=options["plan_only"])
+
+
+def undo_order(run: str, options: Options, person: Person, *, approved: bool) -> Order | int:
+    """Return the order that takes back the changes of *run*; an exit code where there is none.  Raises ConfigError.
+
+    *approved*: it is done by a saved plan only, so that the limit `approvals` can be kept.
+    """
+    folder = records_folder(options["records"])
+    recorded = load_run(folder, _last(folder, person) if run == LAST else run)
+    origin = _checked(recorded)
+    inventory = inventory_again(options["inventory"], origin.inventory, origin.hosts)
+    hosts = _hosts(recorded, inventory, options)
+    found = undo_steps(recorded, {host.name for host in inventory.hosts})
+    named = {name: it for name, it in found.items() if name in hosts}
+    _list(named, person)
+    steps = {name: it for name, it in named.items() if it.steps}
+    if not steps:
+        return _nothing_to_do(recorded, named, person)
+    _refuse_others(recorded, steps, inventory, options)
+    selection = _selection(steps, inventory)
+    if not selection.hosts:
+        raise ConfigError(f"no host of run {recorded.run} that was changed is in the inventory any more")
+    every = tuple(step for host in selection.hosts for step in steps[host.name].steps)
+    changes = not options["plan_only"] and not approved
+    limits = limits_of_undo(recorded, lambda it: load_run(folder, it), person.say, changes=changes)
+    own = {host.name: [to_json(step) for step in steps[host.name].steps] for host in selection.hosts}
+    playbook = Playbook(
+        name=NAME, remediate=every, limits=limits, digest=digest_of({"run": recorded.run, "steps": own})
+    )
+    assignments = {
+        name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={}) for name, it in steps.items()
+    }
+    order = order_for(playbook, {}, {**options, "force": False}, person, inventory=inventory, selection=selection)
+    origin_now = replace(origin_of(order, NAME, reason=options["reason"]), undoes=recorded.run)
+    count = plural(len(selection.hosts), "host")
+    person.say(f"run {recorded.run} of {recorded.started.playbook}: {count} with changes that can be undone")
+    return replace(order, assignments=assignments, origin=origin_now)
+
+
+def _last(folder: PrivateFolder, person: Person) -> str:
+    """The newest run that may have changed hosts, and is no undo: that one twice is once.  Raises ConfigError."""
+    passed: list[RunRow] = []
+
+    def may_have_changed(run: RunRow) -> bool:
+        passed.append(run)
+        return run.mode == Mode.RUN and run.sent > 0 and not run.undoes
+
+    found = latest_run(folder, may_have_changed)
+    if not found:
+        hint = f"`runbook history` lists the recorded runs; they are in {folder.path}"
+        raise ConfigError(Problem(message="no recorded run has changed hosts", hint=hint))
+    newer = passed[:-1]
+    if newer:
+        what = "changed nothing, or is an undo" if len(newer) == 1 else "changed nothing, or are undos"
+        person.say(f"`{LAST}` is run {found}: {plural(len(newer), 'newer run')} {what}")
+    return found
+
+
+def _checked(recorded: RecordedRun) -> RunOrigin:
+    """The origin of a run that can be undone.  Raises ConfigError."""
+    origin, run = recorded.started.origin, recorded.run
+    if recorded.faults:
+        raise ConfigError(
+            f"run {run} cannot be undone: its record is not as it was written ({recorded.faults[0]}), "
+            "so that nobody knows what it did"
+        )
+    if recorded.state is RunState.RUNNING:
+        raise ConfigError(f"run {run} is still under way")
+    if recorded.started.mode is Mode.PLAN:
+        raise ConfigError(f"run {run} was a dry run, or was declined: there is nothing to undo")
+    if origin is None:
+        raise ConfigError(f"the record of run {run} does not say where it comes from")
+    return origin
+
+
+def _hosts(recorded: RecordedRun, inventory: Inventory, options: Options) -> frozenset[str]:
+    """The hosts of the run that are meant.  Raises ConfigError."""
+    all_hosts = frozenset(recorded.started.hosts)
+    if options["hosts"] is None:
+        return all_hosts
+    if not options["hosts"].strip():
+        raise ConfigError("--hosts is empty: name hosts, or leave the option out")
+    recorded_in = hosts_in_records(options["records"])
+    wanted = {
+        host.name for host in select(inventory, options["hosts"], include_not_ready=True, recorded=recorded_in).hosts
+    }
+    if not wanted & all_hosts:
+        known = ", ".join(sorted(all_hosts))
+        raise ConfigError(f"--hosts {options['hosts']}: none of these hosts is of run {recorded.run} (it has: {known})")
+    return all_hosts & wanted
+
+
+def _refuse_others(
+    recorded: RecordedRun, steps: Mapping[str, HostUndo], inventory: Inventory, options: Options
+) -> None:
+    """Raises ConfigError where a host may be another machine of the same name by now."""
+    places = {*steps, *(step.on for host_undo in steps.values() for step in host_undo.steps)}
+    others = changed_since([recorded.started.origin], inventory, places)
+    if others and not options["changed_inventory"]:
+        words = f"what the inventory says of {fold(others)} has changed since that run: it may be another machine"
+        hint = "--changed-inventory takes it all the same, --hosts takes the others"
+        raise ConfigError(Problem(message=words, hint=hint))
+
+
+def _list(found: Mapping[str, HostUndo], person: Person) -> None:
+    """Say what stays as the run has left it."""
+    for host, own in found.items():
+        for stay in own.stays:
+            person.say(f"{host}: not undone: {stay.step} ({stay.action}): {stay.summary}: {stay.why}")
+
+
+def _nothing_to_do(recorded: RecordedRun, found: Mapping[str, HostUndo], person: Person) -> int:
+    """Say why nothing is done.  Returns the exit code."""
+    changed = sorted(name for name, it in found.items() if it.changed)
+    if not changed:
+        person.say(f"run {recorded.run} has changed nothing on these hosts: there is nothing to undo")
+        return 0
+    person.say(f"run {recorded.run}: nothing can be undone; {fold(changed)} stays as that run has left it")
+    return STAYS
+
+
+def _selection(steps: Mapping[str, HostUndo], inventory: Inventory) -> Selection:
+    hosts = tuple(host for host in inventory.hosts if host.name in steps and not host.placeholder)
+    gone = sorted(steps.keys() - {host.name for host in hosts})
+    left_out = tuple(
+        LeftOut(host=word, why="no host of this name (with an address) is in the inventory") for word in gone
+    )
+    return Selection(hosts=hosts, left_out=left_out)

@@ -1,0 +1,76 @@
+"""Write a report that others read at any time: as a whole, and in one go in place of the one before."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from contextlib import suppress
+from secrets import token_hex
+
+from runbook.commands.report_file import NEW, folder_of, refuse_foreign
+
+
+class WholeReport(io.StringIO):
+    """Keeps what is written, and puts it into the file when asked to: who reads that sees the old text or the new one.
+
+    The rules are those of ``report_file.create``, but for the mode where others are to read it: never through or over
+    what belongs to somebody else.
+    """
+
+    def __init__(self, path: str, option: str = "--report", mode: int = 0o600) -> None:
+        """Raises ConfigError or OSError where *path* may not, or cannot, be written; what is there stays.
+
+        *option* is what named it.
+        """
+        super().__init__()
+        self._path, self._option, self._mode = path, option, mode
+        self._folder, self._name = folder_of(path, option)
+        try:
+            self._refuse_foreign()
+            os.unlink(self._beside(""), dir_fd=self._folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Forget what was written."""
+        if not self.closed:
+            os.close(self._folder)
+        super().close()
+
+    def publish(self) -> None:
+        """Put what was written in place of what is there.  Raises ConfigError or OSError; then that stays."""
+        temporary = self._beside(self.getvalue())
+        try:
+            self._refuse_foreign()
+            os.rename(temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except BaseException:
+            os.unlink(temporary, dir_fd=self._folder)
+            raise
+
+    def _refuse_foreign(self) -> None:
+        with suppress(FileNotFoundError):
+            refuse_foreign(self._path, os.stat(self._name, dir_fd=self._folder, follow_symlinks=False), self._option)
+
+    def _beside(self, text: str) -> str:
+        """The name of a new file in the same directory, which has *text*."""
+        name = f".{self._name}.{token_hex(4)}"  # no .prom at its end: the collector does not read it
+        with os.fdopen(os.open(name, NEW, 0o600, dir_fd=self._folder), "wb") as file:
+            try:
+                file.write(text.encode("utf-8", "backslashreplace"))
+                file.flush()
+                os.fchmod(file.fileno(), self._mode)  # by its name another user could have put a link there
+                os.fsync(file.fileno())
+            except BaseException:
+                os.unlink(name, dir_fd=self._folder)
+                raise
+        return name
+
+
+def can_be_replaced(path: str) -> bool:
+    """Whether *path* is a file, or nothing yet: a pipe or a device is written to as it is."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return True
