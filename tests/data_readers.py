@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
+
 from runbook.actions import discover
 from runbook.actions.files import disk, log_scan
 from runbook.actions.gpu import gpu_health as gpu_health_action
@@ -49,7 +50,6 @@ from runbook.secrets.masking import masking
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Finding, Presence
 from runbook.values.types import Unknown
-
 from tests import fabric_readers
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, plant
 from tests.actions.fake_nvidia_smi import gpu as smi_row

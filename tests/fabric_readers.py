@@ -10,7 +10,6 @@ from runbook.codec import to_json
 from runbook.facts.gpu.smi_output import FRAME
 from runbook.lang.arguments import build
 from runbook.values.command import Command, Completed
-
 from tests.data_cases import Case
 from tests.probe_driver import drive
 

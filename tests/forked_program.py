@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 IMPORTED = (
     "runbook.cli",
     "runbook.commands.run",
+    "runbook.commands.workspace",
     "runbook.commands.one_run",
     "runbook.commands.outputs",
     "runbook.lang.loader",

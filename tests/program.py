@@ -16,7 +16,6 @@ from runbook import lab
 from runbook.actions import discover
 from runbook.lang.loader import load_playbook
 from runbook.values.playbook import Step
-
 from tests import forked_program
 from tests.waiting import LIMIT
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from runbook.values.command import Command, Completed
 
+from runbook.values.command import Command, Completed
 from tests.waiting import LIMIT, soon, state, until
 
 SHELLS = ("dash", "bash", "busybox", "only busybox")

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 from runbook.values.inventory import Address, Host, HostKeys
-
 from tests.waiting import soon
 
 

@@ -18,7 +18,6 @@ from runbook.values.command import Completed
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Playbook
 from runbook.values.types import Unknown
-
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

@@ -7,6 +7,7 @@ import shlex
 
 import click
 import pytest
+
 from runbook.actions import discover
 from runbook.cli import cli
 from runbook.commands.input_files import find_playbook, library, read_playbook

@@ -6,6 +6,7 @@ import re
 
 import pytest
 import yaml
+
 from runbook.actions import discover
 from runbook.actions.gpu import gpu_health
 from runbook.commands.input_files import read_playbook
@@ -13,7 +14,6 @@ from runbook.expressions.templates import Scope, evaluate
 from runbook.facts.gpu.verdict import Condition
 from runbook.facts.kernel.patterns import worth_sending
 from runbook.values.playbook import Severity
-
 from tests.data_cases import Case, CaseError, Contains, Includes, UnknownFor, cases, differences, load, subjects
 from tests.data_readers import PLAYBOOKS, READERS, PlaybookLoader, kernel_conclusions
 from tests.tables import every_row

@@ -15,12 +15,12 @@ import pytest
 import yaml
 from click import Group
 from click.testing import CliRunner
+
 from runbook import errors, reporters
 from runbook.actions import discover
 from runbook.cli import cli
 from runbook.values.plan import Risk
 from runbook.values.result import Status, Verdict
-
 from tests.tables import every_row
 
 ROOT = Path(__file__).parents[1]

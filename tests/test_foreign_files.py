@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands import completion, input_files
 from runbook.commands.input_files import (
@@ -19,7 +20,6 @@ from runbook.commands.input_files import (
 from runbook.commands.listings import list_text
 from runbook.errors import ConfigError
 from runbook.foreign_files import refuse_foreign
-
 from tests.tables import every_row
 
 MALLORY = 4242

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands.input_files import GivenInputs, read_inputs, read_playbook
 from runbook.errors import ConfigError
@@ -36,7 +37,7 @@ def lent(tmp_path):
 def test_it_is_taken_from_there_unless_it_is_given(lent, monkeypatch):
     monkeypatch.setenv("LENT_WORD", "from-outside")
     assert read_inputs(GivenInputs(), lent()) == {"word": "from-outside"}
-    assert read_inputs(GivenInputs(options=("word=given",)), lent()) == {"word": "given"}
+    assert read_inputs(GivenInputs(inputs=("word=given",)), lent()) == {"word": "given"}
     monkeypatch.setenv("LENT_WORD", "")
     assert read_inputs(GivenInputs(), lent()) == {"word": ""}
 

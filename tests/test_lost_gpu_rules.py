@@ -11,7 +11,6 @@ from runbook.expressions.history import HistoryScope
 from runbook.expressions.templates import Scope, evaluate
 from runbook.values.recorded_change import RecordedAnswer
 from runbook.values.types import Unknown
-
 from tests.tables import every_row
 
 LOST = "0000:3d:00.0"

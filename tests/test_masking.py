@@ -14,6 +14,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.codec import to_json
 from runbook.secrets.config_lines import masked_config, without_secrets
 from runbook.secrets.detection import masked_argv, secret_spans

@@ -15,7 +15,6 @@ from runbook.lang.arguments import build
 from runbook.values.command import Completed
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Playbook
-
 from tests.probe_driver import drive
 from tests.tables import every_row
 

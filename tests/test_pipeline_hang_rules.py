@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from runbook.actions import discover
 from runbook.actions.files import log_scan
 from runbook.codec import to_json
@@ -20,7 +21,6 @@ from runbook.lang.lenient_read import unraw
 from runbook.values.playbook import Playbook
 from runbook.values.recorded_change import RecordedAnswer
 from runbook.values.types import Unknown
-
 from tests.tables import every_row
 
 CASES = yaml.safe_load((Path(__file__).parent / "data/pipeline_hang.yaml").read_text())["cases"]

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands.input_files import find_playbook, library, read_playbook
 from runbook.errors import ConfigError
@@ -19,7 +20,6 @@ from runbook.expressions.views import UnknownTouched
 from runbook.values.playbook import Playbook
 from runbook.values.recorded_change import RecordedAnswer
 from runbook.values.types import Unknown
-
 from tests.data_readers import kernel_conclusions
 from tests.tables import every_row
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from click.testing import CliRunner
+
 from runbook.actions import discover
 from runbook.cli import cli
 from runbook.lang.loader import load_playbook

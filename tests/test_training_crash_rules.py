@@ -15,7 +15,6 @@ from runbook.lang.arguments import build
 from runbook.lang.lenient_read import unraw
 from runbook.values.playbook import Playbook
 from runbook.values.types import Unknown
-
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

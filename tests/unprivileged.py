@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import runbook
 import yaml
+
+import runbook
 
 NOBODY = 65534
 

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import outside
 import reference
+
 from runbook.actions import discover
 
 

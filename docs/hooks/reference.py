@@ -18,6 +18,7 @@ from typing import Any, get_args, get_origin
 import click
 import yaml
 from click.testing import CliRunner
+
 from runbook.actions import discover
 from runbook.cli import cli
 from runbook.commands.listings import parts_of, public_fields

@@ -12,7 +12,6 @@ from runbook.protocols import Connection, ConnectOptions
 from runbook.transports import local
 from runbook.values.command import Command, Completed
 from runbook.values.inventory import Host
-
 from tests.probe_driver import Here
 
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.system import clock
 from runbook.errors import ProbeError
 from runbook.facts.system.clock import read_clock
@@ -13,7 +14,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import drive
 from tests.real_processes import SHELLS, Machine, each, shell
 from tests.tables import every_row

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.actions.commands import command
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
@@ -17,7 +18,6 @@ from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.plan import Change, NoChange, Risk
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.processes import components
 from runbook.actions.processes.components.discovery import with_found
 from runbook.actions.processes.components.supervision import Remains, ask_components, end_components, read_components
@@ -29,7 +30,6 @@ from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Unknown
-
 from tests.actions.run_step import see, take
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine, lives, start_of

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from runbook.actions import discover
 from runbook.actions.files import config_patch
 from runbook.codec import from_json, to_json
@@ -31,7 +32,6 @@ from runbook.values.command import Completed, Effect
 from runbook.values.inventory import Host
 from runbook.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
 from runbook.values.result import SentCommand
-
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell
 from tests.tables import every_row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from runbook.actions.files import config_value
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
@@ -12,7 +13,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

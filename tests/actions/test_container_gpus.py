@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from runbook.actions.docker import container_gpus
 from runbook.errors import ProbeError
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import drive
 from tests.tables import every_row
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from runbook.actions.docker import container, containers
 from runbook.facts.system.http import HttpRequest, ask, send
 from runbook.lang.arguments import build
-
 from tests.tables import every_row
 
 IT = SimpleNamespace(id="db0123456789abcdef", name="web", status="restarting")

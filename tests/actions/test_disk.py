@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.files import disk
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
@@ -14,7 +15,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

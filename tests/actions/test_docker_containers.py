@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.actions.docker import container, container_logs, containers
 from runbook.codec import to_json
 from runbook.errors import ProbeError
@@ -12,7 +13,6 @@ from runbook.protocols import Action
 from runbook.values.command import Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Duration, Size, Unknown
-
 from tests.probe_driver import drive
 from tests.tables import every_row
 from tests.waiting import until

@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+
 from runbook.actions.docker import docker_prune
 from runbook.actions.docker.docker_prune import Args, Labels, removal_script
 from runbook.actions.docker.docker_prune.removal_script import SEEN
@@ -16,7 +17,6 @@ from runbook.protocols import Action
 from runbook.values.command import Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Duration, Unknown
-
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each
 

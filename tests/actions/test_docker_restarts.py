@@ -6,10 +6,10 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+
 from runbook.actions.docker import containers
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-
 from tests.docker_engine import engine_of_its_own
 from tests.probe_driver import drive
 from tests.tables import every_row

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.gpu import gpu_reset
 from runbook.errors import Cancelled
 from runbook.executor.apply import send
@@ -17,7 +18,6 @@ from runbook.values.command import Command, Completed, read
 from runbook.values.plan import Blocked, Change
 from runbook.values.playbook import Phase, Step
 from runbook.values.result import Status
-
 from tests.actions.fake_nvidia_smi import Pretended, gpu, plant, uuid
 from tests.laws.toy_actions import ToyHost, book, site
 from tests.probe_driver import Here, drive

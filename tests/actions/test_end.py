@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.processes import end, processes
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
@@ -15,7 +16,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown
-
 from tests.probe_driver import drive
 from tests.real_processes import lives
 from tests.waiting import until

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from runbook.actions import discover
 from runbook.actions.gpu import fabric
 from runbook.commands.input_files import find_playbook, read_playbook
@@ -17,7 +18,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.actions.fake_nvidia_smi import gpu
 from tests.data_readers import kernel_conclusions
 from tests.probe_driver import drive

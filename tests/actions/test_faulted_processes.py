@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.processes import end, faulted_processes
 from runbook.codec import to_json
 from runbook.errors import ProbeError
@@ -15,7 +16,6 @@ from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
 from runbook.values.plan import Change
 from runbook.values.types import Unknown
-
 from tests.probe_driver import Here, drive
 
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.files import fetch
 from runbook.errors import ConfigError, ProbeError
 from runbook.facts.files.fetched_output import fetch_file, unpacked
@@ -22,7 +23,6 @@ from runbook.secrets.masking import masking
 from runbook.values.command import Completed
 from runbook.values.kept_file import Fetched, Keep, NotKept
 from runbook.values.plan import Blocked, Change, Skip
-
 from tests.actions.run_step import Taken, take
 from tests.probe_driver import SHELLS, drive
 from tests.real_processes import each

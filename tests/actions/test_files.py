@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.actions.files import files
 from runbook.errors import ConfigError, ProbeError
 from runbook.facts.files.listing import number_of, read_files
@@ -19,7 +20,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Meanwhile, drive
 from tests.real_processes import each
 from tests.tables import every_row

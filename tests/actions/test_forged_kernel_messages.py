@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from runbook.actions.system import kernel_log
 from runbook.facts.kernel.sources import read_text
 from runbook.lang.arguments import build
-
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import pytest
+
 from runbook.actions.gpu import gpu_idle, gpu_reset, nvidia_smi
 from runbook.codec import to_json
 from runbook.errors import ProbeError
@@ -17,7 +18,6 @@ from runbook.protocols import Absent, Action, Fails, Holds
 from runbook.values.command import Completed, Effect, read
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Duration, Unknown
-
 from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, plant, uuid
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

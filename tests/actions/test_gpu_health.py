@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.actions.gpu import gpu_health
 from runbook.errors import ProbeError
 from runbook.facts.gpu.clock_reasons import reasons_in
@@ -11,7 +12,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

@@ -6,7 +6,6 @@ from runbook.actions.system import kernel_log
 from runbook.facts.kernel.sources import read_kernel
 from runbook.lang.arguments import build
 from runbook.values.types import Unknown
-
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

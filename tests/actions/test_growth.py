@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.system import growth
 from runbook.actions.system.growth import read_samples
 from runbook.errors import ConfigError, ProbeError
@@ -14,7 +15,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.actions.fake_nvidia_smi import Pretended, gpu, uuid
 from tests.probe_driver import SHELLS, Here, broken_awk, drive
 from tests.real_processes import each

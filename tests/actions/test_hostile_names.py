@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from runbook.actions.files import files
 from runbook.actions.system import growth
 from runbook.actions.system.growth import LINES, ask_samples, read_samples
@@ -14,7 +15,6 @@ from runbook.actions.system.starts import ask_logs, read_logs
 from runbook.lang.arguments import build
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 

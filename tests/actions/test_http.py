@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.actions.system import http
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
@@ -24,7 +25,6 @@ from runbook.values.command import Completed, Effect
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.result import SentCommand
 from runbook.values.types import Unknown
-
 from tests.actions.local_connection import Fed, wired
 from tests.probe_driver import SHELLS, drive
 from tests.real_processes import each

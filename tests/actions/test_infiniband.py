@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.system import infiniband
 from runbook.errors import ProbeError
 from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 

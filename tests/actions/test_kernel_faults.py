@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from runbook.actions.system import kernel_log
 from runbook.errors import ProbeError
 from runbook.facts.gpu.gpu_needs import needs
@@ -19,7 +20,6 @@ from runbook.facts.kernel.patterns import KINDS, worth_sending
 from runbook.facts.kernel.sources import read_kernel, read_text
 from runbook.lang.arguments import build
 from runbook.values.types import Unknown
-
 from tests.data_cases import cases
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

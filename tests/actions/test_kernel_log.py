@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.actions.system import kernel_log
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
@@ -21,7 +22,6 @@ from runbook.lang.arguments import build
 from runbook.text.timestamps import ctime, iso, offset, time_reference, written
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

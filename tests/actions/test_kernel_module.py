@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.system import kernel_module
 from runbook.errors import ConfigError, ProbeError
 from runbook.facts.kernel.modules import ask_module, load, read_module
@@ -14,7 +15,6 @@ from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk, Skip
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
 from tests.tables import every_row

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.system import memory
 from runbook.errors import ConfigError, ProbeError
 from runbook.facts.system.memory import read_memory
@@ -16,7 +17,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, broken_awk, drive
 from tests.real_processes import each
 from tests.tables import every_row

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pytest
+
 from runbook.actions import discover
 from runbook.actions.gpu import mig
 from runbook.actions.gpu.mig.reading import Offer, misfit
@@ -20,7 +21,6 @@ from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.files import mounts
 from runbook.codec import to_json
 from runbook.errors import ProbeError
@@ -22,7 +23,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import drive
 from tests.real_processes import SHELLS, Machine, each, shell
 from tests.tables import every_row

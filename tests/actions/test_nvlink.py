@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
+
 from runbook.actions import discover
 from runbook.actions.gpu import nvlink
 from runbook.codec import to_json
@@ -20,7 +21,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.data_readers import kernel_conclusions
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.system import package
 from runbook.errors import ConfigError, ProbeError
 from runbook.facts.system import packages
@@ -18,7 +19,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, NoChange
-
 from tests.actions.run_step import take, way_to
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine, shell

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
+
 from runbook.actions.commands.command import Program
 from runbook.actions.commands.script import Script
 from runbook.facts.commands.reading_programs import interpreter_in, is_to_be_confined

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from runbook.actions import discover
 from runbook.actions.processes import device_holders, fuser, gpu_jobs, pkill, processes
 from runbook.codec import to_json
@@ -25,7 +26,6 @@ from runbook.text.field_descriptions import description
 from runbook.values.command import Command, Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Duration, Unknown
-
 from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, uuid
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine, children_in, lives, living, start_of

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 import pytest
+
 from runbook.actions.system import reboot
 from runbook.errors import ConfigError, ProbeError
 from runbook.facts.processes.bystanders import bystanders
@@ -17,7 +18,6 @@ from runbook.lang.arguments import build
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, Risk
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
 from tests.systemd_host import boot

@@ -9,13 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.files import remove
 from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.errors import ConfigError, ProbeError
 from runbook.facts.files.removal import NEVER, Entry, Found, forbidden
 from runbook.facts.files.removal import remove as removal
 from runbook.lang.arguments import build
-
 from tests.actions.run_step import see, take, way_to
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell

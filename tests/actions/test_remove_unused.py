@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.files import remove
 from runbook.errors import ConfigError
 from runbook.facts.files.removal import remove as removal
 from runbook.lang.arguments import build
-
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, SHELLS, Machine, each, shell
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.system import scheduler
 from runbook.actions.system.scheduler import Fitness
 from runbook.errors import ConfigError, ProbeError
@@ -19,7 +20,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
 from tests.tables import every_row

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.actions.files import disk_speed, write_probe
 from runbook.errors import ConfigError, ProbeError
 from runbook.facts.files.dd_output import rate
@@ -21,7 +22,6 @@ from runbook.lang.loader import load_playbook
 from runbook.protocols import Action
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.actions.local_connection import wired
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from runbook.actions.system import service
 from runbook.errors import ConfigError, ProbeError
 from runbook.facts.system import systemd_units
@@ -14,7 +15,6 @@ from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown
-
 from tests.actions.run_step import take
 from tests.probe_driver import drive
 from tests.real_processes import Machine

@@ -7,13 +7,13 @@ import sqlite3
 import threading
 
 import pytest
+
 from runbook.actions.system import sqlite_count
 from runbook.errors import ConfigError, ProbeError
 from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

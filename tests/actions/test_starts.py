@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from runbook.actions.system import starts
 from runbook.actions.system.starts import of_container
 from runbook.errors import ConfigError, ProbeError
@@ -16,7 +17,6 @@ from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+
 from runbook.actions import discover
 from runbook.actions.files import log_scan
 from runbook.actions.flow import note, pause, wait_for
@@ -23,7 +24,6 @@ from runbook.lang.loader import load_playbook
 from runbook.planner import make_plan
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.laws.toy_actions import ToyHost, site
 from tests.probe_driver import SHELLS, Here, Meanwhile, drive
 from tests.real_processes import each

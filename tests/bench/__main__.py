@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import fabric
+
 from runbook.protocols import ConnectOptions
 from runbook.transports import ssh
 from runbook.values.command import Command, Effect
-
 from tests.sshd import PLAIN_USER, Sshd, start_sshd, with_plain_user
 
 ROUNDS = 20

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from runbook import reporters
 from runbook.values.event import RunFinished
-
 from tests.reporters.browser import Browser
 from tests.reporters.sample_runs import sample_of
 from tests.requirements import present

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from runbook import lab
 
+from runbook import lab
 from tests.docker_fixtures import _engine, engine
 from tests.program import Practice
 

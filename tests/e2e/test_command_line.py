@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from runbook import lab
 
+from runbook import lab
 from tests.program import PROGRAM, on_terminal, runbook
 from tests.real_processes import gone, living
 from tests.tables import every_row

@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+
 from runbook.lab import SHARED
 
 pytestmark = pytest.mark.real("lab", "sshd")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from runbook.commands.input_files import library
 
+from runbook.commands.input_files import library
 from tests.program import runbook
 
 pytestmark = pytest.mark.real("lab", "sshd")

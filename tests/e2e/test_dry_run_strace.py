@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from runbook import lab
 from runbook.lab import LabHost
-
 from tests.program import Practice, Said, runbook, scene
 from tests.strace import Traced, traced
 

@@ -10,9 +10,9 @@ import json
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+
 from runbook import lab
 from runbook.commands.input_files import library
-
 from tests.boot_time import booted_after_silent_stop
 from tests.program import Practice, Said
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from runbook import lab
 
+from runbook import lab
 from tests.program import Practice, Said
 
 pytestmark = [pytest.mark.real("lab", "sshd")]

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands.input_files import (
     GivenInputs,
@@ -17,7 +18,6 @@ from runbook.commands.input_files import (
     read_playbook,
 )
 from runbook.errors import ConfigError
-
 from tests.tables import every_row
 
 SECRET = "hunter2"
@@ -70,7 +70,7 @@ def test_nothing_of_a_foreign_file_is_repeated(kind, book):
         "playbook": lambda: read_playbook(foreign, discover()),
         "include": lambda: read_playbook(including, discover()),
         "inventory": lambda: read_inventory([foreign]),
-        "inputs": lambda: read_inputs(GivenInputs(file=str(foreign)), playbook),
+        "inputs": lambda: read_inputs(GivenInputs(inputs_file=str(foreign)), playbook),
     }
     for name, attempt in tries.items():
         with pytest.raises(ConfigError) as caught:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 
 import pytest
+
 from runbook import lab
 from runbook.facts.kernel.modules import unload
-
 from tests.program import Practice, Said
 from tests.waiting import until
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from runbook import lab
 
+from runbook import lab
 from tests.program import Practice, scene
 
 pytestmark = [pytest.mark.real("docker", "lab", "sshd")]

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from runbook import lab
 from runbook.lab.docker_engine import group_of
-
 from tests.program import Practice
 
 pytestmark = [pytest.mark.real("docker", "lab", "sshd", "git"), pytest.mark.soak]

@@ -13,6 +13,7 @@ from secrets import token_hex
 
 import pytest
 from rich.console import Console
+
 from runbook import lab
 from runbook.actions import discover
 from runbook.commands.input_files import find_playbook, read_playbook
@@ -20,7 +21,6 @@ from runbook.commands.monitor import WIDEST, WORDS, HostView, _appended, view
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from runbook.values.result import HostResult, Status, StepResult, Verdict
-
 from tests.program import runbook
 from tests.tables import every_row
 from tests.waiting import until

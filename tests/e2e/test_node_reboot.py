@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from runbook.commands.input_files import library
 
+from runbook.commands.input_files import library
 from tests.program import PROGRAM, Practice, Said, runbook
 from tests.waiting import until
 

@@ -7,6 +7,7 @@ import math
 from typing import NoReturn
 
 import pytest
+
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
 from runbook.expressions.templates import Scope, evaluate, say, value_of
@@ -18,7 +19,6 @@ from runbook.values.command import Completed
 from runbook.values.event import HostFinished, RunFinished
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
-
 from tests.program import runbook
 from tests.tables import every_row
 

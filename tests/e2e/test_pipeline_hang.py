@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
+
 from runbook import lab
 from runbook.lab.scenarios import PIPELINE
-
 from tests.program import Practice, Said, scene
 from tests.unprivileged import NOBODY, ordinary_user
 

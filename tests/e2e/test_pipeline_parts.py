@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from runbook import lab
 from runbook.lab.scenarios import PIPELINE
-
 from tests.program import Practice, Said, runbook, scene
 
 pytestmark = pytest.mark.real("lab", "sshd", "tmux")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.commands.step_resolution import place
 from runbook.errors import ConfigError
 from runbook.values.inventory import Host, Inventory
-
 from tests.program import runbook
 
 MONITOR = """\

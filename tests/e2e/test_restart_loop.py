@@ -7,8 +7,8 @@ import os
 import subprocess
 
 import pytest
-from runbook import lab
 
+from runbook import lab
 from tests.program import Practice, look, runbook
 from tests.waiting import until
 

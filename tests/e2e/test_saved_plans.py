@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from runbook import lab
 
+from runbook import lab
 from tests.program import runbook
 from tests.waiting import soon
 

@@ -7,8 +7,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from runbook import lab
 
+from runbook import lab
 from tests.program import Practice, Said
 from tests.waiting import soon
 

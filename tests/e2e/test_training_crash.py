@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from runbook import lab
 
+from runbook import lab
 from tests.boot_time import booted_after_silent_stop
 from tests.program import Practice
 

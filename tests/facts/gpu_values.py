@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from runbook.facts.gpu.model import Gpu
-
 from tests.actions.fake_nvidia_smi import uuid
 
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.processes import blocked_processes
 from runbook.errors import ProbeError
 from runbook.facts.processes.blocked import ask_blocked, read_blocked, waits_for
 from runbook.lang.arguments import build
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
-
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 from tests.tables import every_row

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.docker import dockerd_config
 from runbook.errors import ProbeError
 from runbook.facts.docker.daemon_options import LOG_OPTIONS, refusals
 from runbook.lang.arguments import build
 from runbook.values.types import Unknown
-
 from tests.probe_driver import Here, drive
 
 

@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 import pytest
+
 from runbook.facts.processes.executables import programs_of
 from runbook.facts.processes.protected import disguise, protection
 from runbook.facts.processes.table import Row, Table, ask_processes, read_processes, table_of
 from runbook.values.types import Unknown
-
 from tests.real_processes import Machine, Stage
 from tests.waiting import until
 

@@ -16,7 +16,6 @@ from runbook.lang.arguments import build
 from runbook.values.command import Completed
 from runbook.values.plan import Change
 from runbook.values.types import Unknown
-
 from tests.actions.fake_nvidia_smi import uuid
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

@@ -17,7 +17,6 @@ from runbook.facts.system.http import HttpResponse
 from runbook.facts.system.json_paths import value_at
 from runbook.lang.arguments import build
 from runbook.values.types import Unknown
-
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.facts.gpu.model import Gpu, GpuPresence, SmiReading
 from runbook.facts.gpu_jobs.arguments import JobArguments
 from runbook.facts.gpu_jobs.classification import JobMatch, classify, classify_into, described
@@ -14,7 +15,6 @@ from runbook.facts.process_selection.by_open_files import HolderMatch, chosen, n
 from runbook.facts.processes.open_files import OpenFile, OpenFileScan
 from runbook.facts.processes.protected import daemon, protection, spared
 from runbook.values.types import Unknown
-
 from tests.facts.made_up_hosts import NO, load, row, use, walk
 from tests.tables import every_row
 

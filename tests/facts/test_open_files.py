@@ -10,11 +10,11 @@ import sys
 from dataclasses import replace
 
 import pytest
+
 from runbook.errors import ProbeError
 from runbook.facts.processes.open_files import ask_holders, read_holders
 from runbook.facts.processes.table_script import BUDGET
 from runbook.values.command import Completed
-
 from tests.probe_driver import broken_awk
 from tests.real_processes import NOBODY, Machine, computed
 from tests.waiting import state, until

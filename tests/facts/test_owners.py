@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from runbook.facts.gpu_jobs.classification import JobMatch, classify
 from runbook.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
 from runbook.facts.owners.owners import owners_of
@@ -16,7 +17,6 @@ from runbook.facts.processes.control_groups import container_in, unit_in
 from runbook.shell import script
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-
 from tests.facts.made_up_hosts import load, row, use, walk
 from tests.real_processes import each, shell
 from tests.tables import every_row

@@ -8,13 +8,13 @@ import shutil
 import sys
 
 import pytest
+
 from runbook.actions.processes import processes
 from runbook.errors import ProbeError
 from runbook.facts.processes.table import ask_processes, read_processes, table_of
 from runbook.facts.processes.table_script import BUDGET, CROWD, CROWDED, SHARE
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown
-
 from tests.probe_driver import broken_awk, drive
 from tests.real_processes import NOBODY, Machine, children_in, computed, start_of
 from tests.tables import every_row

@@ -13,7 +13,6 @@ from runbook.values.command import Command, Completed, Effect, read_script, writ
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of
 from runbook.wording.host_lines import LONGEST_LINE, step_lines
-
 from tests.facts.gpu_values import seen
 from tests.tables import every_row
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from runbook.errors import ProbeError
 from runbook.facts.gpu.model import GpuPresence, SmiReading
 from runbook.facts.gpu.smi_output import FRAME
@@ -11,7 +12,6 @@ from runbook.facts.gpu.smi_query import CORE, OPTIONAL, read_gpus
 from runbook.facts.gpu.utilisation import busy, complaints, idle, listed_on, unseen, wedged
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-
 from tests.actions.fake_nvidia_smi import gpu
 from tests.tables import every_row
 

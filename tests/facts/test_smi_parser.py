@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from runbook.errors import ProbeError
 from runbook.facts.gpu.nvlink import ask_links, read_links
 from runbook.facts.gpu.smi_output import FRAME, sections
@@ -30,7 +31,6 @@ from runbook.facts.gpu.smi_query import (
 )
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each

@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 
 from runbook import lab
-
 from tests.program import PROGRAM, Practice, Said
 from tests.sshd import Sshd, start_sshd
 from tests.waiting import LIMIT, until

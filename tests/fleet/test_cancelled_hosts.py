@@ -12,7 +12,6 @@ from runbook.lang.loader import load_playbook
 from runbook.values.inventory import Host
 from runbook.values.result import HostResult, Sent
 from runbook.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
-
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 from tests.tables import every_row
 

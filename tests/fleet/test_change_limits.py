@@ -12,7 +12,6 @@ from runbook.values.playbook import Attempts, Breaker, Limits, Share
 from runbook.values.recorded_change import RecordedChange
 from runbook.values.types import Unknown
 from runbook.wording.limits import limit_lines
-
 from tests.tables import every_row
 
 

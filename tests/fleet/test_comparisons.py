@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.codec import to_json
 from runbook.diagnosis.comparing import Candidate, Offer, compared
 from runbook.errors import ConfigError, Unreachable
@@ -23,7 +24,6 @@ from runbook.values.inventory import Host
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Limits
 from runbook.values.types import Unknown
-
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 from tests.tables import every_row
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from runbook.commands.one_run import SystemClock
 from runbook.errors import Cancelled, Unreachable
 from runbook.executor import Consent
@@ -19,7 +20,6 @@ from runbook.lang.loader import load_playbook
 from runbook.values.command import read
 from runbook.values.inventory import Host
 from runbook.values.result import Status, Verdict
-
 from tests.fleet.toy_run import BOOK, ran
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 from tests.tables import every_row

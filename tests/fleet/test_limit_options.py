@@ -7,13 +7,13 @@ batches, not of hosts; a percentage compared with a number as if both were numbe
 from __future__ import annotations
 
 import pytest
+
 from runbook.errors import ConfigError
 from runbook.fleet.bounds import Bounds
-from runbook.fleet.limit_options import ordered, problems_with_variables, stricter
+from runbook.fleet.limit_options import LimitOptions, ordered, problems_with_variables, stricter
 from runbook.lang.loader import load_playbook
 from runbook.values.inventory import Host
 from runbook.values.playbook import HostOrder, Limits
-
 from tests.laws.toy_actions import ACTIONS
 from tests.tables import every_row
 
@@ -42,15 +42,19 @@ def limits(text: str) -> Limits:
     ],
 )
 def test_the_stricter_limit_holds(written, options, total, holds):
-    made = Bounds.of(stricter(limits(written), options, total), [Host(name=f"h{it}") for it in range(total)])
+    made = Bounds.of(
+        stricter(limits(written), LimitOptions(**options), total), [Host(name=f"h{it}") for it in range(total)]
+    )
     assert {key: getattr(made, key) for key in holds} == holds
 
 
 def test_the_shorter_deadline_of_a_host_holds_and_the_order_of_the_command_line():
-    made = stricter(limits("host_deadline: 5m, order: sorted"), {"host_deadline": "1m", "order": "inventory"}, 4)
+    made = stricter(limits("host_deadline: 5m, order: sorted"), LimitOptions(host_deadline="1m", order="inventory"), 4)
     assert (made.host_deadline, made.order) == (60.0, HostOrder.INVENTORY)
-    assert stricter(limits("host_deadline: 5m, order: sorted"), {"host_deadline": "1h"}, 4).host_deadline == 300.0
-    assert stricter(limits("order: sorted"), {"order": None}, 4).order is HostOrder.SORTED
+    assert (
+        stricter(limits("host_deadline: 5m, order: sorted"), LimitOptions(host_deadline="1h"), 4).host_deadline == 300.0
+    )
+    assert stricter(limits("order: sorted"), LimitOptions(order=None), 4).order is HostOrder.SORTED
 
 
 @every_row(
@@ -105,7 +109,7 @@ def test_a_variable_that_no_selected_host_has_is_a_mistake(variable, words):
 )
 def test_mistakes_on_the_command_line_are_named(options, words):
     with pytest.raises(ConfigError) as caught:
-        stricter(Limits(), options, 4)
+        stricter(Limits(), LimitOptions(**options), 4)
     assert words in str(caught.value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
+
 from runbook.diagnosis.earlier_runs import continued
 from runbook.errors import Cancelled, ConnectionLost, Unreachable
 from runbook.executor.apply import SendResult
@@ -17,7 +18,6 @@ from runbook.values.inventory import Host
 from runbook.values.plan import Blocked, Change, NoChange, Restart, Risk, Skip, Target
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.result import Fault, SentCommand, Status, StepResult
-
 from tests.laws.toy_actions import ToyClock, ToyHost, site
 from tests.tables import every_row
 

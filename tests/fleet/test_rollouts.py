@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from runbook.diagnosis import exit_code
 from runbook.executor import Consent
 from runbook.fleet import UNWELL
@@ -20,7 +21,6 @@ from runbook.fleet.rollout import Rollout
 from runbook.values.inventory import Host
 from runbook.values.playbook import ConcurrencyLimit, Limits, Share
 from runbook.values.result import Verdict
-
 from tests.fleet.toy_run import WAYS, ran
 from tests.laws.toy_actions import ToyClock
 from tests.tables import every_row
@@ -151,7 +151,6 @@ def test_no_bound_is_ever_exceeded_and_every_host_is_reported_once(
 
 def _limits(text: str) -> Limits:
     from runbook.lang.loader import load_playbook
-
     from tests.laws.toy_actions import ACTIONS
 
     return load_playbook(f"name: toy\nlimits: {{{text}}}\n", "toy.yaml", ACTIONS).limits

@@ -16,7 +16,6 @@ from runbook.reporters.console.progress import Progress
 from runbook.values.event import RunStarted
 from runbook.values.inventory import Host
 from runbook.values.result import Mode, Verdict
-
 from tests.fleet.toy_run import BOOK, Machine, Watch
 from tests.laws.toy_actions import ACTIONS, ToyClock
 from tests.tables import every_row

@@ -14,7 +14,6 @@ from runbook.lang.loader import load_playbook
 from runbook.values.command import Effect
 from runbook.values.inventory import Host
 from runbook.values.result import HostResult, Verdict
-
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 from tests.waiting import soon
 

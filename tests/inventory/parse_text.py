@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import pytest
 import yaml
+
 from runbook.errors import ConfigError
 from runbook.inventory import read
 from runbook.values.inventory import Host, Inventory

@@ -6,14 +6,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 from runbook.commands.input_files import read_inventory
 from runbook.commands.inventory_files.host_sources import inventory_again, inventory_for, with_addresses
+from runbook.commands.options import Choosing
 from runbook.commands.settle import _inventory
 from runbook.errors import ConfigError
 from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.inventory.host_patterns import select
 from runbook.values.inventory import Inventory
-
 from tests.inventory.parse_text import inventory
 from tests.tables import every_row
 
@@ -27,7 +28,7 @@ def nowhere(tmp_path, monkeypatch) -> Path:
 
 
 def found(pattern: str) -> Inventory:
-    return inventory_for({"inventory": ()}, pattern)
+    return inventory_for(Choosing(), pattern)
 
 
 def mistakes(pattern: str) -> list[str]:
@@ -97,7 +98,7 @@ def test_with_an_inventory_its_names_go_and_no_addresses(nowhere):
             select(there, pattern, include_not_ready=False)
         assert f"{pattern}: with an inventory, hosts are named as it names them {hint}" in str(caught.value)
     (nowhere / "hosts.yaml").write_text("hosts: {gpu-01: {}}\n")
-    given = inventory_for({"inventory": ("hosts.yaml",)}, "root@10.0.0.1")
+    given = inventory_for(Choosing(inventory=("hosts.yaml",)), "root@10.0.0.1")
     assert [host.name for host in given.hosts] == ["gpu-01"]
     assert addresses_in("gpu-01") == ()
 

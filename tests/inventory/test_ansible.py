@@ -6,12 +6,12 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
 from runbook.commands.input_files import read_inventory
 from runbook.commands.secret_masking import secrets_on_command_line
 from runbook.errors import ConfigError
 from runbook.inventory.host_patterns import select
 from runbook.values.inventory import Inventory
-
 from tests.program import runbook
 from tests.tables import every_row
 
@@ -252,7 +252,7 @@ def test_secrets_are_masked_and_never_in_messages(tmp_path):
     )
     assert {"hunter22hunter", "hunter33hunter", "hunter44hunter"} <= {*found.secrets}
     assert "hunter" not in str(found.hosts)
-    assert "hunter44hunter" in secrets_on_command_line("", {"inventory": [str(tmp_path / "hosts")]})
+    assert "hunter44hunter" in secrets_on_command_line("", [str(tmp_path / "hosts")])
 
 
 def test_what_a_vault_has_encrypted_is_not_shown(tmp_path):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.inventory import read
 from runbook.inventory.host_patterns import select
-
 from tests.inventory.parse_text import document, host, inventory, mistakes
 from tests.tables import every_row
 

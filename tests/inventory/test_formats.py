@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 import yaml
+
 from runbook.errors import PluginError
 from runbook.inventory import discover
 from runbook.values.inventory import Address, HostKeys
-
 from tests.inventory.parse_text import document, host, inventory, mistakes
 from tests.tables import every_row
 

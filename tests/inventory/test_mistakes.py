@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from runbook.errors import ConfigError
 from runbook.inventory import read
 from runbook.inventory.host_patterns import select
 from runbook.values.playbook import Where
-
 from tests.inventory.parse_text import mistakes
 from tests.tables import every_row
 

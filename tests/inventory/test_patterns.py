@@ -9,11 +9,11 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.errors import ConfigError
 from runbook.inventory.host_patterns import select
 from runbook.text.name_ranges import fold
 from runbook.values.inventory import Host, Inventory
-
 from tests.inventory.parse_text import inventory
 from tests.tables import every_row
 

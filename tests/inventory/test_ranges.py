@@ -5,7 +5,6 @@ from __future__ import annotations
 from runbook.inventory import hosts
 from runbook.text import name_ranges
 from runbook.values.inventory import Address
-
 from tests.inventory.parse_text import inventory, mistakes
 from tests.tables import every_row
 

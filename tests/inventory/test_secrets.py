@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from runbook.inventory import read
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking
 from runbook.secrets.names import is_secret
 from runbook.values.playbook import Where
-
 from tests.inventory.parse_text import host, inventory, mistakes
 
 KEPT = """

@@ -15,11 +15,11 @@ import uuid
 from pathlib import Path
 
 import pytest
+
 from runbook import lab
 from runbook.errors import ConfigError
 from runbook.lab import isolation, location
 from runbook.lab.root_filesystem import OWN, READ_ONLY, mounts, plan
-
 from tests.lab.host_shell import on
 from tests.unprivileged import NOBODY, ordinary_user
 from tests.waiting import appears, gone, soon

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from runbook import lab
 from runbook.errors import ConfigError
-
 from tests.lab.host_shell import on
 from tests.program import runbook
 from tests.unprivileged import ordinary_user

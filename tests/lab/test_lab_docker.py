@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from runbook import lab
 from runbook.errors import ConfigError
 from runbook.lab.docker_engine import group_of, require_engine
-
 from tests.unprivileged import ordinary_user
 
 pytestmark = pytest.mark.real("lab")

@@ -8,13 +8,13 @@ import subprocess
 import sys
 
 import pytest
+
 from runbook import lab
 from runbook.actions import discover
 from runbook.commands.input_files import library, read_playbook
 from runbook.lab import cluster_leader as leader_of_lab
 from runbook.lab.faults import hosts_of
 from runbook.lang.inputs import resolve_inputs
-
 from tests.program import runbook
 from tests.tables import every_row
 from tests.waiting import until

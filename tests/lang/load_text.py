@@ -7,7 +7,6 @@ from dataclasses import replace
 from runbook.errors import ConfigError
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.loader import load_playbook
-
 from tests.laws.toy_actions import ACTIONS, ToyHost, site
 
 

@@ -10,7 +10,6 @@ from runbook.expressions.compared_types import SIGNS, TESTS, mistakes_in_compari
 from runbook.expressions.static_types import NUMBER, TEXT, Kind, Type
 from runbook.expressions.templates import as_template
 from runbook.lang.loader import load_playbook
-
 from tests.tables import every_row
 
 TOY = """name: toy

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.lang.loader import load_playbook
-
 from tests.program import runbook
 from tests.tables import every_row
 

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from runbook.errors import ConfigError
 from runbook.lang.loader import load_playbook
 from runbook.lang.yaml_source import parse_inventory, parse_playbook
 from runbook.values.units import duration
-
 from tests.laws.toy_actions import ACTIONS
 from tests.program import runbook
 from tests.tables import every_row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.expressions.history import HistoryScope
@@ -11,7 +12,6 @@ from runbook.lang.history_calls import probes_remembered
 from runbook.lang.loader import load_playbook
 from runbook.values.recorded_change import RecordedAnswer, RecordedChange
 from runbook.values.types import Unknown
-
 from tests.tables import every_row
 
 BOOK = """\

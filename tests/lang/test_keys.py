@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+
 from runbook.commands.step_resolution import with_places, with_tags
 from runbook.diagnosis import OtherHosts, SharedProbes, verdict
 from runbook.errors import ConfigError, ConnectionLost, Unreachable
@@ -17,7 +18,6 @@ from runbook.values.inventory import Address, Host, Inventory
 from runbook.values.plan import Presence
 from runbook.values.playbook import written_id
 from runbook.values.result import Status, Verdict
-
 from tests.lang.load_text import load, placed
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost, site
 from tests.tables import every_row

@@ -7,13 +7,13 @@ import sys
 from types import FrameType
 
 import pytest
+
 from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.expressions.templates import Scope
 from runbook.lang.lint.linter import warnings_in
 from runbook.lang.loader import load_playbook
 from runbook.text.suggestions import MOST_NAMED, suggest
-
 from tests.lang.long_playbook import long_playbook
 
 

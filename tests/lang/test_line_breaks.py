@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.errors import ConfigError
 from runbook.lang.yaml_source import parse_inventory, parse_playbook
-
 from tests.tables import every_row
 
 

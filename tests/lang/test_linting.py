@@ -9,7 +9,6 @@ from runbook.commands.input_files import read_playbook
 from runbook.lang.lint.linter import warnings_in
 from runbook.lang.lint.rules import RULES
 from runbook.lang.loader import load_playbook
-
 from tests.program import runbook
 from tests.tables import every_row
 

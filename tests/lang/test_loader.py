@@ -7,10 +7,10 @@ import string
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from runbook.errors import ConfigError
 from runbook.lang.loader import load_playbook
 from runbook.values.playbook import Severity
-
 from tests.laws.toy_actions import ACTIONS
 from tests.tables import every_row
 

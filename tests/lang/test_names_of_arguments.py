@@ -6,11 +6,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_args
 
 import pytest
+
 from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.lang.arguments import hints_of
 from runbook.lang.loader import load_playbook
-
 from tests.tables import every_row
 
 TOY = """name: toy

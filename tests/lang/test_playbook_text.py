@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands.input_files import read_playbook
 from runbook.commands.show import playbook_lines
 from runbook.commands.show.layout import width
 from runbook.lang.loader import load_playbook
-
 from tests.tables import every_row
 
 INNER = """\

@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.actions import discover
 from runbook.commands.show.steps import conditions
 from runbook.errors import ConfigError
@@ -19,7 +20,6 @@ from runbook.lang.loader import load_playbook
 from runbook.lang.static_arguments import problems_with_inputs_given
 from runbook.values.sampling import Sampling, Series
 from runbook.values.types import Unknown
-
 from tests.laws.toy_actions import ACTIONS
 from tests.tables import every_row
 

@@ -6,7 +6,6 @@ import re
 
 from runbook.lang.playbook_schema import ONLY_IN, STEP_KEYS
 from runbook.values.playbook import Phase
-
 from tests.program import runbook
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+
 from runbook.actions import discover
 from runbook.commands.show import playbook_lines
 from runbook.errors import ConfigError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.lang.loader import load_playbook

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.lang.loader import load_playbook
-
 from tests.program import runbook
 from tests.tables import every_row
 

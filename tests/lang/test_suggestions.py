@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from runbook.actions import discover
 from runbook.errors import ConfigError, Problem
 from runbook.lang.loader import load_playbook
-
 from tests.tables import every_row
 
 LOOK = "diagnose:\n  - id: a\n"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from runbook.errors import ConfigError
 from runbook.expressions.templates import Scope, evaluate, render, say, value_of
 from runbook.expressions.views import LONGEST, UnknownTouched
 from runbook.values.types import Unknown
-
 from tests.tables import every_row
 
 SCOPE = Scope(

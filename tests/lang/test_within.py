@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from runbook.commands.show.steps import conditions
 from runbook.diagnosis import verdict
 from runbook.errors import ConfigError
@@ -11,7 +12,6 @@ from runbook.planner import make_plan
 from runbook.values.command import Command, Completed
 from runbook.values.plan import Presence
 from runbook.values.result import Status, Verdict
-
 from tests.lang.load_text import load, placed
 from tests.laws.toy_actions import ToyHost
 from tests.tables import every_row

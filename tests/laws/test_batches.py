@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+
 from runbook.diagnosis import exit_code
 from runbook.errors import ConfigError
 from runbook.executor import Consent
@@ -12,7 +13,6 @@ from runbook.fleet import Cancellation
 from runbook.lang.loader import load_playbook
 from runbook.values.playbook import Share
 from runbook.values.result import Verdict
-
 from tests.laws.toy_actions import ACTIONS
 from tests.laws.toy_fleet import fleet
 from tests.tables import every_row

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
+
 from runbook.diagnosis.host_context import RESTS
 from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from runbook.diagnosis.probing import run_probes
@@ -14,7 +15,6 @@ from runbook.executor.apply import send
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Change, Risk
 from runbook.values.playbook import Phase, Retry, Step
-
 from tests.laws.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from runbook.codec import from_json, to_json
 from runbook.diagnosis import verdict
 from runbook.errors import ReadOnlyViolation, RecordLost
@@ -25,7 +26,6 @@ from runbook.values.owed import NotRecorded, OwedCleanup
 from runbook.values.plan import Blocked, Change, Presence, Risk, Skip
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.result import HostPlan, Status, StepResult, Verdict
-
 from tests.laws.toy_actions import ACTIONS, ToyHost, blue, book, end, look_at, paint, probe, restart, rule, site
 from tests.laws.toy_playbooks import playbooks, tables, words
 from tests.tables import every_row

@@ -12,7 +12,6 @@ from runbook.values.command import Completed, write_script
 from runbook.values.plan import Blocked, Change, Finding, PlannedStep, Presence, Risk, Skip, Target
 from runbook.values.playbook import Playbook, Severity
 from runbook.values.result import Verdict
-
 from tests.tables import every_row
 
 VICTIM = Target(kind="process", key="7:70", say="pid 7")

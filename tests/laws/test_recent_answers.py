@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+
 from runbook.diagnosis.diagnose import _waves, diagnose, probe_again
 from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from runbook.diagnosis.probing import run_probes
@@ -15,7 +16,6 @@ from runbook.planner import make_plan
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Change, NoChange, Risk
 from runbook.values.playbook import Phase, Retry, Step
-
 from tests.laws.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
 from tests.tables import every_row
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from runbook.diagnosis import verdict
 from runbook.diagnosis.diagnose import diagnose
 from runbook.diagnosis.findings import evaluate_findings
@@ -17,7 +18,6 @@ from runbook.values.command import Completed
 from runbook.values.plan import Presence, Risk
 from runbook.values.playbook import IncludedPlaybook, Playbook, Severity
 from runbook.values.result import Status, Verdict
-
 from tests.laws.toy_actions import ToyClock, ToyHost, blue, book, end, look_at, paint, restart, rule, site
 from tests.laws.toy_fleet import fleet
 from tests.laws.toy_playbooks import playbooks, tables

@@ -27,7 +27,6 @@ from runbook.values.sampling import Series
 from runbook.values.types import Unknown
 from runbook.values.verbosity import Verbosity
 from runbook.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
-
 from tests.laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
 from tests.tables import every_row
 

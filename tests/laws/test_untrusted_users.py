@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.files import disk_speed, write_probe
 from runbook.actions.processes import components
 from runbook.diagnosis.probe_types import ProbeFailure
@@ -29,7 +30,6 @@ from runbook.lang.arguments import build
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.result import Status
 from runbook.values.undo import Ownership
-
 from tests.actions.run_step import ACTIONS, see, take
 from tests.probe_driver import drive
 from tests.real_processes import Machine, shell

@@ -8,7 +8,6 @@ from runbook.errors import Unreachable
 from runbook.fleet import Cancellation, Fleet
 from runbook.lang.loader import load_playbook
 from runbook.values.inventory import Host
-
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 
 BOOK = """\

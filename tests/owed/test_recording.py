@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+
 from runbook.actions import discover
 from runbook.errors import Cancelled, ConnectionLost, Unreachable
 from runbook.executor.owed import OwedRecord, owed_steps
@@ -15,7 +16,6 @@ from runbook.values.owed import NotePlace, NotRecorded
 from runbook.values.plan import Blocked, Change, NoChange, PlannedStep, Risk, Skip
 from runbook.values.playbook import Phase
 from runbook.values.result import HostPlan, Status, StepResult
-
 from tests.tables import every_row
 
 BOOK = """\

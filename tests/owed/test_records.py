@@ -13,6 +13,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.commands.owed.keeping import RunFacts, RunRecords, all_records
 from runbook.commands.owed.record import (
     Damaged,
@@ -29,7 +30,6 @@ from runbook.records.process_identity import lives, this_process
 from runbook.secrets.masking import masking
 from runbook.values.owed import NotePlace, OwedCleanup, OwedStep
 from runbook.values.run_origin import ProcessIdentity, SecretPlace
-
 from tests.tables import every_row
 
 STEP = OwedStep(id="put_back", action="command", say="restore it", args={"do": {"argv": ["true"]}}, by_hand=("true",))

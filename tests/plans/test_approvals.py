@@ -6,10 +6,10 @@ import os
 import shutil
 
 import pytest
-from runbook.commands.approve import approve_plan
+
+from runbook.commands.approve import ApproveOptions, approve_plan
 from runbook.commands.plans.approvals import Approval, counted
 from runbook.commands.terminal import Terminal
-
 from tests.plans.scene import ME, Scene, alive, asked, ended, resealed
 from tests.sshd import make_key
 from tests.tables import every_row
@@ -289,7 +289,7 @@ def test_a_signature_opens_no_file_to_others_by_a_link_in_its_place(scene, keys,
 
     monkeypatch.setattr(os, "rename", exchanged)
     monkeypatch.chdir(scene.folder)
-    options = {"yes": True, "key": str(keys["carol"]), "out": str(out), "allowed_signers": ""}
+    options = ApproveOptions(yes=True, key=str(keys["carol"]), out=str(out))
     assert approve_plan("plan.json", options, Terminal()) == 0
     assert (modes, secret.stat().st_mode & 0o777) == ([0o644], 0o600)
 

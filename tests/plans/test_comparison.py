@@ -8,7 +8,6 @@ from runbook.commands.plans.comparison import difference
 from runbook.commands.plans.document import LaterChange, SavedHost, SavedStep
 from runbook.values.plan import Finding, Presence, Risk, Target
 from runbook.values.playbook import Severity
-
 from tests.tables import every_row
 
 

@@ -11,7 +11,8 @@ from functools import reduce
 from operator import getitem
 
 import pytest
-from runbook.commands.plan import recorded_options
+
+from runbook.commands.apply import ApplyOptions, options_of_plan
 from runbook.commands.plans.document import BoundInputs, BoundInventory, BoundPlaybook, Maker, SavedPlan, parsed
 from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import _in_full, expired, from_the_future, plan_text, report_text
@@ -33,7 +34,6 @@ from runbook.values.result import (
     Verdict,
     Victim,
 )
-
 from tests.plans.scene import resealed
 from tests.tables import every_row
 
@@ -263,7 +263,7 @@ def read_whole(raw: bytes) -> bool:
     now = datetime.now(UTC)
     assert isinstance(report_text(saved), str)
     assert (expired(saved, now), from_the_future(saved, now)) in ((True, False), (False, False))
-    assert set(recorded_options(saved)) == {*LISTS, *FLAGS, *TEXTS, "hosts"}
+    assert options_of_plan(saved, ApplyOptions()).plan_only
     bytes.fromhex(saved.inputs.salt)
     return True
 

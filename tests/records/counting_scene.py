@@ -14,7 +14,6 @@ from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import read_run
 from runbook.values.event import ChangeStarted, HostFinished, RunFinished, StepFinished
 from runbook.values.result import StepResult
-
 from tests.program import PROGRAM, Said, runbook
 from tests.waiting import until
 

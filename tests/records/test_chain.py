@@ -6,6 +6,7 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.records.chain import START, links, sealed
 
 TEXTS = st.lists(st.text(max_size=20), min_size=2, max_size=8)

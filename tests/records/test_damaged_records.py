@@ -8,21 +8,21 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+
 from runbook.commands.history.keeping import size_of, verified
-from runbook.commands.history.listing import export_text, list_text
+from runbook.commands.history.listing import Query, export_text, list_text
 from runbook.errors import ConfigError
 from runbook.records.chain import START, sealed
 from runbook.records.index import Index, RunQuery
 from runbook.records.journal import Journal
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
-
 from tests.program import runbook
 from tests.records.recorded import RUN, finished, host_end, journal, started, whole
 from tests.tables import every_row
 
 OTHER = "20260102T000000Z-0002"
-OPTIONS = {"host": "", "playbook": "", "verdict": "", "finding": "", "since": "", "until": "", "limit": 0}
+OPTIONS = Query()
 
 
 def forge(place: Path, change, run: str = RUN) -> None:
@@ -84,7 +84,7 @@ def test_a_damaged_journal_is_a_row_with_its_fault_and_hides_no_other(tmp_path, 
     assert "is missing, or not of its type" in damaged.fault
     assert f"NOT AS IT WAS WRITTEN: {damaged.fault}" in list_text(folder, OPTIONS)
     for form in ("csv", "json", "jsonl"):
-        assert OTHER in export_text(folder, OPTIONS | {"form": form})
+        assert OTHER in export_text(folder, OPTIONS, form)
 
 
 def test_a_journal_that_cannot_be_summarised_is_a_row(tmp_path, monkeypatch):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import pytest
+
 from runbook.records.recorded_run import earlier_changes, read_run
 from runbook.values.earlier_change import EarlierChange, equal_items, item_text, own_change
 from runbook.values.event import HostPlanned
 from runbook.values.plan import NoChange, PlannedStep
 from runbook.values.result import HostPlan, Status
-
 from tests.records.counting_scene import Scene, as_if_killed_in
 from tests.records.recorded import RUN, change, ended, journal, started
 from tests.tables import every_row

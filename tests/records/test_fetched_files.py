@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+
 from runbook.commands.history.keeping import expired, prune, verified
-from runbook.commands.history.listing import export_text
+from runbook.commands.history.listing import Query, export_text
 from runbook.commands.history.showing import show_text
 from runbook.records import fetched_files
 from runbook.records.fetched_files import FetchedFiles, folder_name
@@ -17,11 +18,8 @@ from runbook.values.event import HostStarted, StepFinished
 from runbook.values.kept_file import Fetched, KeptFile, NotKept
 from runbook.values.playbook import Phase
 from runbook.values.result import Status, StepResult
-
 from tests.records.recorded import RUN, finished, host_end, journal, started
 from tests.tables import every_row
-
-ALL = {"host": "", "playbook": "", "verdict": "", "finding": "", "since": "", "until": "", "limit": 0, "form": "csv"}
 
 
 def files_in(place: Path) -> FetchedFiles:
@@ -84,7 +82,7 @@ def test_a_directory_that_cannot_be_written_to_is_said_and_leaves_no_half_file(t
 def test_show_and_export_name_the_files(scene):
     folder, path = scene
     assert f"file {path} (4 B; sha256 2c8b08da5ce60398)" in show_text(folder, RUN, "a")
-    header, row = export_text(folder, ALL).splitlines()
+    header, row = export_text(folder, Query(), "csv").splitlines()
     assert dict(zip(header.split(","), row.split(","), strict=True))["files"] == "1"
 
 

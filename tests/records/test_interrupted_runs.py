@@ -5,16 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from runbook.commands.history.listing import export_text, list_text
-from runbook.records.index import Index, RunQuery
 
+from runbook.commands.history.listing import Query, export_text, list_text
+from runbook.records.index import Index, RunQuery
 from tests.program import runbook
 from tests.records.recorded import RUN, change, finished, host_end, journal, started
-
-
-def options(**given: object) -> dict:
-    """The command line's, with what is *given*."""
-    return {**dict.fromkeys(("host", "playbook", "verdict", "finding", "since", "until"), ""), "limit": 0, **given}
 
 
 @pytest.fixture
@@ -33,13 +28,13 @@ def test_it_is_listed_by_each_of_its_hosts(folder, host):
 
 def test_no_host_is_left_out_of_an_export(folder):
     """Mutant: unfinished hosts left out; counted as unchanged, which nobody knows."""
-    rows = json.loads(export_text(folder, options(form="json")))
+    rows = json.loads(export_text(folder, Query(), "json"))
     assert [(it["host"], it["verdict"], it["changes"]) for it in rows] == [
         ("a", "resolved", 0), ("b", "unfinished", None), ("gpu-c", "unfinished", None),
     ]  # fmt: skip
-    assert [it["host"] for it in json.loads(export_text(folder, options(form="json", host="gpu-c")))] == ["gpu-c"]
-    assert [it["host"] for it in json.loads(export_text(folder, options(form="json", verdict="resolved")))] == ["a"]
-    assert export_text(folder, options(form="csv")).splitlines()[2].split(",")[10:] == [
+    assert [it["host"] for it in json.loads(export_text(folder, Query(host="gpu-c"), "json"))] == ["gpu-c"]
+    assert [it["host"] for it in json.loads(export_text(folder, Query(verdict="resolved"), "json"))] == ["a"]
+    assert export_text(folder, Query(), "csv").splitlines()[2].split(",")[10:] == [
         "b",
         "unfinished",
         "",
@@ -51,7 +46,7 @@ def test_no_host_is_left_out_of_an_export(folder):
 
 
 def test_a_host_without_an_end_is_a_name_that_the_records_have(folder, tmp_path):
-    assert "did you mean gpu-c?" in list_text(folder, options(host="gpu-d"))
+    assert "did you mean gpu-c?" in list_text(folder, Query(host="gpu-d"))
     said = runbook("history", "list", "--host", "gpu-c", "--records", str(tmp_path))
     assert "1 resolved, 2 unfinished  INTERRUPTED" in said.out
 

@@ -9,6 +9,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+
 from runbook.commands.history.keeping import expired, prune, verified
 from runbook.commands.history.recording import Recording
 from runbook.errors import RecordLost
@@ -18,7 +19,6 @@ from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RunState, read_run
 from runbook.values.event import HostStarted
-
 from tests.records.recorded import RUN, change, ended, finished, host_end, journal, started, whole
 from tests.tables import every_row
 

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+
 from runbook.commands.history.finding_runs import LAST, latest_run, named_run
 from runbook.commands.history.keeping import prune
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
 from runbook.values.result import Mode
-
 from tests.program import runbook
 from tests.records.recorded import RUN, journal, started, whole
 from tests.tables import every_row

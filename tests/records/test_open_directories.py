@@ -6,8 +6,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from runbook.records.private_folder import PrivateFolder, Unsafe
 
+from runbook.records.private_folder import PrivateFolder, Unsafe
 from tests.program import runbook
 from tests.records.recorded import whole
 from tests.tables import every_row

@@ -12,7 +12,6 @@ from runbook.records.past_runs import PastRuns
 from runbook.records.private_folder import PrivateFolder
 from runbook.values.result import SentCommand, Status, Verdict
 from runbook.values.types import Unknown
-
 from tests.records.recorded import RUN, change, ended, finished, host_end, journal, started, step
 from tests.tables import every_row
 

@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from runbook.commands.history.listing import checked_query, export_text, list_text
+
+from runbook.commands.history.listing import Query, checked_query, export_text, list_text
 from runbook.commands.history.showing import show_text
 from runbook.errors import ConfigError
 from runbook.records.index import Index, RunQuery
@@ -16,7 +17,6 @@ from runbook.records.recorded_run import RunState, earlier_changes, read_run, re
 from runbook.values.event import HostStarted
 from runbook.values.plan import Presence
 from runbook.values.result import Mode, Sent, Status, Verdict
-
 from tests.records.recorded import RUN, change, ended, finding, finished, host_end, journal, started, whole
 from tests.tables import every_row
 
@@ -207,7 +207,7 @@ def test_a_shown_run_names_what_it_undoes_and_who_went_on_with_it(tmp_path):
     start = started(run=undone)
     journal(tmp_path, replace(start, origin=replace(start.origin, undoes=RUN)), run=undone)
     assert f"undoes     {RUN}" in show_text(folder, undone, "")
-    options = dict.fromkeys(("host", "playbook", "verdict", "finding", "since", "until"), "") | {"limit": 1}
+    options = Query(limit=1)
     assert f"undoes {RUN}" in list_text(folder, options)
     assert "1 unfinished" in list_text(folder, options)
 
@@ -219,18 +219,17 @@ def test_a_run_that_another_one_has_gone_on_with_is_not_listed_as_interrupted(tm
     second, third, dry = (f"2026010{day}T000000Z-0001" for day in (2, 3, 4))
     folder = journal(tmp_path, started("a", "b"), host_end("a"))
     journal(tmp_path, started("b", run=dry, resumes=RUN, mode=Mode.PLAN), run=dry)
-    asked = dict.fromkeys(("host", "playbook", "verdict", "finding", "since", "until"), "") | {"limit": 0}
-    assert list_text(folder, {**asked, "host": "a"}).endswith("1 resolved, 1 unfinished  INTERRUPTED")
+    assert list_text(folder, Query(host="a")).endswith("1 resolved, 1 unfinished  INTERRUPTED")
     journal(tmp_path, started("b", run=second, resumes=RUN), run=second)
     journal(
         tmp_path, started("b", run=third, resumes=second), host_end("b"), finished(host_end("b"), run=third), run=third
     )
-    lines = {it.split()[0]: it for it in list_text(folder, asked).splitlines()}
+    lines = {it.split()[0]: it for it in list_text(folder, Query()).splitlines()}
     assert lines[RUN].endswith(f"1 unfinished  resumed by {second}")
     assert lines[second].endswith(f"1 unfinished  resumed by {third}  resumes {RUN}")
     assert lines[third].endswith(f"1 resolved  resumes {second}")
-    assert list_text(folder, {**asked, "host": "a"}) == lines[RUN]
-    rows = json.loads(export_text(folder, {**asked, "form": "json"}))
+    assert list_text(folder, Query(host="a")) == lines[RUN]
+    rows = json.loads(export_text(folder, Query()))
     assert [(it["state"], it["resumed_by"]) for it in rows if it["run"] == RUN] == [("interrupted", second)] * 2
     assert "ended      it was interrupted, and another run has gone on with it" in show_text(folder, RUN, "")
 
@@ -256,8 +255,7 @@ def test_a_name_that_no_record_has_is_said_with_the_one_that_was_meant(tmp_path,
     """Mutants: ``_unheard_of`` of every word; a host that is compared without its glob."""
     ends = host_end("gpu-01", findings=(finding("held"),)), host_end("gpu-02")
     folder = journal(tmp_path, started("gpu-01", "gpu-02"), *ends, finished(*ends))
-    words = dict.fromkeys(("host", "playbook", "verdict", "finding", "since", "until"), "")
-    first, *more = list_text(folder, {**words, "limit": 0, **asked}).splitlines()
+    first, *more = list_text(folder, Query(**asked)).splitlines()
     assert first.startswith("no recorded run matches")
     assert more == ([said] if said else [])
 

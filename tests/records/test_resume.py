@@ -8,9 +8,9 @@ import random
 import subprocess
 
 import pytest
+
 from runbook.values.playbook import Phase
 from runbook.values.result import Sent, Status, StepResult
-
 from tests.program import PROGRAM, runbook
 from tests.records.counting_scene import HOSTS, PLAYBOOK, STEPS, Scene, as_if_killed_in, records
 

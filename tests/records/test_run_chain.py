@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from runbook.commands.history.keeping import prune
 from runbook.commands.history.run_chain import chain_from, root_of
 from runbook.commands.history.showing import show_text
@@ -15,7 +16,6 @@ from runbook.records.journal import Journal
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import earlier_changes, read_run
 from runbook.values.result import Mode, Verdict
-
 from tests.records.recorded import change, ended, finished, host_end, journal, started
 from tests.tables import every_row
 

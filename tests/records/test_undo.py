@@ -9,11 +9,11 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+
 from runbook.records.journal import Journal
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import read_run
 from runbook.values.event import ChangeStarted, HostFinished, RunFinished, StepFinished
-
 from tests.program import Said, runbook
 
 pytestmark = pytest.mark.slow  # whole runs, one after the other

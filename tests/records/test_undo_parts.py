@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+
 from runbook.actions.docker import container
 from runbook.actions.files import restore_file
 from runbook.actions.system import service, systemd_unit
@@ -26,7 +27,6 @@ from runbook.values.command import Effect
 from runbook.values.plan import Change, Risk
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.undo import Undo, UndoFile, UndoStep
-
 from tests.actions.run_step import ACTIONS, see, site
 from tests.records.recorded import RUN, change, started
 from tests.tables import every_row

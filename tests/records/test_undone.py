@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from runbook.commands.history.finding_runs import load_run
 from runbook.commands.history.undone import limits_of_undo, undone_hosts
 from runbook.commands.resume import _refuse_undone, without_undone
@@ -13,7 +14,6 @@ from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import earlier_changes
 from runbook.values.playbook import Limits
 from runbook.values.result import Mode
-
 from tests.records.recorded import change, ended, finished, host_end, journal, started, whole
 from tests.tables import every_row
 

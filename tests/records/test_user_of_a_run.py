@@ -9,8 +9,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from runbook.records.process_identity import process_user
 
+from runbook.records.process_identity import process_user
 from tests.program import runbook
 
 OWNER = """\

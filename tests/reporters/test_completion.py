@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from runbook.commands import completion
 
+from runbook.commands import completion
 from tests.program import runbook
 from tests.reporters.terminal import Terminal
 from tests.tables import every_row

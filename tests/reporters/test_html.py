@@ -13,13 +13,13 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+
 from runbook import reporters
 from runbook.reporters.html import LEAST_OF_HOST
 from runbook.values.event import HostStarted, StepFinished
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, Status, StepResult, Verdict
-
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import command, finished, sample_host, sample_of, step
 from tests.tables import every_row

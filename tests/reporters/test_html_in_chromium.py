@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from runbook import reporters
 from runbook.values.event import HostStarted, RunFinished, StepFinished
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, RunResult, Status, Verdict
-
 from tests.reporters.browser import Browser
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import command, sample_of, sample_run, step

@@ -6,11 +6,11 @@ import io
 from xml.etree import ElementTree
 
 import pytest
+
 from runbook.reporters.junit import STATUSES, VERDICTS, Reporter
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, Mode, Status, Verdict
-
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import command, finished, sample_host, step
 from tests.tables import every_row

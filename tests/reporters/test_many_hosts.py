@@ -8,6 +8,7 @@ import time
 
 import pytest
 from ClusterShell.NodeSet import NodeSet
+
 from runbook.reporters.console import MANY, Reporter
 from runbook.reporters.console.live_display import SHARE, LiveDisplay
 from runbook.values.event import HostFinished, HostStarted, RunFinished, RunStarted, StepFinished

@@ -6,12 +6,12 @@ import io
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
 from runbook.reporters.markdown import SHOWN, Reporter, code
 from runbook.values.inventory import LeftOut
 from runbook.values.plan import Finding, Presence, Risk
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, Mode, Status, Verdict
-
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import command, finished, sample_host, sample_of, step
 from tests.tables import every_row

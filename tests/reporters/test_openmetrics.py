@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
 from runbook.reporters.openmetrics import Reporter
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Severity
 from runbook.values.result import HostResult, Verdict
-
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import finished, sample_host, sample_of
 from tests.sshd import free_port

@@ -14,7 +14,6 @@ from runbook.values.result import HostPlan, Sent, SentCommand, Status, StepResul
 from runbook.values.verbosity import Verbosity
 from runbook.wording.evidence import evidence_lines
 from runbook.wording.host_lines import SHOWN_NEW
-
 from tests.reporters.made_up_results import finding, host, lines_of, said, step
 from tests.tables import every_row
 

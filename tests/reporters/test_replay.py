@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+
 from runbook import reporters
 from runbook.codec import from_json, to_json
 from runbook.values.event import Event
-
 from tests.program import PROGRAM, runbook
 
 BOOK = """name: every

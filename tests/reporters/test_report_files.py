@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 
 import pytest
+
 from runbook.commands.report_file import create
 from runbook.errors import ConfigError
 

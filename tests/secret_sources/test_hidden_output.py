@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from runbook.guards import Redacting
 from runbook.secrets.masking import MASK, masking
 from runbook.sessions.framed_output import Stream

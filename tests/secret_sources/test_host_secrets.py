@@ -7,15 +7,16 @@ import re
 from pathlib import Path
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands import run as run_command
 from runbook.commands.input_files import read_inventory, read_playbook
 from runbook.commands.listings import hosts_text
+from runbook.commands.options import Choosing
 from runbook.commands.secret_sources.resolution import problems_with_references, resolved
 from runbook.errors import ConfigError
 from runbook.secrets.names import REFERENCE
 from runbook.values.command import shown_variable
-
 from tests.inventory.parse_text import inventory, mistakes
 from tests.program import runbook
 from tests.transports.secret_forms import leaks
@@ -235,7 +236,7 @@ def test_a_plan_shows_the_reference():
 
 def test_the_hosts_are_shown_with_the_places_of_their_secrets(place):
     place("{{ secrets.bmc }}")
-    shown = hosts_text("a", [str(place.folder / "hosts.yaml")], False, verbose=True)
+    shown = hosts_text("a", Choosing(inventory=(str(place.folder / "hosts.yaml"),)), verbose=True)
     assert (
         "    secrets: ntp (the file ntp-key), bmc (the environment variable BMC_OF_A of runbook)" in shown.splitlines()
     )
@@ -243,18 +244,21 @@ def test_the_hosts_are_shown_with_the_places_of_their_secrets(place):
 
 def test_whoever_makes_an_order_has_its_secrets_read():
     """Every command that runs something: one without would send the references. Mutants: any of them without the call."""
-    app = Path(run_command.__file__).parent
-    texts = {str(it.relative_to(app)): it.read_text() for it in app.rglob("*.py")}
-    makers = {name for name, text in texts.items() if re.search(r"= order_(for|from)\(", text)}
+    folder = Path(run_command.__file__).parent
+    texts = {str(it.relative_to(folder)): it.read_text() for it in folder.rglob("*.py")}
+    makers = {name for name, text in texts.items() if re.search(r"= (order_(for|from|of)|undo_order)\(", text)}
     assert makers >= {
-        "run_command.py",
-        "locks_command.py",
+        "run.py",
+        "exec.py",
+        "locks.py",
         "api/__init__.py",
-        "plans/apply_command.py",
-        "history/undo_command.py",
+        "apply.py",
+        "undo.py",
+        "diagnose.py",
+        "monitor.py",
     }
     lacking = {it for it in makers if "= with_secrets_resolved(" not in texts[it]}
-    assert lacking == {"owed/settle_command.py"}, "it reads them by itself, for records: `Settling`"
+    assert lacking == {"settle.py"}, "it reads them by itself, for records: `Settling`"
 
 
 # ---- with the program ------------------------------------------------------------------------------------------------

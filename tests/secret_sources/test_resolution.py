@@ -7,12 +7,13 @@ import uuid
 from pathlib import Path
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands.input_files import read_inventory, read_playbook
 from runbook.commands.one_run import Order
-from runbook.commands.run import with_secrets_resolved
 from runbook.commands.secret_masking import SecretMasking
 from runbook.commands.secret_sources.resolution import problems_with_references, resolved
+from runbook.commands.workspace import with_secrets_resolved
 from runbook.diagnosis.probe_types import ProbeFailure, ProbeRequest
 from runbook.diagnosis.probing import run_probes
 from runbook.errors import ConfigError
@@ -21,7 +22,6 @@ from runbook.values.command import Command, Effect
 from runbook.values.inventory import Selection
 from runbook.values.plan import Change, Risk
 from runbook.values.result import Status
-
 from tests.actions.run_step import site
 from tests.program import runbook
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands.history.run_origin import secret_places
 from runbook.commands.input_files import read_inventory, read_playbook
@@ -17,7 +18,6 @@ from runbook.records.private_folder import PrivateFolder
 from runbook.records.process_identity import this_process
 from runbook.secrets.masking import masking
 from runbook.values.owed import OwedStep
-
 from tests.program import Said, runbook
 
 BOOK = """

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from runbook.shell import SAFE
 from runbook.values.command import Command
 

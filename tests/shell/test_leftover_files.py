@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from runbook.shell import SAFE
 
+from runbook.shell import SAFE
 from tests.shell.another_user import SHELLS, STRANGER, ask, directory, give
 
 pytestmark = pytest.mark.real("root", "setpriv")

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from runbook.facts.system.host_lock import (
     LockBusy,
     LockHeld,
@@ -24,7 +25,6 @@ from runbook.facts.system.host_lock import (
     read_lock,
 )
 from runbook.values.command import Command, Completed, Effect
-
 from tests.shell.another_user import SHELLS, STRANGER, directory, exchange_before, give, swapping
 from tests.shell.own_run import Room
 from tests.waiting import until

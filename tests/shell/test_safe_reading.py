@@ -11,11 +11,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.files import log_scan
 from runbook.actions.system.starts import ask_logs, read_logs
 from runbook.shell import VIEW
 from runbook.values.types import Unknown
-
 from tests.real_processes import Machine
 from tests.shell.another_user import SHELLS, STRANGER, directory, exchange_before, give, swapping
 

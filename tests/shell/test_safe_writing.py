@@ -6,8 +6,8 @@ import os
 import subprocess
 
 import pytest
-from runbook.shell import SAFE
 
+from runbook.shell import SAFE
 from tests.shell.another_user import SHELLS, STRANGER, ask, directory, exchange_before, give, swapping
 
 pytestmark = pytest.mark.real("root", "setpriv")

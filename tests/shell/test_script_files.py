@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-import runbook
 from click.testing import CliRunner
+
+import runbook
 from runbook.actions import discover
 from runbook.cli import cli
 from runbook.commands.listings import scripts_of
-
 from tests.tables import every_row
 
 ENGINE = Path(runbook.__file__).parent

@@ -11,7 +11,6 @@ from pathlib import Path
 import runbook
 from runbook.facts.system.host_lock import ask_lock
 from runbook.shell import SAFE, VIEW, script
-
 from tests.tables import every_row
 
 WRITES = re.compile(

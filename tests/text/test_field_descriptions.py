@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands.listings import parts_of, public_fields
 from runbook.text.field_descriptions import description
-
 from tests.program import runbook
 from tests.tables import every_row
 

@@ -6,7 +6,6 @@ import random
 
 from runbook.secrets.masking import Masking
 from runbook.text.many_words import MANY, FormsByPart, ManyWords
-
 from tests.tables import every_row
 from tests.transports.secret_forms import forms, leaks
 

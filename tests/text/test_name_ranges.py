@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
-from runbook.text.name_ranges import expanded, expanded_list, fold
 
+from runbook.text.name_ranges import expanded, expanded_list, fold
 from tests.tables import every_row
 
 

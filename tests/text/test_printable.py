@@ -6,7 +6,6 @@ import sys
 import unicodedata
 
 from runbook.text.printable import printable
-
 from tests.tables import every_row
 
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from runbook.actions import discover
 from runbook.actions.docker import container_logs
 from runbook.actions.files import log_scan
@@ -33,7 +34,6 @@ from runbook.text import regexes
 from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
 from runbook.text.signatures import STRIKES, SignatureSearch
 from runbook.values.types import Unknown
-
 from tests.tables import every_row
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from runbook.text.similar_texts import block_of, merged_lines
 
+from runbook.text.similar_texts import block_of, merged_lines
 from tests.tables import every_row
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from runbook.text.timestamps import day, written
-
 from tests.tables import every_row
 
 NOW = 1795464000.0

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import paramiko
 import pytest
+
 from runbook import transports
 from runbook.lab.ssh_server import make_key
 from runbook.protocols import ConnectOptions
 from runbook.values.inventory import Address, Host, HostKeys
-
 from tests.process_fixtures import stage
 from tests.shell.another_user import ground
 from tests.sshd import start_sshd

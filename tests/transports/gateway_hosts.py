@@ -12,7 +12,6 @@ from runbook.errors import TransportError
 from runbook.protocols import Connection, ConnectOptions
 from runbook.transports import SharedConnections, ssh
 from runbook.values.inventory import Address, Host, HostKeys
-
 from tests.sshd import Sshd
 from tests.transports.commands import look
 

@@ -8,6 +8,7 @@ import threading
 
 import paramiko
 from paramiko.common import AUTH_SUCCESSFUL, OPEN_FAILED_RESOURCE_SHORTAGE, OPEN_SUCCEEDED
+
 from runbook.values.inventory import Address, Host, HostKeys
 
 

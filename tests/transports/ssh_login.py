@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from runbook.errors import Unreachable
 from runbook.protocols import ConnectOptions
 from runbook.transports import ssh

@@ -6,6 +6,7 @@ import re
 import subprocess
 
 import pytest
+
 from runbook.actions import discover
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.lang.arguments import build
@@ -13,7 +14,6 @@ from runbook.protocols import ConnectOptions
 from runbook.transports import ssh
 from runbook.values.plan import Change, NoChange
 from runbook.values.result import Status
-
 from tests.transports.commands import look, script
 from tests.transports.direct_steps import looked, sent
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from runbook.errors import Cancelled
 from runbook.sessions.programs import KILL_GROUP, control_group, end_group, greeting
 from runbook.shell import OUTLIVE
 from runbook.values.command import Effect
-
 from tests.real_processes import NOBODY, end, gone, lives, living, shows_up, start_of
 from tests.transports.client_process import begun, killed
 from tests.transports.commands import change, late, look, script

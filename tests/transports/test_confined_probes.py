@@ -9,13 +9,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+
 from runbook.errors import Cancelled
 from runbook.protocols import ConnectOptions
 from runbook.sessions.programs import confine, greeting
 from runbook.transports import local
 from runbook.values.command import Completed
 from runbook.values.inventory import Host
-
 from tests.real_processes import each, gone, shell, shows_up
 from tests.transports.client_process import killed, started
 from tests.transports.commands import change, look, script

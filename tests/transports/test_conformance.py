@@ -9,8 +9,8 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from runbook.errors import Cancelled
 
+from runbook.errors import Cancelled
 from tests.real_processes import end, gone, shows_up
 from tests.tables import every_row
 from tests.transports.commands import change, late, look, script

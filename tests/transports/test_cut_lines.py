@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from runbook.actions import discover
 from runbook.commands.input_files import read_playbook
 from runbook.commands.one_run import Run
@@ -19,7 +20,6 @@ from runbook.protocols import ConnectOptions
 from runbook.values.event import RunFinished
 from runbook.values.inventory import Address, Inventory, Selection
 from runbook.values.result import HostResult, Status, Verdict
-
 from tests.transports.commands import change, look
 from tests.transports.cut_relay import Cutter
 from tests.transports.ssh_login import connected

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from runbook.sessions.programs import PATH_GUARD
 
+from runbook.sessions.programs import PATH_GUARD
 from tests.actions.run_step import way_to
 
 SHELLS = [

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import paramiko
 import pytest
+
 from runbook.errors import Unreachable
 from runbook.values.inventory import Address
-
 from tests.transports.commands import look
 from tests.transports.ssh_login import connected, refusal
 

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from runbook.values.inventory import HostKeys
 
+from runbook.values.inventory import HostKeys
 from tests.sshd import make_key, start_sshd
 from tests.transports.ssh_login import connected, refusal
 

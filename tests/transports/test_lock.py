@@ -11,6 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
+
 from runbook import transports
 from runbook.errors import ProbeError
 from runbook.facts.system.host_lock import (
@@ -26,7 +27,6 @@ from runbook.facts.system.host_lock import (
 from runbook.protocols import ConnectOptions
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.inventory import Address
-
 from tests.waiting import appears, until
 
 pytestmark = pytest.mark.real("sshd", "root", "lab")

@@ -7,6 +7,7 @@ import os
 import re
 
 import pytest
+
 from runbook import transports
 from runbook.commands.input_files import read_inventory
 from runbook.errors import ConfigError, Unreachable
@@ -16,7 +17,6 @@ from runbook.transports.ssh.private_keys import locked
 from runbook.transports.ssh.ssh_config import ssh_config
 from runbook.values.inventory import Address, Host
 from runbook.values.login_names import fault_in_host, fault_in_user
-
 from tests.tables import every_row
 from tests.transports.interrupts import Pressed
 from tests.waiting import gone, until

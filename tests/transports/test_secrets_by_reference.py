@@ -16,9 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from runbook.commands.options import Choosing, Output, RunOptions
 from runbook.commands.run import run_playbook
 from runbook.commands.secret_masking import InternalError
-
 from tests.transports.secret_forms import PRINTER, leaks
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
@@ -311,13 +312,10 @@ class Crashes:
 
 
 def test_a_crash_after_they_were_read_has_none_in_its_traceback(site):
-    """Mutants: run_command.py ``with_secrets_resolved`` without ``learn``."""
-    options = {
-        "inventory": [str(site / "hosts.yaml")], "hosts": "all", "inputs": (), "only": "", "tags": (), "inputs_file": "",
-        "include_not_ready": False, "skip_tags": (), "timeout": "", "deadline": "", "connect_timeout": "", "plan_only": True,
-        "become_password_file": "", "ask_become_pass": False, "strict_host_keys": False, "parallel": 1, "output": "json",
-        "report": (), "yes": True, "shell_timeout": "", "wait_lock": "",
-    }  # fmt: skip
+    """Mutants: workspace.py ``with_secrets_resolved`` without ``learn``."""
+    options = RunOptions(
+        choosing=Choosing(hosts="all", inventory=(str(site / "hosts.yaml"),)), output=Output(output="json"), plan_only=True,
+    )  # fmt: skip
     with pytest.raises(InternalError) as caught:
         run_playbook(str(site / "canaries.yaml"), options, Crashes())
     assert "KeyError" in str(caught.value)

@@ -26,14 +26,15 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
+
 from runbook.commands.check import checked
 from runbook.commands.completion import inputs, proposals
 from runbook.commands.listings import hosts_text
+from runbook.commands.options import Choosing, GivenInputs, Recording, RunOptions
 from runbook.commands.run import run_playbook
 from runbook.commands.secret_masking import InternalError, SecretMasking
 from runbook.commands.show import show_text
 from runbook.errors import ConfigError
-
 from tests.sshd import make_key, start_sshd
 from tests.waiting import until
 
@@ -453,7 +454,7 @@ def test_none_of_them_is_in_what_show_check_and_mistakes_say(site):
     said["show warning"] = shown(str(warned))
     said["show"] = shown(str(folder / "canaries.yaml"))
     said["check"] = "".join(one.text for one in checked([str(folder / "canaries.yaml")]))
-    said["hosts"] = hosts_text("all", [str(folder / "hosts.yaml")], False)
+    said["hosts"] = hosts_text("all", Choosing(inventory=(str(folder / "hosts.yaml"),)))
     said["completion"] = str(proposals(inputs, {"playbook": str(folder / "canaries.yaml")}, "hf_"))
     (folder / "hosts.yaml").write_text((folder / "hosts.yaml").read_text().replace("true", '"inv-t0k&n/k4nry+3"'))
     said["a mistake in the inventory"] = mistake(str(folder / "canaries.yaml"), site)
@@ -475,11 +476,10 @@ class Nobody:
 
 def mistake(playbook: str, site: Site) -> str:
     """What a run says that is refused before it begins."""
-    options = {
-        "inventory": [str(site.folder / "hosts.yaml")], "hosts": "all", "inputs": (), "only": "", "tags": (),
-        "inputs_file": str(site.folder / "inputs.yaml"), "include_not_ready": False, "skip_tags": (),
-        "timeout": "", "deadline": "", "connect_timeout": "", "plan_only": False, "records": "",
-    }  # fmt: skip
+    options = RunOptions(
+        choosing=Choosing(hosts="all", inventory=(str(site.folder / "hosts.yaml"),)),
+        given=GivenInputs(inputs_file=str(site.folder / "inputs.yaml")), recording=Recording(records=""),
+    )  # fmt: skip
     with pytest.raises(ConfigError) as caught:
         run_playbook(playbook, options, Nobody())
     return str(caught.value)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from runbook.errors import ConnectionLost
 from runbook.sessions.programs import AGENT, LEFTOVERS
 from runbook.values.command import Command, Completed
-
 from tests.real_processes import gone
 from tests.sshd import start_sshd
 from tests.transports.commands import look, script

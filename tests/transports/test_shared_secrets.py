@@ -12,9 +12,9 @@ import termios
 import time
 
 import pytest
-from runbook.commands.run import become_password
-from runbook.errors import ConfigError
 
+from runbook.commands.credentials import become_password
+from runbook.errors import ConfigError
 from tests.sshd import make_key
 from tests.transports.leaked_secrets import PASSWORD, spied_on
 from tests.transports.ssh_login import admitted

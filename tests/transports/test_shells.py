@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from runbook.errors import Unreachable
 
+from runbook.errors import Unreachable
 from tests.real_processes import gone, living
 from tests.sshd import start_sshd
 from tests.transports.commands import change, look, script

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import paramiko
 import pytest
+
 from runbook.errors import ConnectionLost, Unreachable
 from runbook.lab import ssh_server
 from runbook.sessions import shell as sessions_shell
 from runbook.transports.ssh import keepalive
 from runbook.values.inventory import Address, HostKeys
-
 from tests.real_processes import gone
 from tests.sshd import start_sshd
 from tests.transports.commands import change, look, script

@@ -7,7 +7,6 @@ from runbook.values.command import Completed
 from runbook.values.excerpts import LEAST, MOST_OF_HOST, excerpt, gap, kept
 from runbook.values.playbook import Phase
 from runbook.values.result import SentCommand, Status, StepResult
-
 from tests.tables import every_row
 
 

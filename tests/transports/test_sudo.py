@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from runbook.errors import Cancelled, ConnectionLost
 from runbook.sessions import shell as sessions_shell
 from runbook.sessions.channel import ShellRefused
 from runbook.sessions.shared_password import SharedPassword
 from runbook.sessions.shell import PasswordRefused
 from runbook.transports.ssh.connection import SshChannel
-
 from tests.real_processes import gone
 from tests.transports.commands import change, look, script
 from tests.transports.leaked_secrets import PASSWORD, spied_on

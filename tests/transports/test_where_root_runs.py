@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from runbook.actions.commands import tmux
 from runbook.actions.processes.components.component import Component
 from runbook.actions.processes.components.supervision import start_components
@@ -19,7 +20,6 @@ from runbook.values.command import Command, Effect
 from runbook.values.kept_file import Keep
 from runbook.values.plan import Change
 from runbook.values.result import Status
-
 from tests.shell.another_user import STRANGER, directory, give
 from tests.transports.commands import script
 from tests.transports.direct_steps import looked, sent

@@ -25,6 +25,7 @@ from runbook.cli.options import (
     monitor_options,
     not_ready_option,
     playbook_argument,
+    printed_option,
     recorded_options,
     resume_options,
     run_options,
@@ -83,25 +84,28 @@ def monitor(**options: Any) -> int:
     Changes nothing on the hosts. The playbook `monitor` defines what is probed and which values are coloured
     (runbook show monitor). Each host is probed independently, so that one that hangs does not delay the others.
     """
-    from runbook.commands.monitor import monitor_hosts
+    from runbook.commands.monitor import MonitorOptions, monitor_hosts
+    from runbook.commands.options import made_from
     from runbook.commands.terminal import Terminal
 
-    return monitor_hosts(options, Terminal())
+    return monitor_hosts(made_from(MonitorOptions, options), Terminal())
 
 
 @cli.command(context_settings=CONTEXT, short_help="See what is wrong with hosts, by every playbook that can tell.")
 @diagnose_options
+@recorded_options
 def diagnose(**options: Any) -> int:
     """Ask hosts what the playbooks of the library would ask, each once, and name the playbook to go on with.
 
-    Changes nothing. Takes every playbook about a host that needs no input, the library's and those in ./playbooks;
+    Changes nothing. Takes every playbook about a host that needs no input, the library's and your own;
     what is about a job, a cluster or a container needs to know which: run those by name.
     Exit codes are those of `run`.
     """
     from runbook.commands.diagnose import diagnose_hosts
+    from runbook.commands.options import FleetOptions, made_from
     from runbook.commands.terminal import Terminal
 
-    return diagnose_hosts(options, Terminal())
+    return diagnose_hosts(made_from(FleetOptions, options), Terminal())
 
 
 @cli.command(context_settings=CONTEXT, short_help="Run PLAYBOOK: diagnose, plan, ask, change, verify.")
@@ -115,10 +119,11 @@ def run(playbook: str, **options: Any) -> int:
     3 (--detailed-exitcode) a dry run would change something, 4 a host unreachable, 5 a deadline or limit,
     6 a host has changed since its plan was shown, 130 interrupted or declined.
     """
+    from runbook.commands.options import RunOptions, made_from
     from runbook.commands.run import run_playbook
     from runbook.commands.terminal import Terminal
 
-    return run_playbook(playbook, {**options, "typed": sys.argv[1:]}, Terminal())
+    return run_playbook(playbook, made_from(RunOptions, {**options, "typed": sys.argv[1:]}), Terminal())
 
 
 @cli.command(context_settings=CONTEXT, short_help="Do the clean-up that interrupted runs owe to hosts.")
@@ -131,10 +136,12 @@ def settle(**options: Any) -> int:
     done and probed again, as in a run; then its record is removed. Exit codes are those of `run`; 1 also where a
     record cannot be settled (the playbook or the host has changed, the host is in no inventory any more).
     """
+    from runbook.commands.options import made_from
+    from runbook.commands.settle import SettleOptions
     from runbook.commands.settle import settle as settle_owed
     from runbook.commands.terminal import Terminal
 
-    return settle_owed(options, Terminal())
+    return settle_owed(made_from(SettleOptions, options), Terminal())
 
 
 @cli.command(context_settings=CONTEXT, short_help="Go on with a recorded run that did not get to its end.")
@@ -147,10 +154,12 @@ def resume(run: str, **options: Any) -> int:
     Each host is probed again. What that run did is not repeated; a change that was in flight is checked first,
     and where no probe can tell, --repeat or --assume-done says what to do. Exit codes are those of `run`.
     """
+    from runbook.commands.options import made_from
+    from runbook.commands.resume import ResumeOptions
     from runbook.commands.resume import resume as resume_run
     from runbook.commands.terminal import Terminal
 
-    return resume_run(run, options, Terminal())
+    return resume_run(run, made_from(ResumeOptions, options), Terminal())
 
 
 @cli.command(context_settings=CONTEXT, short_help="Take back what a recorded run has changed.")
@@ -165,10 +174,12 @@ def undo(run: str, **options: Any) -> int:
     process that was ended, is listed. Exit codes are those of `run`; 1 also where nothing of what was changed can be
     undone.
     """
+    from runbook.commands.options import made_from
     from runbook.commands.terminal import Terminal
+    from runbook.commands.undo import UndoOptions
     from runbook.commands.undo import undo as undo_run
 
-    return undo_run(run, options, Terminal())
+    return undo_run(run, made_from(UndoOptions, options), Terminal())
 
 
 @cli.command("exec", context_settings=CONTEXT, short_help="Run one command on the hosts of PATTERN.")
@@ -185,10 +196,11 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
     No shell reads them: for a pipe or a glob, write -- sh -c 'df -h | grep nvme'. With --read a host is `healthy` if
     the command exits with 0, and `unknown` if not; without, it is `resolved` or `failed`.
     """
-    from runbook.commands.run import exec_command
+    from runbook.commands.exec import ExecOptions, exec_command
+    from runbook.commands.options import made_from
     from runbook.commands.terminal import Terminal
 
-    return exec_command(pattern, argv, options, Terminal())
+    return exec_command(pattern, argv, made_from(ExecOptions, options), Terminal())
 
 
 @cli.command(context_settings=CONTEXT, short_help="Show which runs are changing the hosts of PATTERN.")
@@ -201,9 +213,10 @@ def locks(pattern: str, **options: Any) -> int:
     that holds it, so that none is ever left behind. `runbook run --wait-lock` sets how long a run waits for one.
     """
     from runbook.commands.locks import list_locks
+    from runbook.commands.options import FleetOptions, made_from
     from runbook.commands.terminal import Terminal
 
-    return list_locks(pattern, options, Terminal())
+    return list_locks(pattern, made_from(FleetOptions, options), Terminal())
 
 
 @cli.command(context_settings=CONTEXT)
@@ -213,11 +226,14 @@ def locks(pattern: str, **options: Any) -> int:
 @click.option(
     "-v", "--verbose", is_flag=True, help="Also show keys, jump hosts, GPUs, roles, and places in the inventory file."
 )
-def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool, verbose: bool) -> None:
+@printed_option
+def hosts(pattern: str, inventory: tuple[str, ...], include_not_ready: bool, verbose: bool, output: str) -> None:
     """Show the hosts that PATTERN selects, those left out, and why."""
     from runbook.commands.listings import hosts_text
+    from runbook.commands.options import Choosing
 
-    tell(hosts_text(pattern, inventory, include_not_ready, verbose=verbose))
+    choosing = Choosing(inventory=inventory, include_not_ready=include_not_ready)
+    tell(hosts_text(pattern, choosing, verbose=verbose, output=output))
 
 
 @cli.command(context_settings=CONTEXT, short_help="Validate playbooks: every mistake at once, with its place.")
@@ -293,19 +309,18 @@ def schema(keys: bool) -> None:
 
 
 @cli.command("list", context_settings=CONTEXT)
-def list_() -> None:
-    """List the playbooks that you can run by name."""
+@printed_option
+def list_(output: str) -> None:
+    """List the playbooks that you can run by name: yours (./playbooks, $RUNBOOK_PLAYBOOKS), and the library's."""
     from runbook.commands.listings import list_text
 
-    tell(list_text())
+    tell(list_text(output))
 
 
 @cli.command(context_settings=CONTEXT, short_help="Name the playbooks that are for an ERROR, the best first.")
 @click.argument("error", nargs=-1)
 @click.option("--file", metavar="FILE", type=FILE, default="", help="Read the error, or a whole log, from this file.")
-@click.option(
-    "--output", type=click.Choice(["console", "json"]), default="console", show_default=True, help="Format of stdout."
-)
+@printed_option
 def find(error: Sequence[str], file: str, output: str) -> int:
     """Name the playbooks that are for an ERROR: what matched, what each is for, and the line to type.
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from runbook.cli.echo import echo as tell
-from runbook.cli.options import CONTEXT, output_options, records_option, shared
+from runbook.cli.options import CONTEXT, output_options, printed_option, records_option, shared
 from runbook.cli.strict_commands import StrictGroup
 
 query_options = shared(
@@ -44,12 +44,13 @@ def history(context: click.Context) -> None:
 @click.option(
     "--limit", type=click.IntRange(0, 1_000_000), default=20, show_default=True, help="The newest so many; 0: all."
 )
-def history_list(**options: Any) -> None:
+@printed_option
+def history_list(records: str, output: str, **asked: Any) -> None:
     """List recorded runs, the newest first. Times are UTC."""
-    from runbook.commands.history.listing import list_text
+    from runbook.commands.history.listing import Query, list_text
     from runbook.commands.history.recording import records_folder
 
-    tell(list_text(records_folder(options["records"]), options))
+    tell(list_text(records_folder(records), Query(**asked), output))
 
 
 @history.command("show", context_settings=CONTEXT)
@@ -89,16 +90,16 @@ def history_diff(before: str, after: str, records: str) -> None:
     "--format", "form", type=click.Choice(["json", "jsonl", "csv"]), default="json", show_default=True, help="Format."
 )
 @query_options
-def history_export(**options: Any) -> None:
+def history_export(form: str, records: str, **asked: Any) -> None:
     """Print recorded runs as csv, json or jsonl.
 
     Each row is one host of one run. --host, --verdict and --finding choose the rows, too: other hosts of the same runs
     are left out. Times are UTC.
     """
-    from runbook.commands.history.listing import export_text
+    from runbook.commands.history.listing import Query, export_text
     from runbook.commands.history.recording import records_folder
 
-    tell(export_text(records_folder(options["records"]), options))
+    tell(export_text(records_folder(records), Query(**asked), form))
 
 
 @history.command("verify", context_settings=CONTEXT)
@@ -151,6 +152,7 @@ def history_replay(run: str, records: str, **options: Any) -> int:
     """
     from runbook.commands.history.recording import records_folder
     from runbook.commands.history.replaying import replay
+    from runbook.commands.options import Output
     from runbook.commands.terminal import Terminal
 
-    return replay(records_folder(records), run, options, Terminal().say)
+    return replay(records_folder(records), run, Output(**options), Terminal().say)

@@ -83,9 +83,10 @@ def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any
     Without --host the lab has hosts with the faults that PLAYBOOK is for, and some healthy ones.
     """
     from runbook.commands.lab import run_in_lab
+    from runbook.commands.options import RunOptions, made_from
     from runbook.commands.terminal import Terminal
 
-    return run_in_lab(playbook, directory, faults, options, Terminal())
+    return run_in_lab(playbook, directory, faults, made_from(RunOptions, options), Terminal())
 
 
 for _option in lab_run.params:

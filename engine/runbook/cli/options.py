@@ -42,6 +42,9 @@ inventory_option = click.option(
     "-i", "--inventory", multiple=True, metavar="FILE", type=FILE,
     help="Inventory file; repeatable. Default: $RUNBOOK_INVENTORY, then ./inventory/distributed_hosts.yaml.",
 )  # fmt: skip
+printed_option = click.option(
+    "--output", type=click.Choice(["console", "json"]), default="console", show_default=True, help="Format of stdout."
+)
 playbook_argument = click.argument("playbook", shell_complete=completes("playbooks", or_a_file=True))
 not_ready_option = click.option("--include-not-ready", is_flag=True, help="Also take hosts whose status is not ready.")
 hosts_option = click.option(
@@ -318,9 +321,7 @@ undo_options = shared(
 diagnose_options = shared(
     hosts_option,
     inventory_option,
-    click.option(
-        "--output", type=click.Choice(["console", "json"]), default="console", show_default=True, help="How to report."
-    ),
+    printed_option,
     parallel_option,
     connection_options,
     timeout_option,

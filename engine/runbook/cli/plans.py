@@ -51,10 +51,11 @@ def plan(playbook: str, **options: Any) -> int:
     Changes nothing. `runbook show FILE` shows the plan again, `runbook approve FILE` signs it, and
     `runbook apply FILE` does it, once. The file holds no secrets. Exit codes are those of `run --dry-run`.
     """
-    from runbook.commands.plan import make_plan_file
+    from runbook.commands.options import made_from
+    from runbook.commands.plan import PlanOptions, make_plan_file
     from runbook.commands.terminal import Terminal
 
-    return make_plan_file(playbook, options, Terminal())
+    return make_plan_file(playbook, made_from(PlanOptions, options), Terminal())
 
 
 @click.command(context_settings=CONTEXT, short_help="Do what a saved plan shows, once, where it is still true.")
@@ -81,10 +82,11 @@ def apply(file: str, **options: Any) -> int:
     approvals; a playbook, inventory or input that has changed since. Every host is probed again: where more would be
     done than was shown, nothing is sent, and the host is `drifted` (exit 6); others go on.
     """
-    from runbook.commands.apply import apply_plan
+    from runbook.commands.apply import ApplyOptions, apply_plan
+    from runbook.commands.options import made_from
     from runbook.commands.terminal import Terminal
 
-    return apply_plan(file, options, Terminal())
+    return apply_plan(file, made_from(ApplyOptions, options), Terminal())
 
 
 @click.command(context_settings=CONTEXT, short_help="Sign a saved plan with your SSH key, so that it may be applied.")
@@ -111,7 +113,8 @@ def approve(file: str, **options: Any) -> int:
 
     The signature is that of `ssh-keygen -Y sign -n runbook-plan`; `ssh-keygen -Y verify` checks it by hand.
     """
-    from runbook.commands.approve import approve_plan
+    from runbook.commands.approve import ApproveOptions, approve_plan
+    from runbook.commands.options import made_from
     from runbook.commands.terminal import Terminal
 
-    return approve_plan(file, options, Terminal())
+    return approve_plan(file, made_from(ApproveOptions, options), Terminal())

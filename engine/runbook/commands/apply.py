@@ -6,20 +6,18 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from runbook import __version__
-from runbook.commands.history.recording import recording_of
 from runbook.commands.history.run_origin import origin_of
-from runbook.commands.input_files import GivenInputs, values_given
-from runbook.commands.inventory_files.host_sources import ONLY_ADDRESSES
-from runbook.commands.one_run import Run, limits_of
+from runbook.commands.input_files import values_given
+from runbook.commands.one_run import limits_of
+from runbook.commands.options import FleetOptions, GivenInputs, RunOptions, made_from
 from runbook.commands.order import Order
-from runbook.commands.outputs import outputs_for, verbosity_of
-from runbook.commands.plan import Recorder, recorded_options, this_user
+from runbook.commands.plan import Recorder, this_user
 from runbook.commands.plans.approvals import SIGNERS, signature_files, signers_file
 from runbook.commands.plans.binding import changes, missing_inputs
 from runbook.commands.plans.document import SavedPlan, parsed
@@ -27,13 +25,14 @@ from runbook.commands.plans.narrowing import Narrowing, ends_of_others
 from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import approvals_of, expired, from_the_future, plan_text
 from runbook.commands.plans.usage import Usage, Use
-from runbook.commands.run import Options, Person, Sources, order_from, read_sources, with_secrets_resolved
+from runbook.commands.plans.well_formed import RECORDED
+from runbook.commands.run import Sources, order_of, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_of, secrets_on_command_line
-from runbook.commands.undo import undo_order
+from runbook.commands.undo import UndoOptions, undo_order
+from runbook.commands.workspace import OpenRun, Person, with_secrets_resolved
 from runbook.diagnosis.verdicts import sent
 from runbook.errors import ConfigError, Problem, RecordLost
 from runbook.executor import Consent
-from runbook.fleet import Cancellation
 from runbook.secrets.masking import Masking, masked
 from runbook.text.printable import printable
 from runbook.values.result import Status, Verdict
@@ -52,32 +51,47 @@ class _Plan:
     saved: SavedPlan
 
 
-def apply_plan(path: str, options: Options, person: Person) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions(FleetOptions):
+    """The options of ``runbook apply``."""
+
+    given: GivenInputs = field(default_factory=GivenInputs)
+    check: bool = False
+    """Whether it is only said where the plan is still true: ``--dry-run``."""
+    replan: bool = False
+    approval: tuple[str, ...] = ()
+    """Signatures that lie elsewhere than beside the plan."""
+    allowed_signers: str = ""
+
+
+def apply_plan(path: str, options: ApplyOptions, person: Person) -> int:
     """Do what the plan in the file *path* shows.  Returns the exit code.
 
     Raises ConfigError with every reason why it may not be applied, before any connection is made.
     """
     content = read_plan(path, trusted=True)
     plan = _Plan(path=path, content=content, saved=parsed(content, path))
-    whole = _options(plan.saved, options)
+    whole = options_of_plan(plan.saved, options)
     name = "" if plan.saved.undoes else _playbook_of(plan.saved)
-    with SecretMasking(lambda: secrets_on_command_line(name, whole)) as hiding:
-        return _apply(plan, name, whole, person, hiding)
+    with SecretMasking(lambda: secrets_on_command_line(name, whole.choosing.inventory, whole.given)) as hiding:
+        return _apply(plan, name, options, whole, person, hiding)
 
 
-def _options(saved: SavedPlan, given: Options) -> dict[str, Any]:
+def options_of_plan(saved: SavedPlan, given: ApplyOptions) -> RunOptions:
     """The options that the plan was made with, and those of this command line."""
-    return {
-        **recorded_options(saved),
-        **given,
-        "inventory": given["inventory"] or saved.inventory.paths,
-        ONLY_ADDRESSES: not (given["inventory"] or saved.inventory.paths),
-        "below": saved.inputs.values,
-        "plan_only": True,  # the hosts are those of the plan, also where the playbook names them
-        "only": None,
-        "settle": False,
-        "scratch": True,
-    }
+    made = made_from(RunOptions, {name: saved.options.get(name) for name in (*RECORDED, "hosts")})
+    inventory = given.choosing.inventory or tuple(saved.inventory.paths)
+    return replace(
+        made,
+        choosing=replace(made.choosing, inventory=inventory, only_addresses=not inventory),
+        connecting=given.connecting,
+        limits=replace(made.limits, wait_lock=given.limits.wait_lock),
+        output=given.output,
+        recording=given.recording,
+        given=replace(given.given, below=saved.inputs.values),
+        plan_only=True,  # the hosts are those of the plan, also where the playbook names them
+        scratch=True,
+    )
 
 
 def _playbook_of(saved: SavedPlan) -> str:
@@ -85,23 +99,25 @@ def _playbook_of(saved: SavedPlan) -> str:
     return saved.playbook.path if Path(saved.playbook.path).is_file() else saved.playbook.given
 
 
-def _apply(plan: _Plan, name: str, options: Options, person: Person, hiding: SecretMasking) -> int:
+def _apply(
+    plan: _Plan, name: str, options: ApplyOptions, whole: RunOptions, person: Person, hiding: SecretMasking
+) -> int:
     saved = plan.saved
-    problems = _unusable(plan, options, person)
-    order = _order_of_undo(saved, options, person, problems) if saved.undoes else None
+    problems = _unusable(plan, options, whole, person)
+    order = _order_of_undo(saved, whole, person, problems) if saved.undoes else None
     if order is None:
-        missing = missing_inputs(saved, frozenset(values_given(options["inputs"], options["inputs_file"])))
+        missing = missing_inputs(saved, frozenset(values_given(options.given.inputs, options.given.inputs_file)))
         problems += missing
-        sources = read_sources(name, options, problems) if not missing else None
+        sources = read_sources(name, whole, problems) if not missing else None
         if sources:
             problems += _changes(saved, sources)
-        order = _order(saved, sources, options, person, problems)
+        order = replace(order_of(sources, whole, person, problems), keeps_owed=True, planned_in=saved.run)
     _refuse_other_limits(saved, order)
-    consent: Consent | None = Consent.SHOWN if options["yes"] else Consent.NONE
-    if options["check"]:
+    consent: Consent | None = Consent.SHOWN if options.yes else Consent.NONE
+    if options.check:
         consent = None
-    elif not options["yes"] and person.is_there():
-        print(printable(plan_text(plan.path, plan.content, options["allowed_signers"])), file=sys.stderr)
+    elif not options.yes and person.is_there():
+        print(printable(plan_text(plan.path, plan.content, options.allowed_signers)), file=sys.stderr)
         if not person.confirms(f"\nDo this on {plural(_changed(saved), 'host')}?"):
             person.say("declined: nothing was changed")
             return DECLINED
@@ -112,21 +128,17 @@ def _apply(plan: _Plan, name: str, options: Options, person: Person, hiding: Sec
     return _carry_out(saved, order, options, person, hiding, consent)
 
 
-def _order(
-    saved: SavedPlan, sources: Sources | None, options: Options, person: Person, problems: list[Problem]
-) -> Order:
-    order = order_from(sources, options, person, problems)
-    return replace(order, keeps_owed=True, planned_in=saved.run)
-
-
 def _changes(saved: SavedPlan, sources: Sources) -> list[Problem]:
     mask = Masking((*sources.inventory.secrets, *secrets_of(sources.playbook)))
     return changes(saved, sources, lambda value: masked({"value": value}, mask)["value"])
 
 
-def _order_of_undo(saved: SavedPlan, options: Options, person: Person, problems: list[Problem]) -> Order:
+def _order_of_undo(saved: SavedPlan, whole: RunOptions, person: Person, problems: list[Problem]) -> Order:
     """The undo that *saved* shows, from the record as it is now.  Raises ConfigError."""
-    given = {**options, "changed_inventory": True}  # the inventory has to be that of the plan
+    given = UndoOptions(
+        choosing=whole.choosing, connecting=whole.connecting, limits=whole.limits, output=whole.output,
+        recording=whole.recording, plan_only=True, changed_inventory=True,  # the inventory has to be that of the plan
+    )  # fmt: skip
     order = undo_order(saved.undoes, given, person, approved=True)
     if isinstance(order, int):
         raise ConfigError(*problems, Problem(message=f"nothing of run {saved.undoes} can be undone any more"))
@@ -153,7 +165,7 @@ def _changed(saved: SavedPlan) -> int:
     return sum(any(step.status is Status.WOULD_CHANGE for step in host.steps) for host in saved.result.hosts)
 
 
-def _unusable(plan: _Plan, options: Options, person: Person) -> list[Problem]:
+def _unusable(plan: _Plan, options: ApplyOptions, whole: RunOptions, person: Person) -> list[Problem]:
     """Why the plan itself may not be applied, now and by this user."""
     saved, now = plan.saved, datetime.now(UTC)
     words = []
@@ -168,21 +180,24 @@ def _unusable(plan: _Plan, options: Options, person: Person) -> list[Problem]:
         words.append(f"the plan was made at {saved.made.at}, which lies ahead: check the clock")
     if use := Usage().of(saved.plan):
         words.append(f"the plan was already applied: {use}; {NEW_PLAN}")
-    if options["replan"] and not person.is_there():
+    if options.replan and not person.is_there():
         words.append("--replan shows a new plan and asks, and there is no terminal to ask on")
-    if options["replan"] and saved.approvals:
+    if options.replan and saved.approvals:
         words.append("--replan: a new plan would need approvals of its own; leave it out, and make a new plan")
-    return [*(Problem(message=f"{plan.path}: {word}") for word in words), *_unapproved(plan, options)]
+    return [
+        *(Problem(message=f"{plan.path}: {word}") for word in words),
+        *_unapproved(plan, options, whole.choosing.inventory),
+    ]
 
 
-def _unapproved(plan: _Plan, options: Options) -> list[Problem]:
+def _unapproved(plan: _Plan, options: ApplyOptions, inventory: Sequence[str]) -> list[Problem]:
     """Why the approvals of the plan do not do."""
     saved, file = plan.saved, shlex.quote(plan.path)
-    if not saved.approvals or options["check"]:
+    if not saved.approvals or options.check:
         return []
     how = f"another user runs `runbook approve {file}`, which makes {plan.path}.NAME.sig beside it (or --approval FILE)"
-    files = signature_files(os.path.expanduser(plan.path), options["approval"])
-    known = signers_file(options["allowed_signers"], options["inventory"])
+    files = signature_files(os.path.expanduser(plan.path), options.approval)
+    known = signers_file(options.allowed_signers, inventory)
     if known is None:
         words = f"{plan.path} needs {plural(saved.approvals, 'approval')}, and nothing says whose key is whose"
         hint = (
@@ -206,33 +221,32 @@ def _unapproved(plan: _Plan, options: Options) -> list[Problem]:
 
 
 def _carry_out(
-    saved: SavedPlan, order: Order, options: Options, person: Person, hiding: SecretMasking, consent: Consent | None
+    saved: SavedPlan,
+    order: Order,
+    options: ApplyOptions,
+    person: Person,
+    hiding: SecretMasking,
+    consent: Consent | None,
 ) -> int:
-    stop = Cancellation()
-    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options))
-    kept = Recorder()
-    origin = origin_of(order, "apply", reason=options["reason"])
+    kept, changing = Recorder(), consent is Consent.SHOWN
+    origin = origin_of(order, "apply", reason=options.recording.reason)
     order = replace(order, origin=replace(origin, applies=saved.plan, undoes=saved.undoes))
-    changing = consent is Consent.SHOWN
-    run = Run(order, (outputs, kept), stop, lambda it: recording_of(it, options, person.say, changing=changing))
-    hiding.learn(run.secrets)
-    person.speak_through(outputs.aside)
+    open_run = OpenRun(order, options, person, hiding, changing=changing, listeners=(kept,))
     usage, this = Usage(), this_user(datetime.now(UTC))
     use = Use(by=str(this), since=this.at)
-    narrowing = Narrowing(saved, run, person, replans=bool(options["replan"]) and consent is Consent.SHOWN)
-    if consent is Consent.SHOWN:
+    narrowing = Narrowing(saved, open_run.run, person, replans=options.replan and changing)
+    if changing:
         usage.claim(saved.plan, use)
-    person.can_stop(stop)
     try:
-        with outputs:
-            code = run.apply(narrowing.narrowed, ends_of_others(saved), consent)
+        with open_run:
+            code = open_run.run.apply(narrowing.narrowed, ends_of_others(saved), consent)
     except RecordLost:  # the run was not begun
-        if consent is Consent.SHOWN:
+        if changing:
             usage.release(saved.plan)
         raise
-    if consent is Consent.SHOWN:
+    if changing:
         _note_end(usage, saved.plan, replace(use, exit_code=code), _anything_sent(kept), person)
-    return outputs.code(code)
+    return open_run.code(code)
 
 
 def _anything_sent(kept: Recorder) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runbook.actions import discover
-from runbook.commands.input_files import ENDINGS, find_playbook, read_playbook, read_text
+from runbook.commands.input_files import ENDINGS, find_playbook, own_folders, read_playbook, read_text
 from runbook.commands.secret_masking import masked_by, secrets_in_playbook_file
 from runbook.errors import ConfigError
 from runbook.facts.commands.reading_programs import interpreter_in, is_to_be_confined
@@ -80,12 +81,13 @@ def checked(names: Sequence[str]) -> Iterator[Checked]:
 
 
 def named_files(names: Sequence[str]) -> tuple[str, ...]:
-    """*names* with the playbooks of each directory in its place; without names those of ``./playbooks``.
+    """*names* with the playbooks of each directory in its place; without names those in the user's own directories.
 
     Raises ConfigError where a directory has none.
     """
     found: list[str] = []
-    for name in names or ("playbooks",):
+    folders = [str(folder) for folder in own_folders()]
+    for name in names or [*folders[:1], *filter(os.path.isdir, folders[1:])]:
         if not Path(name).is_dir():
             found.append(name)
             continue

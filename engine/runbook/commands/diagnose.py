@@ -6,12 +6,13 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runbook.actions import discover
 from runbook.codec import to_json
-from runbook.commands.history.recording import hosts_in_records
+from runbook.commands.history.recording import recording_of
+from runbook.commands.history.run_origin import origin_of
 from runbook.commands.input_files import (
     KnownPlaybooks,
     known_playbooks,
@@ -22,13 +23,13 @@ from runbook.commands.input_files import (
 )
 from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.one_run import Run
-from runbook.commands.run import Options, Person, order_for, with_secrets_resolved
+from runbook.commands.options import FleetOptions
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.secret_sources.resolution import problems_with_references
 from runbook.commands.step_resolution import without_scratch
+from runbook.commands.workspace import Person, order_for, selected, with_secrets_resolved
 from runbook.errors import ConfigError
 from runbook.fleet import Cancellation
-from runbook.inventory.host_patterns import select
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.loader import load_playbook
 from runbook.text.printable import printable
@@ -141,38 +142,40 @@ OURS = frozenset({"monitor"})
 """Playbooks that another command is for."""
 
 
-def diagnose_hosts(options: Options, person: Person) -> int:
+def diagnose_hosts(options: FleetOptions, person: Person) -> int:
     """Diagnose hosts by every playbook that needs no input.  Returns the exit code."""
-    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
+    with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory)) as hiding:
         return _diagnose_hosts(options, person, hiding)
 
 
-def _diagnose_hosts(options: Options, person: Person, hiding: SecretMasking) -> int:
+def _diagnose_hosts(options: FleetOptions, person: Person, hiding: SecretMasking) -> int:
     known = known_playbooks(discover())
     books = playbooks_of_a_host(known)
     whole = _together(books)
-    pattern = options["hosts"]
-    inventory = inventory_for(options, pattern or "")
+    pattern = options.choosing.hosts
+    inventory = inventory_for(options.choosing, pattern or "")
     if pattern is None or not pattern.strip():
         raise ConfigError("no hosts: name them with --hosts PATTERN (--hosts all for all)")
-    chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
+    chosen = selected(inventory, pattern, options.choosing)
     if problems := problems_with_references(whole, inventory, chosen.hosts):
         raise ConfigError(*problems)
     parts = inputs_of_parts(whole, {})
     whole = without_scratch(whole)
-    given = {**options, "records": ""}  # without records, what rests on earlier runs would be unknown
-    order = order_for(whole, {}, given, person, parts=parts, inventory=inventory, selection=chosen)
+    order = order_for(whole, options, person, parts=parts, inventory=inventory, selection=chosen)
     order = with_secrets_resolved(order, hiding, changes=False)
-    stop = Cancellation()
+    order = replace(order, origin=origin_of(order, "diagnose", reason=options.recording.reason))
+    stop, recording = Cancellation(), options.recording
     person.can_stop(stop)
     for name, why in known.faulty.items():
         person.say(f"not asked: {name}: {why}")
-    if options["output"] == "console":
+    if options.output.output == "console":
         person.say(f"asking {plural(len(chosen.hosts), 'host')} what {plural(len(books), 'playbook')} would ask")
-    code, results = Run(order, (), stop).probed()
-    where = "".join(f" -i {shlex.quote(path)}" for path in options["inventory"])
-    _show([concluded(result, books, where) for result in results], options["output"])
-    if options["output"] == "console" and (others := _not_asked(known, books)):
+    run = Run(order, (), stop, lambda name: recording_of(name, recording, person.say, changing=False))
+    hiding.learn(run.secrets)
+    code, results = run.probed()
+    where = "".join(f" -i {shlex.quote(path)}" for path in options.choosing.inventory)
+    _show([concluded(result, books, where) for result in results], options.output.output)
+    if options.output.output == "console" and (others := _not_asked(known, books)):
         person.say(f"not asked; run these by name for a job, a cluster, a container or a disk: {', '.join(others)}")
     return code
 

@@ -7,11 +7,12 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from runbook import transports
+from runbook.commands.options import GivenInputs
 from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import MOVE_IT, is_foreign, refuse_foreign
 from runbook.protocols import Action
@@ -36,14 +37,20 @@ def library() -> Path:
     return inside if inside.is_dir() else Path(__file__).parents[3] / "playbooks"
 
 
+def own_folders() -> tuple[Path, ...]:
+    """The directories of the user's own playbooks: ``./playbooks``, then those of ``$RUNBOOK_PLAYBOOKS`` (``:``)."""
+    named = os.environ.get("RUNBOOK_PLAYBOOKS", "").split(os.pathsep)
+    return (Path("playbooks"), *(Path(word).expanduser() for word in named if word))
+
+
 def find_playbook(name: str) -> Path:
-    """The file of playbook *name*: a path, then ``./playbooks``, then the library.
+    """The file of playbook *name*: a path, then one in the user's own directories, then in the library.
 
     Raises ConfigError, also where a name without a ``/`` leads to a file that another user could have put there.
     """
     if Path(name).is_file():
         return Path(name) if os.sep in name else refuse_foreign(Path(name))
-    named = [folder / f"{name}{ending}" for folder in (Path("playbooks"), library()) for ending in ("", *ENDINGS)]
+    named = [folder / f"{name}{ending}" for folder in (*own_folders(), library()) for ending in ("", *ENDINGS)]
     found = [path for path in named if path.is_file()]
     if found:
         hint = f"that of the library is {found[-1]}" if len(found) > 1 and found[-1].parent == library() else ""
@@ -52,13 +59,18 @@ def find_playbook(name: str) -> Path:
         raise ConfigError(f"cannot read {name}: {kind_of_file(Path(name))}")
     known = sorted({playbook_file.stem for playbook_file in playbook_files()})
     hint = suggest(Path(name).stem, known)
-    raise ConfigError(f"no playbook {name!r}: not a file, not in ./playbooks, not in the library ({hint})")
+    raise ConfigError(f"no playbook {name!r}: not a file, not in {_searched()}, not in the library ({hint})")
+
+
+def _searched() -> str:
+    """The user's own directories, for a message."""
+    return ", not in ".join(["./playbooks", *map(str, own_folders()[1:])])
 
 
 def playbook_files() -> tuple[Path, ...]:
-    """Every playbook that a bare name can mean; ``./playbooks`` hides the library's of the same name."""
+    """Every playbook that a bare name can mean; the user's own hides the library's of the same name."""
     found: dict[str, Path] = {}
-    for folder in (Path("playbooks"), library()):
+    for folder in (*own_folders(), library()):
         for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
             if path.suffix in ENDINGS:
                 found.setdefault(path.stem, path)
@@ -94,13 +106,13 @@ def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
 
 
 def open_included(name: str, file: str) -> tuple[str, str]:
-    """The file and the text of the playbook *name* that *file* includes: beside it, in ./playbooks, in the library.
+    """The file and the text of the playbook *name* that *file* includes: beside it, in own directories, in the library.
 
     Raises ConfigError, also for whatever lies outside of these, by its name or by a link: a playbook that somebody
     else wrote must not reach the other files of who runs it.  That is said before it is checked whether there is one.
     """
     outside = ""
-    for folder in (Path(file).parent, Path("playbooks"), library()):
+    for folder in (Path(file).parent, *own_folders(), library()):
         for ending in ("", *ENDINGS):
             path = folder / f"{name}{ending}"
             if path.suffix not in ENDINGS or "\0" in name:
@@ -111,11 +123,14 @@ def open_included(name: str, file: str) -> tuple[str, str]:
             elif path.is_file():
                 return str(path), read_text(path if folder == library() else refuse_foreign(path, MOVE_IT))
     if outside:
-        hint = "a playbook is included from its own folder, ./playbooks or the library, and its name ends in .yaml"
+        hint = (
+            f"a playbook is included from its own folder, {_searched().replace(', not in', ',')} or the library, "
+            "and its name ends in .yaml"
+        )
         raise ConfigError(Problem(message=f"no playbook {name!r} exists in {outside}", hint=hint))
     known = sorted({playbook_file.stem for playbook_file in playbook_files()})
     hint = suggest(Path(name).stem, known)
-    raise ConfigError(f"no playbook {name!r}: not beside {file}, not in ./playbooks, not in the library ({hint})")
+    raise ConfigError(f"no playbook {name!r}: not beside {file}, not in {_searched()}, not in the library ({hint})")
 
 
 def read_beside(name: str, playbook: str, included: bool = False) -> str:
@@ -226,25 +241,14 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     return replace(inventory, digest=digest)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenInputs:
-    """Values for the inputs of a playbook, as a command line has them."""
-
-    options: tuple[str, ...] = ()
-    """``NAME=VALUE`` each."""
-    file: str = ""
-    below: Mapping[str, Json] = field(default_factory=dict)
-    """What holds where neither of these says anything."""
-
-
 def places_of(given: GivenInputs) -> Mapping[str, Where]:
     """Where those values stand that a file gives and no option overrides; *given* was read without a mistake before."""
     from runbook.lang.yaml_source import parse_playbook
 
-    if not given.file:
+    if not given.inputs_file:
         return {}
-    document = parse_playbook(read_text(Path(given.file)), given.file)
-    options = {option.partition("=")[0] for option in given.options}
+    document = parse_playbook(read_text(Path(given.inputs_file)), given.inputs_file)
+    options = {option.partition("=")[0] for option in given.inputs}
     tree = document.value if isinstance(document.value, Mapping) else {}
     return {name: document.where((name,)) for name in tree if name not in options}
 
@@ -258,10 +262,10 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     }
     values = {**given.below, **from_environment}
     places: dict[str, Where] = {}
-    if given.file:
-        of_file, places = read_inputs_file(given.file, [each.name for each in playbook.inputs], playbook.name)
+    if given.inputs_file:
+        of_file, places = read_inputs_file(given.inputs_file, [each.name for each in playbook.inputs], playbook.name)
         values.update(of_file)
-    for option in given.options:
+    for option in given.inputs:
         name, value = parse_input_option(option, playbook)
         values[name] = value
         places.pop(name, None)

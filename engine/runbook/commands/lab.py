@@ -6,14 +6,16 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from runbook import lab
 from runbook.actions import discover
 from runbook.commands.input_files import find_playbook, read_playbook
-from runbook.commands.run import Options, Person, run_playbook
+from runbook.commands.options import Recording, RunOptions
+from runbook.commands.run import run_playbook
+from runbook.commands.workspace import Person
 from runbook.errors import ConfigError
 from runbook.values.types import Json, plural
 
@@ -90,17 +92,17 @@ def open_shell(directory: str, host: str) -> None:
     os.execvp(argv[0], argv)  # noqa: S606 - a tuple of words, no shell
 
 
-def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: Options, person: Person) -> int:
+def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: RunOptions, person: Person) -> int:
     """Start the lab, run, and stop it whatever happens."""
-    if options["inventory"]:
+    if options.choosing.inventory:
         raise ConfigError("`lab run` starts its own hosts and takes no -i: use `runbook run` for other hosts")
-    if options.get("settle"):
+    if options.settle:
         raise ConfigError("`lab run` starts its own hosts, to which nothing is owed yet: leave out --settle")
     with lab.held(_directory(directory)):
         return _run_there(playbook, directory, faults, options, person)
 
 
-def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Options, person: Person) -> int:
+def _run_there(playbook: str, directory: str, faults: Sequence[str], options: RunOptions, person: Person) -> int:
     where = _directory(directory)
     if any(host.lives for host in lab.status(where)):
         raise ConfigError(
@@ -118,15 +120,21 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Op
         below = {name: value for name, value in lab.inputs_of(scene, it.hosts).items() if name in declared}
         if below:
             person.say(f"inputs for this lab, unless you give others: {_as_options(below)}")
-        within: dict[str, Any] = {**options, "inventory": (str(it.inventory),), "below": below, **_UNRECORDED}
-        if options["hosts"] is None:
-            within["hosts"] = (book.hosts if path.stem in lab.SCENARIOS else "") or "all"
+        hosts = options.choosing.hosts
+        if hosts is None:
+            hosts = (book.hosts if path.stem in lab.SCENARIOS else "") or "all"
+        within = replace(
+            options,
+            choosing=replace(options.choosing, hosts=hosts, inventory=(str(it.inventory),)),
+            given=replace(options.given, below=below),
+            recording=UNRECORDED,
+        )
         return run_playbook(playbook, within, person)
     finally:
         lab.down(it.directory)
 
 
-_UNRECORDED: Mapping[str, Any] = {"no_record": True, "records": "", "reason": ""}
+UNRECORDED = Recording(records="")
 """A lab's hosts are gone after the run, and others of their names may be real ones."""
 
 

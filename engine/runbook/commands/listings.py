@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -15,6 +16,7 @@ from runbook.actions import discover
 from runbook.commands.history.recording import hosts_in_records
 from runbook.commands.input_files import find_playbook, playbook_files, read_playbook
 from runbook.commands.inventory_files.host_sources import inventory_for
+from runbook.commands.options import Choosing
 from runbook.commands.show.layout import plain, width
 from runbook.errors import ConfigError
 from runbook.inventory.groups import traits
@@ -24,7 +26,7 @@ from runbook.text.field_descriptions import description
 from runbook.text.name_ranges import fold
 from runbook.text.suggestions import suggest
 from runbook.values.inventory import Host, LeftOut
-from runbook.values.types import Unknown, plural
+from runbook.values.types import Json, Unknown, plural
 
 
 def scripts_text(action: Action) -> str:
@@ -87,24 +89,36 @@ def _definitions(module: str) -> tuple[dict[str, list[ast.stmt]], dict[str, tupl
     return defined, imported, path.parent
 
 
-def list_text() -> str:
+def list_text(output: str = "console") -> str:
     """The playbooks that a bare name can mean, each with what it is for."""
-    actions, lines = discover(), []
-    found = playbook_files()
-    width = max((len(path.stem) for path in found), default=0)
+    actions, found = discover(), playbook_files()
+    known: list[dict[str, Json]] = []
     for path in found:
         try:
             about = read_playbook(find_playbook(path.stem), actions).about
+            known.append({"name": path.stem, "about": about, "path": str(path), "mistakes": 0})
         except ConfigError as error:
             about = f"cannot be used: {plural(len(error.problems), 'mistake')} (runbook check {path.stem})"
-        lines.append(f"{path.stem:{width}}  {about}")
+            known.append({"name": path.stem, "about": about, "path": str(path), "mistakes": len(error.problems)})
+    if output == "json":
+        return _json("playbooks", known)
+    width = max((len(path.stem) for path in found), default=0)
+    lines = [f"{each['name']:{width}}  {each['about']}" for each in known]
     return "\n".join(lines) or "no playbooks: neither in ./playbooks nor in the library"
 
 
-def hosts_text(pattern: str, given: Sequence[str], include_not_ready: bool, *, verbose: bool = False) -> str:
+def _json(what: str, rows: Sequence[Json], **more: Json) -> str:
+    return json.dumps({"format": 1, what: list(rows), **more}, indent=1)
+
+
+def hosts_text(pattern: str, choosing: Choosing, *, verbose: bool = False, output: str = "console") -> str:
     """Who *pattern* would take, who is left out, and why; *verbose*: with all that is known of how to get in."""
-    inventory = inventory_for({"inventory": given}, pattern)
-    chosen = select(inventory, pattern, include_not_ready, may_be_none=True, recorded=hosts_in_records())
+    inventory = inventory_for(choosing, pattern)
+    chosen = select(inventory, pattern, choosing.include_not_ready, may_be_none=True, recorded=hosts_in_records())
+    if output == "json":
+        left_out: list[Json] = [{"host": each.host, "why": each.why} for each in chosen.left_out]
+        hosts = [_host_fields(host) for host in chosen.hosts]
+        return _json("hosts", hosts, left_out=left_out, warnings=list(chosen.warnings))
     rows = [_host_row(host) for host in chosen.hosts]
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else [0] * 4
     lines = []
@@ -137,6 +151,20 @@ def _host_row(host: Host) -> tuple[str, str, str, str, str]:
         host.host_keys,
         " ".join(host.groups),
     )
+
+
+def _host_fields(host: Host) -> dict[str, Json]:
+    """What is shown of *host*, by name; never its variables, which may hold secrets."""
+    return {
+        "name": host.name,
+        "addresses": [str(address) for address in host.addresses],
+        "user": host.user,
+        "transport": host.transport,
+        "status": str(host.status),
+        "host_keys": str(host.host_keys),
+        "groups": list(host.groups),
+        "from": str(host.where),
+    }
 
 
 def _host_details(host: Host) -> list[str]:
@@ -206,8 +234,6 @@ def parts_of(action: Action) -> list[type[Any]]:
 
 def schema_text() -> str:
     """The JSON Schema of playbooks, with the arguments of every action."""
-    import json
-
     from runbook.lang.schema_export import exported_schema
 
     return json.dumps(exported_schema(discover()), indent=2, ensure_ascii=False)

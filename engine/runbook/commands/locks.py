@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from runbook.commands.history.recording import hosts_in_records
 from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.one_run import Run
-from runbook.commands.order import Order
-from runbook.commands.outputs import outputs_for, verbosity_of
-from runbook.commands.run import Options, Person, order_for, with_secrets_resolved
+from runbook.commands.options import FleetOptions
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.commands.workspace import Person, order_for, perform, selected, with_secrets_resolved
 from runbook.fleet import Cancellation
-from runbook.inventory.host_patterns import select
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
 from runbook.values.playbook import Phase, Playbook, Step
@@ -28,33 +24,23 @@ WORDS = {"locked by": "held", "being locked by": "asked"}
 """What is said of a run, by the field of ``host_locks`` in which it stands."""
 
 
-def list_locks(pattern: str, options: Options, person: Person) -> int:
+def list_locks(pattern: str, options: FleetOptions, person: Person) -> int:
     """Say who holds the locks of the hosts of *pattern*.  Changes nothing.  Returns the exit code."""
-    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
-        inventory = inventory_for(options, pattern)
-        chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
-        order = order_for(_playbook(), {}, options, person, inventory=inventory, selection=chosen)
+    with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory)) as hiding:
+        inventory = inventory_for(options.choosing, pattern)
+        chosen = selected(inventory, pattern, options.choosing)
+        order = order_for(_playbook(), options, person, inventory=inventory, selection=chosen)
         order = with_secrets_resolved(order, hiding, changes=False)
+        if options.output.output != "console" or options.output.report:
+            return perform(order, replace(options, plan_only=True), person, hiding)
         stop = Cancellation()
         person.can_stop(stop)
-        if options["output"] != "console" or options["report"]:
-            return _report(order, options, person, stop, hiding)
         run = Run(order, (), stop)
         hiding.learn(run.secrets)
         code, results = run.probed()
         for line in lines_of(results):
             print(printable(line))
         return code
-
-
-def _report(order: Order, options: Options, person: Person, stop: Cancellation, hiding: SecretMasking) -> int:
-    with outputs_for(
-        options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options)
-    ) as outputs:
-        run = Run(order, (outputs,), stop)
-        hiding.learn(run.secrets)
-        code = run.plan_only()
-    return outputs.code(code)
 
 
 def _playbook() -> Playbook:

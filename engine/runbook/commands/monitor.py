@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,23 +16,21 @@ from rich.text import Text
 
 from runbook.actions import discover
 from runbook.codec import UNKNOWN
-from runbook.commands.history.recording import hosts_in_records
 from runbook.commands.input_files import (
-    GivenInputs,
     find_playbook,
     read_inputs,
     read_playbook,
 )
 from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.one_run import Run
+from runbook.commands.options import FleetOptions, GivenInputs
 from runbook.commands.order import Order
 from runbook.commands.outputs import outputs_for
-from runbook.commands.run import Options, Person, order_for, with_secrets_resolved
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.secret_sources.resolution import problems_with_references
+from runbook.commands.workspace import Person, order_for, selected, with_secrets_resolved
 from runbook.errors import ConfigError, Problem, TransportError
 from runbook.fleet import Cancellation, Fleet
-from runbook.inventory.host_patterns import select
 from runbook.lang.includes import inputs_of_parts
 from runbook.protocols import Connection
 from runbook.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
@@ -372,44 +370,54 @@ class _Lasting:
 PLAYBOOK = "monitor"
 
 
-def monitor_hosts(options: Options, person: Person) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorOptions(FleetOptions):
+    """The options of ``runbook monitor``."""
+
+    given: GivenInputs = field(default_factory=GivenInputs)
+    every: str = "5s"
+    """The time between two probes of a host."""
+    once: bool = False
+
+
+def monitor_hosts(options: MonitorOptions, person: Person) -> int:
     """Watch hosts until interrupted; or probe once, and report.  Returns the exit code."""
-    with SecretMasking(lambda: secrets_on_command_line(PLAYBOOK, options)) as hiding:
+    with SecretMasking(lambda: secrets_on_command_line(PLAYBOOK, options.choosing.inventory, options.given)) as hiding:
         return _monitor_hosts(options, person, hiding)
 
 
-def _monitor_hosts(options: Options, person: Person, hiding: SecretMasking) -> int:
+def _monitor_hosts(options: MonitorOptions, person: Person, hiding: SecretMasking) -> int:
     book = read_playbook(find_playbook(PLAYBOOK), discover())
     if book.remediate or book.verify:
         raise ConfigError(f"the playbook {PLAYBOOK!r} may only probe: it has remediate or verify")
     if book.comparisons:
         words = f"the playbook {PLAYBOOK!r} may not compare hosts (across): each is probed at its own pace"
         raise ConfigError(Problem(message=words, hint="name such a playbook to `runbook run`"))
-    inventory = inventory_for(options, options["hosts"] or "")
-    pattern = options["hosts"] if options["hosts"] is not None else book.hosts or "all"
+    inventory = inventory_for(options.choosing, options.choosing.hosts or "")
+    pattern = options.choosing.hosts if options.choosing.hosts is not None else book.hosts or "all"
     if not pattern.strip():
         raise ConfigError("--hosts is empty: name hosts, or leave the option out")
-    inputs = read_inputs(GivenInputs(options=tuple(options["inputs"])), book)
-    every = duration(options["every"])
+    inputs = read_inputs(options.given, book)
+    every = duration(options.every)
     if every < 1:
         raise ConfigError("--every must be at least 1s")
-    chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
+    chosen = selected(inventory, pattern, options.choosing)
     if problems := problems_with_references(book, inventory, chosen.hosts):
         raise ConfigError(*problems)
     parts = inputs_of_parts(book, inputs)
-    order = order_for(book, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
+    order = order_for(book, options, person, inputs=inputs, parts=parts, inventory=inventory, selection=chosen)
     order = with_secrets_resolved(order, hiding, changes=False)
     stop = Cancellation()
     person.can_stop(stop)
-    if options["once"] or options["output"] != "console":
+    if options.once or options.output.output != "console":
         return _once(order, options, stop, person)
     _watch(book, Monitor(order, stop, every), every)
     return 0
 
 
-def _once(order: Order, options: Options, stop: Cancellation, person: Person) -> int:
-    if options["output"] != "console":
-        with outputs_for(options["output"], sys.stdout, (), person.say, stop) as outputs:
+def _once(order: Order, options: MonitorOptions, stop: Cancellation, person: Person) -> int:
+    if options.output.output != "console":
+        with outputs_for(options.output, sys.stdout, person.say, stop) as outputs:
             code = Run(order, (outputs,), stop).plan_only()
         return outputs.code(code)
     code, results = Run(order, (), stop).probed()

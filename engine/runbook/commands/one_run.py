@@ -150,6 +150,7 @@ class Run:
 
     def probed(self) -> tuple[int, tuple[HostResult, ...]]:
         """Probe every host; the exit code, and what was seen."""
+        self._start(Mode.PLAN)
         results = self.fleet.conclude(self.fleet.plan(self.order.selection.hosts))
         return self._end(Mode.PLAN, results), tuple(map(self.hidden, results))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any, TextIO
+from typing import TextIO
 
+from runbook.commands.options import Output as OutputOptions
 from runbook.commands.standard_streams import OutputGivenUp, OutputLost, opened
 from runbook.commands.whole_report import WholeReport, can_be_replaced
 from runbook.errors import ConfigError
@@ -160,26 +161,16 @@ class Outputs:
         return code or int(any(report.lost for report in self._reports) or (stdout.lost and not stdout.left))
 
 
-def outputs_for(
-    output: str,
-    stdout: TextIO,
-    reports: Sequence[str],
-    complain: Complain,
-    stop: Cancellation,
-    verbosity: Verbosity = Verbosity.NORMAL,
-) -> Outputs:
+def outputs_for(wanted: OutputOptions, stdout: TextIO, complain: Complain, stop: Cancellation) -> Outputs:
     """The reporter on *stdout*, and one for each report file.  Raises ConfigError; nothing was connected to."""
     from runbook import reporters
 
-    first = Output(reporters.make(output, stdout, verbosity), "stdout", complain, stop)
-    named = [(path, reporters.for_file(path)) for path in reports]  # before any of them is emptied
+    first = Output(
+        reporters.make(wanted.output, stdout, Verbosity(wanted.verbosity or Verbosity.NORMAL)), "stdout", complain, stop
+    )
+    named = [(path, reporters.for_file(path)) for path in wanted.report]  # before any of them is emptied
     made = [_report(path, name, complain, stop) for path, name in named]
     return Outputs(first, made)
-
-
-def verbosity_of(options: Mapping[str, Any]) -> Verbosity:
-    """How much the console is to show: ``verbosity`` of *options*, where the last of ``-v`` and ``-q`` counts."""
-    return Verbosity(options.get("verbosity") or Verbosity.NORMAL)
 
 
 def _report(path: str, name: str, complain: Complain, stop: Cancellation) -> Output:

@@ -6,35 +6,44 @@ import os
 import secrets
 import shlex
 import socket
-import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from runbook import __version__
-from runbook.commands.history.recording import recording_of
 from runbook.commands.one_run import Run
+from runbook.commands.options import FleetOptions, RunOptions
 from runbook.commands.order import Order
-from runbook.commands.outputs import outputs_for, verbosity_of
 from runbook.commands.plans.binding import bound_inputs, bound_inventory, bound_playbook
 from runbook.commands.plans.document import Maker, SavedPlan, parsed
 from runbook.commands.plans.snapshot import saved_host
-from runbook.commands.plans.well_formed import RECORDED
-from runbook.commands.run import Options, Person, order_from, origin_of_playbook, read_sources, with_secrets_resolved
+from runbook.commands.plans.well_formed import TEXTS
+from runbook.commands.run import order_of, origin_of_playbook, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.whole_report import WholeReport, can_be_replaced
+from runbook.commands.workspace import OpenRun, Person, or_problems, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
-from runbook.fleet import Cancellation
 from runbook.records.process_identity import process_user
 from runbook.values.event import Event, HostPlanned, RunFinished
 from runbook.values.result import HostPlan, HostResult, RunResult, Status
 from runbook.values.types import Json, plural
 from runbook.values.units import time_span
 
-OF_UNDO = {"tags": (), "skip_tags": (), "force": False, "include_not_ready": True}
-"""Values of the options of ``plan`` that ``undo`` does not have."""
-NEVER = {"plan_only": True, "only": None, "settle": False, "yes": False, "wait_lock": ""}
-"""What the other options of ``run`` are in a plan."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions(RunOptions):
+    """The options of ``runbook plan``."""
+
+    out: str = ""
+    """The file of the plan."""
+    expires: str = "24h"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile:
+    """The file that a plan is saved to, and how long it may be applied, as a command line has them."""
+
+    path: str
+    expires: str
 
 
 class Recorder:
@@ -53,56 +62,49 @@ class Recorder:
                 self.result = result
 
 
-def make_plan_file(name: str, options: Options, person: Person) -> int:
+def make_plan_file(name: str, options: PlanOptions, person: Person) -> int:
     """Probe every host, show what would be done, and write it to a file.  Returns the exit code of a dry run."""
-    options = {**options, **NEVER}
-    with SecretMasking(lambda: secrets_on_command_line(name, options)) as hiding:
-        return _make(name, options, person, hiding)
+    options = replace(options, plan_only=True)
+    with SecretMasking(lambda: secrets_on_command_line(name, options.choosing.inventory, options.given)) as hiding:
+        problems: list[Problem] = []
+        or_problems(problems, lambda: _lifetime(options.expires))
+        sources = read_sources(name, options, problems)
+        if sources and not sources.playbook.remediate:
+            problems.append(Problem(message=f"{sources.playbook.name} changes nothing: there is nothing to apply"))
+        order = order_of(sources, options, person, problems)
+        order = replace(order, origin=origin_of_playbook(order, options, "plan"))
+        return save_plan(order, name, options, person, hiding, PlanFile(path=options.out, expires=options.expires))
 
 
-def _make(name: str, options: Options, person: Person, hiding: SecretMasking) -> int:
-    problems: list[Problem] = []
+def _lifetime(expires: str) -> timedelta:
+    """The time for which a plan may be applied.  Raises ConfigError."""
     try:
-        time_span(options["expires"])
+        return timedelta(seconds=time_span(expires))
     except ConfigError as error:
-        problems.append(Problem(message=f"--expires: {error}"))
-    sources = read_sources(name, options, problems)
-    if sources and not sources.playbook.remediate:
-        problems.append(Problem(message=f"{sources.playbook.name} changes nothing: there is nothing to apply"))
-    order = order_from(sources, options, person, problems)
-    order = replace(order, origin=origin_of_playbook(order, options, "plan"))
-    return save_plan(order, name, options, person, hiding)
+        raise ConfigError(f"--expires: {error}") from error
 
 
-def save_plan(order: Order, name: str, options: Options, person: Person, hiding: SecretMasking) -> int:
+def save_plan(
+    order: Order, name: str, options: FleetOptions, person: Person, hiding: SecretMasking, file: PlanFile
+) -> int:
     """Probe every host of *order*, show what would be done, and write it to a file.  Returns the exit code.
 
     *name* is what the playbook, or the run that is undone, was called by.  Raises ConfigError.
     """
-    try:
-        lives = time_span(options["expires"])
-    except ConfigError as error:
-        raise ConfigError(f"--expires: {error}") from error
-    out = opened_plan(options["out"])
+    lives, out = _lifetime(file.expires), opened_plan(file.path)
     order = with_secrets_resolved(order, hiding, changes=False)
-    stop = Cancellation()
-    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options))
     kept = Recorder()
-    run = Run(order, (outputs, kept), stop, lambda it: recording_of(it, options, person.say, changing=False))
-    hiding.learn(run.secrets)
-    person.speak_through(outputs.aside)
-    person.can_stop(stop)
-    with outputs:
-        code = run.plan_only()
-    if stop.asked:
+    with OpenRun(order, options, person, hiding, changing=False, listeners=(kept,)) as open_run:
+        code = open_run.run.plan_only()
+    if open_run.stop.asked:
         person.say("no plan was written: the run was interrupted")
-        return outputs.code(code)
-    saved = _saved(run, kept, name, options, timedelta(seconds=lives))
-    parsed((text := saved.text()).encode(), options["out"])  # what could not be applied must not be saved
-    publish(out, text, options["out"])
-    for line in _next(saved, options["out"]):
+        return open_run.code(code)
+    saved = _saved(open_run.run, kept, name, options, lives)
+    parsed((text := saved.text()).encode(), file.path)  # what could not be applied must not be saved
+    publish(out, text, file.path)
+    for line in _next(saved, file.path):
         person.say(line)
-    return outputs.code(code)
+    return open_run.code(code)
 
 
 def opened_plan(path: str, mode: int = 0o600) -> WholeReport:
@@ -126,13 +128,9 @@ def publish(out: WholeReport, text: str, path: str) -> None:
         out.close()
 
 
-def _saved(run: Run, kept: Recorder, name: str, options: Options, lives: timedelta) -> SavedPlan:
+def _saved(run: Run, kept: Recorder, name: str, options: FleetOptions, lives: timedelta) -> SavedPlan:
     order, facts = run.order, run.facts()
     assert kept.result
-    recorded: dict[str, Json] = {
-        option: list(value) if isinstance(value := options.get(option, OF_UNDO.get(option)), tuple) else value
-        for option in RECORDED
-    }
     undoes = order.origin.undoes if order.origin else ""
     from_env = tuple(each.name for each in order.playbook.inputs if each.env and each.name in facts.given)
     now = datetime.now(UTC)
@@ -144,7 +142,7 @@ def _saved(run: Run, kept: Recorder, name: str, options: Options, lives: timedel
         playbook=bound_playbook(order.playbook, name, facts.path, run.masked_value),
         inventory=bound_inventory(facts.inventory, order.inventory.digest, order.selection.hosts, run.masked_value),
         inputs=bound_inputs(facts.inputs, facts.secrets, facts.given, from_env, secrets.token_bytes(16)),
-        options={**recorded, **_hosts(run, options)},
+        options={**_recorded(options), **_hosts(run, options)},
         undoes=undoes,
         run={key: run.fleet.run[key] for key in sorted(run.fleet.run)},
         approvals=order.playbook.limits.approvals,
@@ -153,9 +151,21 @@ def _saved(run: Run, kept: Recorder, name: str, options: Options, lives: timedel
     ).sealed()
 
 
-def _hosts(run: Run, options: Options) -> dict[str, Json]:
+def _recorded(options: FleetOptions) -> dict[str, Json]:
+    """The options that decide what is done where, by the names that ``made_from`` takes."""
+    tags, skipped = (options.tags, options.skip_tags) if isinstance(options, RunOptions) else ((), ())
+    return {
+        "tags": list(tags),
+        "skip_tags": list(skipped),
+        "force": options.force,
+        "include_not_ready": options.choosing.include_not_ready,
+        **{name: getattr(options.limits, name) for name in TEXTS},
+    }
+
+
+def _hosts(run: Run, options: FleetOptions) -> dict[str, Json]:
     """The pattern of the hosts; those of a recorded run, or an undo, by name: ``@last`` will be another run."""
-    pattern = options["hosts"] or run.order.playbook.hosts
+    pattern = options.choosing.hosts or run.order.playbook.hosts
     if pattern and "@" not in pattern:
         return {"hosts": pattern}
     return {"hosts": ",".join(host.name for host in run.order.selection.hosts), "include_not_ready": True}
@@ -195,8 +205,3 @@ def this_user(now: datetime) -> Maker:
 def iso(moment: datetime) -> str:
     """ISO 8601, UTC, in seconds."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def recorded_options(saved: SavedPlan) -> Mapping[str, Json]:
-    """The options that *saved* was made with."""
-    return {name: saved.options.get(name) for name in (*RECORDED, "hosts")}

@@ -6,26 +6,27 @@ import fcntl
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runbook.actions import discover
-from runbook.commands.history.recording import hosts_in_records, records_folder
+from runbook.commands.history.recording import records_folder
 from runbook.commands.history.run_chain import Chain, chain_from, root_of
 from runbook.commands.history.run_origin import changed_since, origin_of, other_secret_places, secret_places
 from runbook.commands.history.undone import undone_hosts
 from runbook.commands.input_files import (
-    GivenInputs,
     places_of,
     read_inputs,
     read_playbook,
     values_given,
 )
 from runbook.commands.inventory_files.host_sources import inventory_again
-from runbook.commands.run import Options, Person, order_for, perform, unapproved, with_secrets_resolved
+from runbook.commands.options import FleetOptions, GivenInputs
+from runbook.commands.run import unapproved
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.secret_sources.resolution import problems_with_references
 from runbook.commands.step_resolution import with_tags
+from runbook.commands.workspace import Person, order_for, perform, selected, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
 from runbook.inventory.host_patterns import select
 from runbook.lang.includes import inputs_of_parts
@@ -43,19 +44,36 @@ from runbook.values.run_origin import RunOrigin
 from runbook.values.types import plural
 
 
-def resume(run: str, options: Options, person: Person) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeOptions(FleetOptions):
+    """The options of ``runbook resume``."""
+
+    given: GivenInputs = field(default_factory=GivenInputs)
+    repeat: tuple[str, ...] = ()
+    """Steps to send again although they may have been done."""
+    assume_done: tuple[str, ...] = ()
+    """Steps to take as done where nobody knows."""
+    changed_inventory: bool = False
+    changed_playbook: bool = False
+    undone: bool = False
+    """Whether hosts are taken, too, on which the run was undone."""
+
+
+def resume(run: str, options: ResumeOptions, person: Person) -> int:
     """Go on with the run that *run* names.  Returns the exit code."""
-    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
-        hiding.learn(secrets_in({"secret": values_given(options["inputs"], options["inputs_file"])}))
-        folder = records_folder(options["records"])
+    with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory, options.given)) as hiding:
+        hiding.learn(secrets_in({"secret": values_given(options.given.inputs, options.given.inputs_file)}))
+        folder = records_folder(options.recording.records or "")
         root = root_of(folder, run)
-        with nullcontext() if options["plan_only"] else _claimed(folder, root):
+        with nullcontext() if options.plan_only else _claimed(folder, root):
             chain = chain_from(folder, root)
             undone = undone_hosts(folder, [recorded_run.run for recorded_run in chain])
             return _resume(chain, undone, options, person, hiding)
 
 
-def _resume(chain: Chain, undone: Mapping[str, str], options: Options, person: Person, hiding: SecretMasking) -> int:
+def _resume(
+    chain: Chain, undone: Mapping[str, str], options: ResumeOptions, person: Person, hiding: SecretMasking
+) -> int:
     recorded = chain[-1]
     origin = recorded.started.origin
     assert origin
@@ -68,47 +86,48 @@ def _resume(chain: Chain, undone: Mapping[str, str], options: Options, person: P
     if playbook.comparisons:
         words = f"{playbook.name} compares hosts with each other, and changes nothing: some of them alone say nothing"
         raise ConfigError(Problem(message=words, hint=f"run it again: runbook run {playbook.name}"))
-    inventory = inventory_again(options["inventory"], origin.inventory, origin.hosts)
+    inventory = inventory_again(options.choosing.inventory, origin.inventory, origin.hosts)
     chosen = _selected(inventory, hosts, chain, options)
     _refuse_undone(recorded.run, [host.name for host in chosen.hosts], undone, options)
     known = {name: value for name, value in origin.inputs.items() if value != MASK}
-    given = GivenInputs(options=_inputs(origin, playbook, options), file=options["inputs_file"], below=known)
+    _refuse_other_inputs(origin, playbook, options)
+    given = replace(options.given, below=known)
     inputs = read_inputs(given, playbook)
     parts = inputs_of_parts(playbook, inputs) or {}
     problems = problems_with_inputs_given(playbook, discover(), parts, places_of(given)) if parts else []
     problems += problems_with_references(playbook, inventory, chosen.hosts)
     problems += _other_secrets(chain, playbook, inventory, chosen, options)
-    problems += [] if options["plan_only"] else unapproved(playbook.name, playbook, {**options, "only": ""})
+    problems += [] if options.plan_only else unapproved(playbook.name, playbook)
     if problems:
         raise ConfigError(*problems)
     playbook = with_tags(playbook, origin.tags, origin.skip_tags)
-    order = order_for(playbook, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
-    order = with_secrets_resolved(order, hiding, changes=not options["plan_only"])
-    origin_now = origin_of(order, "resume", reason=options["reason"] or origin.reason)
+    order = order_for(playbook, options, person, inputs=inputs, parts=parts, inventory=inventory, selection=chosen)
+    order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
+    origin_now = origin_of(order, "resume", reason=options.recording.reason or origin.reason)
     order = replace(
         order,
         keeps_owed=True,
         origin=replace(origin_now, resumes=recorded.run, tags=origin.tags, skip_tags=origin.skip_tags),
         earlier=earlier,
         chain=tuple(recorded_run.run for recorded_run in chain),
-        repeats=frozenset(options["repeat"]),
+        repeats=frozenset(options.repeat),
     )
     count = f"{plural(len(chosen.hosts), 'host')} of {_all(chain)}"
     person.say(f"run {recorded.run} of {playbook.name}: {count} to go on with")
-    return perform(order, options, person, hiding, stops_before=options["plan_only"])
+    return perform(order, options, person, hiding)
 
 
-def _selected(inventory: Inventory, hosts: tuple[str, ...], chain: Chain, options: Options) -> Selection:
+def _selected(inventory: Inventory, hosts: tuple[str, ...], chain: Chain, options: ResumeOptions) -> Selection:
     """Those of *hosts* that are wanted and still are what they were.  Raises ConfigError."""
     there = {host.name: host for host in inventory.hosts}
     wanted = hosts
-    if options["hosts"] is not None:
-        recorded = hosts_in_records(options["records"])
-        chosen = select(inventory, options["hosts"], include_not_ready=True, recorded=recorded)
+    if (pattern := options.choosing.hosts) is not None:
+        every = replace(options.choosing, include_not_ready=True)
+        chosen = selected(inventory, pattern, every, options.recording.records)
         named = {host.name for host in chosen.hosts}
         wanted = tuple(host for host in hosts if host in named)
         if not wanted:
-            raise ConfigError(f"--hosts {options['hosts']}: none of these hosts is open (open: {fold(hosts)})")
+            raise ConfigError(f"--hosts {pattern}: none of these hosts is open (open: {fold(hosts)})")
     hint = "--hosts takes the others"
     problems = [
         Problem(message=f"{fold(gone)} of that run is not in the inventory any more", hint=hint)
@@ -120,7 +139,7 @@ def _selected(inventory: Inventory, hosts: tuple[str, ...], chain: Chain, option
         name for run in chain for name in run.started.hosts
     }
     others = changed_since(origins, inventory, {*wanted, *elsewhere})
-    if others and not options["changed_inventory"]:
+    if others and not options.changed_inventory:
         words = f"what the inventory says of {fold(others)} has changed since that run: it may be another machine"
         problems.append(Problem(message=words, hint="--changed-inventory takes it all the same"))
     if problems:
@@ -129,10 +148,10 @@ def _selected(inventory: Inventory, hosts: tuple[str, ...], chain: Chain, option
 
 
 def _other_secrets(
-    chain: Chain, playbook: Playbook, inventory: Inventory, chosen: Selection, options: Options
+    chain: Chain, playbook: Playbook, inventory: Inventory, chosen: Selection, options: ResumeOptions
 ) -> list[Problem]:
     """Every secret that the inventory says is elsewhere than that run had it from, unless that may be."""
-    if options["changed_inventory"]:
+    if options.changed_inventory:
         return []
     places = secret_places(playbook, inventory, chosen.hosts)
     hint = "--changed-inventory takes it all the same"
@@ -142,7 +161,7 @@ def _other_secrets(
     ]
 
 
-def _refuse_undone(run: str, hosts: Sequence[str], undone: Mapping[str, str], options: Options) -> None:
+def _refuse_undone(run: str, hosts: Sequence[str], undone: Mapping[str, str], options: ResumeOptions) -> None:
     """Raises ConfigError where the run was undone on some of *hosts*, unless the command line says that it may be."""
     found = {undo: [host for host in hosts if undone.get(host) == undo] for undo in dict.fromkeys(undone.values())}
     problems = [
@@ -153,7 +172,7 @@ def _refuse_undone(run: str, hosts: Sequence[str], undone: Mapping[str, str], op
         for undo, names in found.items()
         if names
     ]
-    if problems and not options["undone"]:
+    if problems and not options.undone:
         raise ConfigError(*problems)
 
 
@@ -183,9 +202,9 @@ def _claimed(folder: PrivateFolder, root: str) -> Iterator[None]:
         os.close(file)
 
 
-def _playbook(origin: RunOrigin, options: Options) -> Playbook:
+def _playbook(origin: RunOrigin, options: ResumeOptions) -> Playbook:
     playbook = read_playbook(Path(origin.playbook), discover())
-    if playbook.digest != origin.playbook_digest and not options["changed_playbook"]:
+    if playbook.digest != origin.playbook_digest and not options.changed_playbook:
         message = f"{origin.playbook} has changed since that run, so that its steps may be others now"
         hint = "--changed-playbook goes on all the same; `runbook run` begins again"
         raise ConfigError(Problem(message=message, hint=hint))
@@ -194,9 +213,9 @@ def _playbook(origin: RunOrigin, options: Options) -> Playbook:
     return playbook
 
 
-def _inputs(origin: RunOrigin, playbook: Playbook, options: Options) -> tuple[str, ...]:
-    """The inputs that are given again: secret ones, which no record has.  Raises ConfigError for others."""
-    given = values_given(options["inputs"], options["inputs_file"]).keys()
+def _refuse_other_inputs(origin: RunOrigin, playbook: Playbook, options: ResumeOptions) -> None:
+    """Raise ConfigError unless the secret inputs, which no record has, are given again, and no others."""
+    given = values_given(options.given.inputs, options.given.inputs_file).keys()
     from_here = {each.name for each in playbook.inputs if each.env and each.env in os.environ}
     secret = {name for name, value in origin.inputs.items() if value == MASK}
     problems = [
@@ -213,7 +232,6 @@ def _inputs(origin: RunOrigin, playbook: Playbook, options: Options) -> tuple[st
     ]
     if problems:
         raise ConfigError(*problems)
-    return tuple(options["inputs"])
 
 
 def _hosts(chain: Chain) -> tuple[str, ...]:
@@ -231,20 +249,20 @@ def _no_step(option: str, name: str, known: Sequence[str]) -> Problem:
     return Problem(message=f"{option}: the playbook has no such remediate step", hint=suggest(name, known))
 
 
-def _earlier(chain: Chain, playbook: Playbook, options: Options) -> Mapping[str, tuple[EarlierChange, ...]]:
+def _earlier(chain: Chain, playbook: Playbook, options: ResumeOptions) -> Mapping[str, tuple[EarlierChange, ...]]:
     """What the runs of the chain did, where the command line does not say more of what is in doubt."""
     found = earlier_changes(chain)
     ids = [step.id for step in playbook.remediate]
     problems = [
         _no_step(f"--{option.replace('_', '-')} {name}", written_id(name), [written_id(word) for word in ids])
-        for option in ("repeat", "assume_done")
-        for name in options[option]
+        for option, names in (("repeat", options.repeat), ("assume_done", options.assume_done))
+        for name in names
         if written_id(name) not in ids
     ]
     if problems:
         raise ConfigError(*problems)
-    taken = frozenset(options["assume_done"])
-    if both := taken & frozenset(options["repeat"]):
+    taken = frozenset(options.assume_done)
+    if both := taken & frozenset(options.repeat):
         raise ConfigError(f"--repeat and --assume-done name the same step: {', '.join(sorted(both))}")
     return {host: tuple(_assumed(change, taken) for change in changes) for host, changes in found.items()}
 

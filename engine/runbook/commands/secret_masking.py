@@ -7,12 +7,13 @@ errors, and the words of ``show``, ``check`` and ``list``.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from runbook.commands.options import GivenInputs
 from runbook.errors import ConfigError, RunbookError
 from runbook.secrets.detection import masked_argv, secret_spans
 from runbook.secrets.documents import secrets_in
@@ -92,7 +93,9 @@ def secrets_in_playbook_file(name: str) -> tuple[str, ...]:
     return ()
 
 
-def secrets_on_command_line(playbook: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+def secrets_on_command_line(
+    playbook: str, inventory: Sequence[str] = (), inputs: GivenInputs | None = None
+) -> tuple[str, ...]:
     """The secrets in everything that a command line names, as far as it can be read."""
     from runbook.commands.input_files import LARGEST_INVENTORY, inventory_paths, read_text
     from runbook.commands.inventory_files.opening import open_inventory
@@ -100,16 +103,16 @@ def secrets_on_command_line(playbook: str, options: Mapping[str, Any]) -> tuple[
 
     found = list(secrets_in_playbook_file(playbook)) if playbook else []
     with suppress(ConfigError):
-        for path in inventory_paths(options.get("inventory") or ()):
+        for path in inventory_paths(inventory):
             with suppress(ConfigError):
                 found += secrets_in(open_inventory(path, read_text(path, LARGEST_INVENTORY)).value)
     given: dict[str, Any] = {}
-    for option in options.get("inputs") or ():
+    for option in inputs.inputs if inputs else ():
         name, _, text = option.partition("=")
         given[name] = text
         with suppress(ConfigError):
             given[f"{name} "] = parse_playbook(text, "").value
-    if file := options.get("inputs_file"):
+    if inputs and (file := inputs.inputs_file):
         with suppress(ConfigError):
             tree: Any = parse_playbook(read_text(Path(file)), file).value
             given |= tree if isinstance(tree, Mapping) else {}

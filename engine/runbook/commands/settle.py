@@ -6,23 +6,22 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
-from runbook.commands.history.recording import recording_of
 from runbook.commands.history.run_origin import origin_of
 from runbook.commands.input_files import inventory_paths, read_inputs_file, read_inventory, values_given
 from runbook.commands.inventory_files.host_sources import with_addresses
 from runbook.commands.one_run import Run
+from runbook.commands.options import FleetOptions, GivenInputs, Output, RunOptions
 from runbook.commands.order import Order
-from runbook.commands.outputs import outputs_for, verbosity_of
 from runbook.commands.owed.keeping import Unreadable, all_records
 from runbook.commands.owed.record import Record
 from runbook.commands.owed.settling import GivenAgain, Prepared, Settling
-from runbook.commands.run import Options, Person, go, order_for
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.secret_sources.resolution import SecretValues
+from runbook.commands.workspace import OpenRun, Person, go, order_for
 from runbook.errors import ConfigError
 from runbook.executor import Consent
 from runbook.executor.owed import DONE
@@ -42,17 +41,27 @@ NAME = "settle"
 INTERRUPTED = 130
 
 
-def settle(options: Options, person: Person) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleOptions(FleetOptions):
+    """The options of ``runbook settle``."""
+
+    given: GivenInputs = field(default_factory=GivenInputs)
+    changed_inventory: bool = False
+    forget: str = ""
+    """A run: remove its records, and do nothing on hosts."""
+
+
+def settle(options: SettleOptions, person: Person) -> int:
     """Settle what is owed, or forget a record.  Returns the exit code."""
-    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
-        hiding.learn(secrets_in({"secret": values_given(options["inputs"], options["inputs_file"])}))
+    with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory, options.given)) as hiding:
+        hiding.learn(secrets_in({"secret": values_given(options.given.inputs, options.given.inputs_file)}))
         folder = _folder()
-        if options["forget"]:
+        if options.forget:
             return _forget(folder, options, person)
         return _settle(folder, options, person, hiding)
 
 
-def settle_first(order: Order, options: Options, person: Person, hiding: SecretMasking) -> int:
+def settle_first(order: Order, options: RunOptions, person: Person, hiding: SecretMasking) -> int:
     """Settle what earlier runs with the inventory of *order* owe to its hosts; beside JSON it is shown on stderr.
 
     Returns the exit code: 0 where nothing is owed any more.
@@ -71,29 +80,29 @@ def settle_first(order: Order, options: Options, person: Person, hiding: SecretM
     code = int(bool(damaged or others or len(living) < len(own)))
     if not living:
         return code
-    given = _given_again(order, options, living)
-    settling = {
-        **options,
-        "output": "console",
-        "force": False,
-        "changed_inventory": False,
-        "report": (),
-        "detailed_exitcode": False,
-        "pause_between": "",
-    }
-    stdout = sys.stdout if options["output"] == "console" else sys.stderr
+    given = _given_again(order, options.given, living)
+    settling = SettleOptions(
+        choosing=options.choosing,
+        connecting=options.connecting,
+        limits=replace(options.limits, pause_between=""),
+        output=Output(verbosity=options.output.verbosity),
+        recording=options.recording,
+        plan_only=options.plan_only,
+        yes=options.yes,
+    )
+    stdout = sys.stdout if options.output.output == "console" else sys.stderr
     return (
         _settle_records(folder, living, order.inventory, given, settling, person, hiding, stdout, order.options) or code
     )
 
 
-def _given_again(order: Order, options: Options, records: Sequence[Record]) -> GivenAgain:
+def _given_again(order: Order, given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
     """What the command line gives of the secret inputs of *records*."""
     known = all(record.digest == order.playbook.digest for record in records)  # else an input of that name is another
     secret = {name for record in records for name in record.secret_inputs} if known else set()
-    of_file = values_given((), options["inputs_file"])
+    of_file = values_given((), given.inputs_file)
     return GivenAgain(
-        options=tuple(option for option in options["inputs"] if option.partition("=")[0] in secret),
+        options=tuple(option for option in given.inputs if option.partition("=")[0] in secret),
         values={name: value for name, value in of_file.items() if name in secret},
     )
 
@@ -135,26 +144,26 @@ class _Results:
                 self.mode = whole.mode
 
 
-def _settle(folder: PrivateFolder, options: Options, person: Person, hiding: SecretMasking) -> int:
+def _settle(folder: PrivateFolder, options: SettleOptions, person: Person, hiding: SecretMasking) -> int:
     records, damaged = all_records(folder)
     _tell_damaged(damaged, person)
     inventory = _inventory(options, records)
     records = _chosen(records, inventory, options)
-    if not records and options["output"] == "console":
+    if not records and options.output.output == "console":
         print("nothing is owed" + (f" by what can be read in {folder.path}" if damaged else ""))
         return int(bool(damaged))
     records = _without_living(records, person)
-    given = _given(options, records)
+    given = _given(options.given, records)
     return _settle_records(folder, records, inventory, given, options, person, hiding, sys.stdout) or int(bool(damaged))
 
 
-def _given(options: Options, records: Sequence[Record]) -> GivenAgain:
+def _given(given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
     """The inputs that are given again for *records*.  Raises ConfigError."""
-    if not options["inputs_file"]:
-        return GivenAgain(options=tuple(options["inputs"]))
+    if not given.inputs_file:
+        return GivenAgain(options=given.inputs)
     names = sorted({name for record in records for name in record.secret_inputs})
-    values, places = read_inputs_file(options["inputs_file"], names, "what is owed")
-    return GivenAgain(options=tuple(options["inputs"]), values=values, places=places)
+    values, places = read_inputs_file(given.inputs_file, names, "what is owed")
+    return GivenAgain(options=given.inputs, values=values, places=places)
 
 
 def _settle_records(
@@ -162,7 +171,7 @@ def _settle_records(
     records: Sequence[Record],
     inventory: Inventory,
     given: GivenAgain,
-    options: Options,
+    options: SettleOptions,
     person: Person,
     hiding: SecretMasking,
     stdout: TextIO,
@@ -172,9 +181,9 @@ def _settle_records(
     settling = Settling(
         inventory,
         given,
-        force=options["force"],
-        changed_inventory=options["changed_inventory"],
-        changes=not options["plan_only"],
+        force=options.force,
+        changed_inventory=options.changed_inventory,
+        changes=not options.plan_only,
     )
     prepared = settling.prepared(records, folder)
     _list(records, prepared, person)
@@ -184,18 +193,18 @@ def _settle_records(
     return code or int(bool(prepared.refused))
 
 
-def _inventory(options: Options, records: Sequence[Record]) -> Inventory:
+def _inventory(options: SettleOptions, records: Sequence[Record]) -> Inventory:
     """The inventory that is given, or else those that the runs had."""
-    if options["inventory"]:
-        return read_inventory(inventory_paths(options["inventory"]))
+    if options.choosing.inventory:
+        return read_inventory(inventory_paths(options.choosing.inventory))
     known = dict.fromkeys(path for record in records for path in record.inventory)
     alone = [record for record in records if not record.inventory]
     addresses = dict.fromkeys(name for record in alone for name in record.hosts)
     return with_addresses([Path(word) for word in known if Path(word).is_file()], addresses)
 
 
-def _chosen(records: Sequence[Record], inventory: Inventory, options: Options) -> tuple[Record, ...]:
-    pattern = options["hosts"]
+def _chosen(records: Sequence[Record], inventory: Inventory, options: SettleOptions) -> tuple[Record, ...]:
+    pattern = options.choosing.hosts
     if pattern is None or not records:
         return tuple(records)
     if not pattern.strip():
@@ -225,7 +234,7 @@ def _list(records: Sequence[Record], prepared: Prepared, person: Person) -> None
 
 
 def _order(
-    prepared: Prepared, inventory: Inventory, options: Options, person: Person, connecting: ConnectOptions | None
+    prepared: Prepared, inventory: Inventory, options: SettleOptions, person: Person, connecting: ConnectOptions | None
 ) -> Order:
     names = prepared.assignments.keys()
     hosts = tuple(host for host in inventory.hosts if host.name in names)
@@ -236,7 +245,6 @@ def _order(
     steps = tuple(step for host in hosts for step in prepared.assignments[host.name].playbook.remediate)
     order = order_for(
         Playbook(name=NAME, remediate=steps),
-        {},
         options,
         person,
         inventory=inventory,
@@ -253,20 +261,15 @@ def _order(
 
 
 def _perform(
-    order: Order, prepared: Prepared, options: Options, person: Person, hiding: SecretMasking, stdout: TextIO
+    order: Order, prepared: Prepared, options: SettleOptions, person: Person, hiding: SecretMasking, stdout: TextIO
 ) -> int:
-    stop, results = Cancellation(), _Results()
-    outputs = outputs_for(options["output"], stdout, options["report"], person.say, stop, verbosity_of(options))
-    order = replace(order, origin=origin_of(order, NAME, reason=options["reason"]))
-    run = Run(order, (outputs, results), stop, lambda it: recording_of(it, options, person.say, changing=False))
-    hiding.learn(run.secrets)
-    person.speak_through(outputs.aside)
-    person.can_stop(stop)
-    with outputs:
-        code = go(run, options, person, stops_before=options["plan_only"])
-        if results.mode is Mode.RUN and code != INTERRUPTED and not options["plan_only"]:
+    results = _Results()
+    order = replace(order, origin=origin_of(order, NAME, reason=options.recording.reason))
+    with OpenRun(order, options, person, hiding, changing=False, listeners=(results,), stdout=stdout) as open_run:
+        stop, code = open_run.stop, go(open_run.run, options, person)
+        if results.mode is Mode.RUN and code != INTERRUPTED and not options.plan_only:
             code = _strike_needless(order, prepared, results, person, stop) or code
-    return outputs.code(INTERRUPTED if stop.asked else code)
+    return open_run.code(INTERRUPTED if stop.asked else code)
 
 
 def _strike_needless(order: Order, prepared: Prepared, results: _Results, person: Person, stop: Cancellation) -> int:
@@ -291,11 +294,11 @@ def _strike_needless(order: Order, prepared: Prepared, results: _Results, person
     return int(bool(needless))
 
 
-def _forget(folder: PrivateFolder, options: Options, person: Person) -> int:
+def _forget(folder: PrivateFolder, options: SettleOptions, person: Person) -> int:
     """Remove the records of one run, whatever they say."""
-    run = options["forget"]
+    run = options.forget
     records, damaged = all_records(folder)
-    if options["hosts"] is not None:
+    if options.choosing.hosts is not None:
         records = _chosen(records, _inventory(options, records), options)
         damaged = ()
     wanted = [each for each in records if each.run == run]
@@ -310,7 +313,7 @@ def _forget(folder: PrivateFolder, options: Options, person: Person) -> int:
         person.say(f"{record.host}: run {run} of {record.playbook} owes {owed}")
     _tell_unbelieved(broken, person)
     count = plural(len(wanted) + len(broken), "record")
-    if not options["yes"] and not _confirmed(count, person):
+    if not options.yes and not _confirmed(count, person):
         return INTERRUPTED
     _remove(folder, [each.name for each in wanted] + [Path(unreadable.file).name for unreadable in broken])
     person.say(f"{count} removed; a host's own note goes when it restarts (in /run/runbook or ~/.cache/runbook there)")

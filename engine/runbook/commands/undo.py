@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from runbook.codec import to_json
 from runbook.commands.history.finding_runs import LAST, latest_run, load_run
-from runbook.commands.history.recording import hosts_in_records, records_folder
+from runbook.commands.history.recording import records_folder
 from runbook.commands.history.run_origin import changed_since, digest_of, origin_of
 from runbook.commands.history.undo_steps import HostUndo, undo_steps
 from runbook.commands.history.undone import limits_of_undo
 from runbook.commands.inventory_files.host_sources import inventory_again
+from runbook.commands.options import FleetOptions
 from runbook.commands.order import Order
-from runbook.commands.run import Options, Person, order_for, perform, with_secrets_resolved
+from runbook.commands.plan import PlanFile, save_plan
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.commands.workspace import Person, order_for, perform, selected, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
 from runbook.fleet import Assignment
-from runbook.inventory.host_patterns import select
 from runbook.records.index import RunRow
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState
@@ -33,33 +34,43 @@ STAYS = 1
 """The exit code where a run has changed hosts, and nothing of that can be undone: they are not as they were."""
 
 
-def undo(run: str, options: Options, person: Person) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoOptions(FleetOptions):
+    """The options of ``runbook undo``."""
+
+    plan: str = ""
+    """A file: save what would be undone, and change nothing."""
+    expires: str = "24h"
+    changed_inventory: bool = False
+
+
+def undo(run: str, options: UndoOptions, person: Person) -> int:
     """Take back the changes of the run that *run* names, or save what that would do.  Returns the exit code."""
-    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
-        planning = bool(options["plan"])
-        if planning and (options["plan_only"] or options["yes"]):
+    with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory)) as hiding:
+        planning = bool(options.plan)
+        if planning and (options.plan_only or options.yes):
             raise ConfigError("--plan FILE only saves what would be undone: leave out --dry-run and --yes")
         order = undo_order(run, options, person, approved=planning)
         if isinstance(order, int):
             return order
         if planning:
-            from runbook.commands.plan import save_plan
-
             undone = order.origin.undoes if order.origin else run
-            return save_plan(order, undone, {**options, "out": options["plan"]}, person, hiding)
-        order = with_secrets_resolved(order, hiding, changes=not options["plan_only"])
-        return perform(order, options, person, hiding, stops_before=options["plan_only"])
+            return save_plan(
+                order, undone, options, person, hiding, PlanFile(path=options.plan, expires=options.expires)
+            )
+        order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
+        return perform(order, options, person, hiding)
 
 
-def undo_order(run: str, options: Options, person: Person, *, approved: bool) -> Order | int:
+def undo_order(run: str, options: UndoOptions, person: Person, *, approved: bool) -> Order | int:
     """Return the order that takes back the changes of *run*; an exit code where there is none.  Raises ConfigError.
 
     *approved*: it is done by a saved plan only, so that the limit `approvals` can be kept.
     """
-    folder = records_folder(options["records"])
+    folder = records_folder(options.recording.records or "")
     recorded = load_run(folder, _last(folder, person) if run == LAST else run)
     origin = _checked(recorded)
-    inventory = inventory_again(options["inventory"], origin.inventory, origin.hosts)
+    inventory = inventory_again(options.choosing.inventory, origin.inventory, origin.hosts)
     hosts = _hosts(recorded, inventory, options)
     found = undo_steps(recorded, {host.name for host in inventory.hosts})
     named = {name: it for name, it in found.items() if name in hosts}
@@ -72,7 +83,7 @@ def undo_order(run: str, options: Options, person: Person, *, approved: bool) ->
     if not selection.hosts:
         raise ConfigError(f"no host of run {recorded.run} that was changed is in the inventory any more")
     every = tuple(step for host in selection.hosts for step in steps[host.name].steps)
-    changes = not options["plan_only"] and not approved
+    changes = not options.plan_only and not approved
     limits = limits_of_undo(recorded, lambda it: load_run(folder, it), person.say, changes=changes)
     own = {host.name: [to_json(step) for step in steps[host.name].steps] for host in selection.hosts}
     playbook = Playbook(
@@ -81,8 +92,8 @@ def undo_order(run: str, options: Options, person: Person, *, approved: bool) ->
     assignments = {
         name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={}) for name, it in steps.items()
     }
-    order = order_for(playbook, {}, {**options, "force": False}, person, inventory=inventory, selection=selection)
-    origin_now = replace(origin_of(order, NAME, reason=options["reason"]), undoes=recorded.run)
+    order = order_for(playbook, replace(options, force=False), person, inventory=inventory, selection=selection)
+    origin_now = replace(origin_of(order, NAME, reason=options.recording.reason), undoes=recorded.run)
     count = plural(len(selection.hosts), "host")
     person.say(f"run {recorded.run} of {recorded.started.playbook}: {count} with changes that can be undone")
     return replace(order, assignments=assignments, origin=origin_now)
@@ -124,30 +135,29 @@ def _checked(recorded: RecordedRun) -> RunOrigin:
     return origin
 
 
-def _hosts(recorded: RecordedRun, inventory: Inventory, options: Options) -> frozenset[str]:
+def _hosts(recorded: RecordedRun, inventory: Inventory, options: UndoOptions) -> frozenset[str]:
     """The hosts of the run that are meant.  Raises ConfigError."""
     all_hosts = frozenset(recorded.started.hosts)
-    if options["hosts"] is None:
+    pattern = options.choosing.hosts
+    if pattern is None:
         return all_hosts
-    if not options["hosts"].strip():
+    if not pattern.strip():
         raise ConfigError("--hosts is empty: name hosts, or leave the option out")
-    recorded_in = hosts_in_records(options["records"])
-    wanted = {
-        host.name for host in select(inventory, options["hosts"], include_not_ready=True, recorded=recorded_in).hosts
-    }
+    every = replace(options.choosing, include_not_ready=True)
+    wanted = {host.name for host in selected(inventory, pattern, every, options.recording.records).hosts}
     if not wanted & all_hosts:
         known = ", ".join(sorted(all_hosts))
-        raise ConfigError(f"--hosts {options['hosts']}: none of these hosts is of run {recorded.run} (it has: {known})")
+        raise ConfigError(f"--hosts {pattern}: none of these hosts is of run {recorded.run} (it has: {known})")
     return all_hosts & wanted
 
 
 def _refuse_others(
-    recorded: RecordedRun, steps: Mapping[str, HostUndo], inventory: Inventory, options: Options
+    recorded: RecordedRun, steps: Mapping[str, HostUndo], inventory: Inventory, options: UndoOptions
 ) -> None:
     """Raises ConfigError where a host may be another machine of the same name by now."""
     places = {*steps, *(step.on for host_undo in steps.values() for step in host_undo.steps)}
     others = changed_since([recorded.started.origin], inventory, places)
-    if others and not options["changed_inventory"]:
+    if others and not options.changed_inventory:
         words = f"what the inventory says of {fold(others)} has changed since that run: it may be another machine"
         hint = "--changed-inventory takes it all the same, --hosts takes the others"
         raise ConfigError(Problem(message=words, hint=hint))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runbook.diagnosis.host_context import host_variables
@@ -15,7 +15,19 @@ from runbook.values.playbook import HostOrder, Limits, Share
 from runbook.values.types import Json
 from runbook.values.units import duration, share, time_span
 
-Options = Mapping[str, Any]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOptions:
+    """The limits of a command line, as typed; empty: not given."""
+
+    host_deadline: str = ""
+    pause_between: str = ""
+    stop_after: str = ""
+    max_unavailable: str = ""
+    batches: str = ""
+    order: str | None = None
+
+
 Shuffled = Callable[[list[Host]], None]
 """Puts a list in random order."""
 
@@ -29,14 +41,14 @@ READ: Mapping[str, Callable[[object], Any]] = {
 """The options, by their names as keys of ``limits``; the deadline of the run is not among them."""
 
 
-def given_limits(options: Options) -> Limits:
+def given_limits(options: LimitOptions) -> Limits:
     """The limits of a command line.  Raises ConfigError with every mistake."""
     problems: list[Problem] = []
     found: dict[str, Any] = {}
     for name, read in READ.items():
         try:
-            if options.get(name):
-                found[name] = read(options[name])
+            if text := getattr(options, name):
+                found[name] = read(text)
         except ConfigError as error:
             problems.append(Problem(message=f"--{name.replace('_', '-')}: {error}"))
     if problems:
@@ -44,7 +56,7 @@ def given_limits(options: Options) -> Limits:
     return Limits(**found)
 
 
-def stricter(limits: Limits, options: Options, total: int) -> Limits:
+def stricter(limits: Limits, options: LimitOptions, total: int) -> Limits:
     """Of each limit of a playbook and of the command line the stricter one, for *total* hosts.  Raises ConfigError."""
     given = given_limits(options)
     if given.pause_between and not (limits.batches or given.batches):
@@ -61,7 +73,7 @@ def stricter(limits: Limits, options: Options, total: int) -> Limits:
         pause_between=max(limits.pause_between, given.pause_between),
         stop_after=_fewest(limits.stop_after, given.stop_after, lambda it: it.of(total)),
         max_unavailable=_fewest(limits.max_unavailable, given.max_unavailable, lambda it: it.at_most(total)),
-        order=HostOrder(options.get("order") or limits.order),
+        order=HostOrder(options.order or limits.order),
     )
 
 

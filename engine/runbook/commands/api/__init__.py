@@ -14,15 +14,10 @@ from runbook.commands.history.listing import checked_query
 from runbook.commands.history.recording import recording_of, records_folder
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.commands.one_run import Run
-from runbook.commands.order import Order
-from runbook.commands.run import (
-    order_from,
-    origin_of_playbook,
-    read_sources,
-    unapproved,
-    with_secrets_resolved,
-)
+from runbook.commands.options import RunOptions, made_from, option_names
+from runbook.commands.run import order_from, origin_of_playbook
 from runbook.commands.secret_masking import SecretMasking
+from runbook.commands.workspace import with_secrets_resolved
 from runbook.errors import Cancelled, ConfigError, Problem
 from runbook.executor import Consent
 from runbook.fleet import Cancellation
@@ -36,15 +31,10 @@ from runbook.values.types import Json
 OnEvent = Callable[[Event], None]
 """Receives each event of a run as it happens, in a thread of the run, one at a time; secrets are masked."""
 
-DEFAULTS: Mapping[str, Any] = {
-    "hosts": None, "inputs": (), "inputs_file": "", "only": None, "tags": (), "skip_tags": (), "force": False,
-    "detailed_exitcode": False, "scratch": False, "settle": False, "wait_lock": "1m", "inventory": (), "parallel": 32,
-    "timeout": "", "deadline": "", "host_deadline": "", "max_unavailable": "", "stop_after": "", "batches": "",
-    "pause_between": "",
-    "order": None, "strict_host_keys": False, "ask_become_pass": False, "become_password_file": "",
-    "connect_timeout": "10s", "shell_timeout": "20s", "include_not_ready": False, "reason": "", "records": "",
-    "no_record": False,
-}  # fmt: skip
+TAKEN = frozenset({"hosts", "inventory", "inputs", "below", "only_addresses", "settle", "plan_only", "yes", "report"})
+"""The options of `runbook run` that the arguments stand for, or that have no meaning here."""
+
+OPTIONS = frozenset(option_names(RunOptions)) - TAKEN - {"output", "verbosity", "typed"}
 """The options of `runbook run` that a caller may give, by the names of their parameters; texts as on a command line."""
 
 
@@ -64,7 +54,7 @@ def plan(
 ) -> RunResult:
     """What a run would do, host by host: probes, findings and planned steps.  Changes nothing.
 
-    *hosts* is a pattern, *inventory* files (none: as on the command line), *options* those of ``DEFAULTS``.  Raises
+    *hosts* is a pattern, *inventory* files (none: as on the command line), *options* those of ``OPTIONS``.  Raises
     ConfigError with every mistake, before any connection is made.
     """
     return _Call(playbook, hosts, inventory, inputs, options, plans=True).result(on_event, changes=False)
@@ -166,46 +156,33 @@ class _Call:
         *,
         plans: bool,
     ) -> None:
-        taken = ("hosts", "inventory", "inputs", "settle")
-        unknown = [option for option in options if option not in DEFAULTS or option in taken]
-        if unknown:
-            known = ", ".join(sorted(DEFAULTS.keys() - {*taken}))
+        if unknown := [option for option in options if option not in OPTIONS]:
+            known = ", ".join(sorted(OPTIONS))
             raise ConfigError(
                 *(Problem(message=f"there is no option {word!r}", hint=f"there are: {known}") for word in unknown)
             )
-        self._playbook, self._person, self._inputs = str(playbook), _Nobody(), dict(inputs or {})
-        self._options = {
-            **DEFAULTS,
-            **options,
-            "hosts": hosts,
-            "inventory": tuple(map(str, inventory)),
-            "plan_only": plans,
-            "below": self._inputs,
-            "yes": False,
-        }
+        self._playbook, self._person = str(playbook), _Nobody()
+        made = made_from(RunOptions, {"records": "", "no_record": False, "wait_lock": "1m", **options})
+        self._options = replace(
+            made,
+            choosing=replace(made.choosing, hosts=hosts, inventory=tuple(map(str, inventory))),
+            given=replace(made.given, below=dict(inputs or {})),
+            plan_only=plans,
+        )
 
     def result(self, on_event: OnEvent | None, *, changes: bool) -> RunResult:
         """Carry the call out."""
+        options = self._options
         with SecretMasking(lambda: ()) as hiding:
-            order = self._order(hiding)
-            stop, listener = Cancellation(), _Listener(on_event)
+            order = order_from(self._playbook, options, self._person)
+            order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
+            order = replace(order, origin=origin_of_playbook(order, options, "api"))
             changing = changes and bool(order.playbook.remediate)
+            listener, recording, say = _Listener(on_event), options.recording, self._person.say
             run = Run(
-                order,
-                (listener,),
-                stop,
-                lambda it: recording_of(it, self._options, self._person.say, changing=changing),
+                order, (listener,), Cancellation(), lambda name: recording_of(name, recording, say, changing=changing)
             )
             hiding.learn(run.secrets)
-            run.plan_only() if self._options["plan_only"] else run.go(Consent.YES if changes else Consent.NONE)
+            run.plan_only() if options.plan_only else run.go(Consent.YES if changes else Consent.NONE)
         assert listener.result
         return listener.result
-
-    def _order(self, hiding: SecretMasking) -> Order:
-        problems: list[Problem] = []
-        sources = read_sources(self._playbook, self._options, problems)
-        if sources and not self._options["plan_only"] and self._options["only"] != "diagnose":
-            problems += unapproved(self._playbook, sources.playbook, self._options)
-        order = order_from(sources, self._options, self._person, problems)
-        order = with_secrets_resolved(replace(order, keeps_owed=True), hiding, changes=not self._options["plan_only"])
-        return replace(order, origin=origin_of_playbook(order, self._options, "api"))

@@ -7,7 +7,7 @@ import io
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -21,12 +21,22 @@ from runbook.text.timestamps import day, time_reference
 from runbook.values.result import Verdict
 from runbook.values.types import Json
 
-Options = Mapping[str, Any]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which recorded runs are asked for, as a command line has it; empty: every one."""
 
-def query_of(options: Options, *, limit: int = 0) -> RunQuery:
-    """The query that *options* ask for.  Raises ConfigError."""
-    return checked_query({name: options[name] for name in _ASKED}, limit=limit, prefix="--")
+    host: str = ""
+    playbook: str = ""
+    verdict: str = ""
+    finding: str = ""
+    since: str = ""
+    until: str = ""
+    limit: int = 0
+
+    def checked(self) -> RunQuery:
+        """The query of the records.  Raises ConfigError."""
+        return checked_query({name: getattr(self, name) for name in _ASKED}, limit=self.limit, prefix="--")
 
 
 _ASKED = ("host", "playbook", "verdict", "finding", "since", "until")
@@ -69,10 +79,13 @@ def _moment(text: str | float, option: str) -> float:
     return moment
 
 
-def list_text(folder: PrivateFolder, options: Options) -> str:
-    """The runs that *options* ask for, the newest first."""
-    query = query_of(options, limit=options["limit"])
+def list_text(folder: PrivateFolder, asked: Query, output: str = "console") -> str:
+    """The runs that are *asked* for, the newest first."""
+    query = asked.checked()
     rows = _rows(folder, query)
+    if output == "json":
+        runs: list[Json] = [{**asdict(row), "state": row.state.value} for row in rows]
+        return json.dumps({"format": 1, "runs": runs}, indent=1)
     if not rows:
         return "\n".join([f"no recorded run matches (records: {folder.path})", *_unheard_of(folder, query)])
     width = max(len(row.playbook) for row in rows)
@@ -116,10 +129,10 @@ def _line(row: RunRow, width: int) -> str:
     return printable(line.rstrip())
 
 
-def export_text(folder: PrivateFolder, options: Options) -> str:
-    """A row for each run and host that *options* ask for, as csv, json or jsonl."""
-    rows = list(_host_rows(folder, query_of(options)))
-    match options["form"]:
+def export_text(folder: PrivateFolder, asked: Query, form: str = "json") -> str:
+    """A row for each run and host that are *asked* for, as csv, json or jsonl."""
+    rows = list(_host_rows(folder, asked.checked()))
+    match form:
         case "json":
             return json.dumps(rows, indent=1)
         case "jsonl":

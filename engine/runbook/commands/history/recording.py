@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from runbook.commands.options import Recording as RecordingOptions
 from runbook.errors import ConfigError, RecordLost
 from runbook.records.fetched_files import FetchedFiles
 from runbook.records.journal import Journal
@@ -72,12 +72,12 @@ def hosts_in_records(given: str = "") -> Callable[[str], frozenset[str]]:
     return recorded
 
 
-def recording_of(run: str, options: Mapping[str, Any], complain: Complain, *, changing: bool) -> Recording | None:
+def recording_of(run: str, wanted: RecordingOptions, complain: Complain, *, changing: bool) -> Recording | None:
     """The recording of *run*; None where there is to be none.  Raises RecordLost where it changes hosts unrecorded."""
-    if options.get("no_record", True):
+    if wanted.no_record:
         return None
     try:
-        folder = records_folder(options["records"])
+        folder = records_folder(wanted.records or "")
         return Recording(Journal(folder, run), folder, run, complain, changing=changing)
     except (RecordLost, ConfigError) as error:
         if changing:

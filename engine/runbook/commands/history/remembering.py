@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from runbook.commands.history.recording import records_folder
 from runbook.commands.order import Order
@@ -19,19 +18,14 @@ from runbook.values.recorded_change import RecordedAnswer, RecordedChange
 from runbook.values.types import Unknown
 
 
-def past_of(
-    playbook: Playbook, inventory: Inventory, options: Mapping[str, Any]
-) -> Callable[[str, str], RecordedPast] | None:
-    """Gives the past of *playbook* to the run with an id, and the one that it goes on with.
-
-    None where the command names no records.
-    """
-    if "records" not in options:
+def past_of(playbook: Playbook, inventory: Inventory, records: str | None) -> Callable[[str, str], RecordedPast] | None:
+    """Gives the past of *playbook* to the run with an id, and the one that it goes on with; None without *records*."""
+    if records is None:
         return None
 
     def past(run: str, resumes: str) -> RecordedPast:
         try:
-            folder = records_folder(options["records"])
+            folder = records_folder(records)
         except ConfigError as error:
             return _UnknownPast(str(error))
         return PastRuns(

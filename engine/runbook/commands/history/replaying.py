@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from runbook.commands.history.finding_runs import load_run
-from runbook.commands.outputs import outputs_for, verbosity_of
+from runbook.commands.options import Output
+from runbook.commands.outputs import outputs_for
 from runbook.fleet import Cancellation
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState
@@ -17,17 +17,15 @@ from runbook.values.event import Event, HostFinished, RunFinished
 from runbook.values.result import RunResult, scripts_of
 
 
-def replay(folder: PrivateFolder, run: str, options: Mapping[str, Any], complain: Callable[[str], None]) -> int:
-    """Send a recorded run to the output and the reports of *options*.  Returns 0, or 1 where one of them is lost."""
+def replay(folder: PrivateFolder, run: str, output: Output, complain: Callable[[str], None]) -> int:
+    """Send a recorded run to stdout and the reports.  Returns the exit code: 1 where one of them is lost."""
     recorded = load_run(folder, run)
     if recorded.state is not RunState.FINISHED:
         words = "is still under way" if recorded.state is RunState.RUNNING else "was interrupted"
         complain(f"run {recorded.run} {words}: its hosts without an end are shown as far as it got")
     for fault in recorded.faults:
         complain(f"run {recorded.run} is not as it was written: {fault}")
-    outputs = outputs_for(
-        options["output"], sys.stdout, options["report"], complain, Cancellation(), verbosity_of(options)
-    )
+    outputs = outputs_for(output, sys.stdout, complain, Cancellation())
     with outputs:
         for event in events_of(recorded):
             outputs.on(event)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from runbook.commands.input_files import found_inventories, inventory_paths, read_inventory
+from runbook.commands.options import Choosing
 from runbook.errors import ConfigError, Problem
 from runbook.inventory.addresses import addresses_in, inventory_of_addresses, is_address
 from runbook.values.inventory import Inventory
 
-ONLY_ADDRESSES = "only_addresses"
-"""The option that a saved plan has which was made without an inventory: one that is there now is another thing."""
 
-
-def inventory_for(options: Mapping[str, Any], pattern: str) -> Inventory:
-    """The inventory that *options* or the environment give; where there is none, the addresses that *pattern* lists.
+def inventory_for(choosing: Choosing, pattern: str) -> Inventory:
+    """The inventory that *choosing* or the environment give; where there is none, the addresses that *pattern* lists.
 
     Raises ConfigError, also with every mistake in the inventory.
     """
-    paths = () if options.get(ONLY_ADDRESSES) else found_inventories(options["inventory"])
+    paths = () if choosing.only_addresses else found_inventories(choosing.inventory)
     if paths:
         return read_inventory(paths)
     if addresses := addresses_in(pattern):
         return inventory_of_addresses(addresses)
     try:
-        return read_inventory(inventory_paths(options["inventory"]))
+        return read_inventory(inventory_paths(choosing.inventory))
     except ConfigError as error:
         raise ConfigError(*(_with_address(problem, pattern) for problem in error.problems)) from error
 

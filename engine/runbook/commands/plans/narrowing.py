@@ -9,7 +9,7 @@ from runbook.commands.one_run import Run
 from runbook.commands.plans.comparison import Difference, More, difference
 from runbook.commands.plans.document import SavedHost, SavedPlan
 from runbook.commands.plans.snapshot import saved_host
-from runbook.commands.run import Person
+from runbook.commands.workspace import Person
 from runbook.fleet import Planned
 from runbook.values.event import Answered, Asked
 from runbook.values.result import HostResult, Status, StepResult, Verdict

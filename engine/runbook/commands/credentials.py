@@ -1,0 +1,70 @@
+"""Secrets that a person gives to a run: the sudo password, and the passphrases of keys."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from runbook import transports
+from runbook.errors import ConfigError
+from runbook.values.inventory import Host
+
+LONGEST = 4096
+"""Bytes of a password file that are read; its first line is the password."""
+
+
+class Prompter(Protocol):
+    """The user who started the program."""
+
+    def is_there(self) -> bool:
+        """Whether they can be asked."""
+        ...
+
+    def secret(self, prompt: str) -> str:
+        """What they type without being seen."""
+        ...
+
+
+def become_password(file: str, ask: bool, person: Prompter) -> str:
+    """Sudo's password, from *file* or from the person; empty where neither is wanted.  Raises ConfigError."""
+    if file and ask:
+        raise ConfigError("--ask-become-pass and --become-password-file exclude each other: give one of them")
+    if file:
+        return _first_line("--become-password-file", file)
+    if not ask:
+        return ""
+    if not person.is_there():
+        raise ConfigError("--ask-become-pass: there is no terminal to ask on; give --become-password-file FILE")
+    return person.secret("Password for sudo on the hosts")
+
+
+def passphrases(hosts: Sequence[Host], person: Prompter) -> Mapping[str, str]:
+    """The passphrases of the encrypted keys that *hosts* need and no agent holds; none where nobody can be asked."""
+    if not person.is_there():
+        return {}
+    used = {host.transport for host in hosts} & set(transports.names())
+    paths = [path for name in sorted(used) for path in transports.locked(name, hosts)]
+    given = {path: person.secret(f"Passphrase for {path} (Enter: continue without this key)") for path in paths}
+    return {path: value for path, value in given.items() if value}
+
+
+def _first_line(option: str, path: str) -> str:
+    """The first line of a file that nobody else can read, or of a pipe."""
+    try:
+        number = os.open(os.path.expanduser(path), os.O_RDONLY)
+        with open(number, "rb") as file:
+            mode = os.fstat(number).st_mode
+            if not stat.S_ISFIFO(mode) and stat.S_IMODE(mode) & 0o077:
+                raise ConfigError(
+                    f"{option}: others can read {path} (mode {stat.S_IMODE(mode):04o}); run chmod 600 {path}"
+                )
+            text = file.read(LONGEST).decode().split("\n")[0].removesuffix("\r")
+    except OSError as error:
+        raise ConfigError(f"{option} {path}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{option} {path}: its first line is not UTF-8 text") from error
+    if not text or "\0" in text:
+        raise ConfigError(f"{option} {path}: its first line is {'empty' if not text else 'not text'}")
+    return text

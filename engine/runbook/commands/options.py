@@ -1,0 +1,142 @@
+"""The options of commands, made by `cli/` of a command line, by `api` of arguments, by `apply` of a saved plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from runbook.fleet.limit_options import LimitOptions
+from runbook.values.types import Json
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choosing:
+    """The hosts that a command is for, and the inventory from which they are taken."""
+
+    hosts: str | None = None
+    """A host pattern; None: the option was not given."""
+    inventory: tuple[str, ...] = ()
+    """Files; none: where the environment or the working directory has them."""
+    include_not_ready: bool = False
+    only_addresses: bool = False
+    """Whether no inventory is looked for: a saved plan was made without one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenInputs:
+    """The inputs that a command is given, from the weakest to the strongest."""
+
+    below: Mapping[str, Json] = field(default_factory=dict)
+    """Values that stand in for defaults; the environment, a file and the command line override them."""
+    inputs_file: str = ""
+    inputs: tuple[str, ...] = ()
+    """As typed: ``NAME=VALUE``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connecting:
+    """How hosts are connected to."""
+
+    parallel: int = 32
+    """Hosts at a time."""
+    strict_host_keys: bool = False
+    ask_become_pass: bool = False
+    become_password_file: str = ""
+    connect_timeout: str = ""
+    shell_timeout: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(LimitOptions):
+    """The limits of a run; times are texts as on a command line, empty: none."""
+
+    timeout: str = ""
+    """Of each probe that sets none itself."""
+    deadline: str = ""
+    wait_lock: str = ""
+    """How long another run may keep a host locked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """How a command reports."""
+
+    output: str = "console"
+    """The format of stdout."""
+    report: tuple[str, ...] = ()
+    """Files for further reports."""
+    verbosity: str | None = None
+    """``verbose``, ``quiet``, or None."""
+    detailed_exitcode: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Whether and where a run is recorded, and where earlier runs are."""
+
+    reason: str = ""
+    records: str | None = None
+    """The directory; empty: the user's own; None: the command reads no records."""
+    no_record: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
+    """The options of every command that works on hosts."""
+
+    choosing: Choosing = field(default_factory=Choosing)
+    connecting: Connecting = field(default_factory=Connecting)
+    limits: Limits = field(default_factory=Limits)
+    output: Output = field(default_factory=Output)
+    recording: Recording = field(default_factory=Recording)
+    force: bool = False
+    """Whether steps run even if their finding is unknown."""
+    plan_only: bool = False
+    """Whether nothing is changed: ``--dry-run``."""
+    yes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(FleetOptions):
+    """The options of a run of a playbook."""
+
+    given: GivenInputs = field(default_factory=GivenInputs)
+    only: str | None = None
+    """``diagnose``: change nothing, and plan nothing."""
+    tags: tuple[str, ...] = ()
+    skip_tags: tuple[str, ...] = ()
+    scratch: bool = False
+    """Whether a dry run takes the probes that write files of their own, too."""
+    settle: bool = False
+    typed: tuple[str, ...] = ()
+    """The words of the command line, to say how to do what a dry run shows."""
+
+    @property
+    def diagnoses_only(self) -> bool:
+        """Whether a run with these options plans no change."""
+        return self.only == "diagnose"
+
+
+def made_from(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
+    """Make the options *kind*, and those within it, of the values *given* by the names of their fields."""
+    found: dict[str, Any] = {}
+    for name, hint in _hints(kind).items():
+        if isinstance(hint, type) and is_dataclass(hint):
+            found[name] = made_from(hint, given)
+        elif name in given:
+            found[name] = tuple(given[name]) if isinstance(given[name], list) else given[name]
+    return kind(**found)
+
+
+def option_names(kind: type) -> Iterator[str]:
+    """The names of all that ``made_from`` takes for *kind*."""
+    for name, hint in _hints(kind).items():
+        yield from option_names(hint) if is_dataclass(hint) and isinstance(hint, type) else (name,)
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind)}

@@ -1,0 +1,236 @@
+"""Open what every command opens: files, inputs, hosts, passwords, secrets, outputs, the record, and a way to stop."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from random import SystemRandom
+from types import TracebackType
+from typing import Protocol, TextIO, TypeVar
+
+from runbook.actions import discover
+from runbook.commands.credentials import become_password, passphrases
+from runbook.commands.history.recording import hosts_in_records, recording_of
+from runbook.commands.history.remembering import past_of
+from runbook.commands.one_run import Run
+from runbook.commands.options import Choosing, Connecting, FleetOptions, Limits
+from runbook.commands.order import Order
+from runbook.commands.outputs import outputs_for
+from runbook.commands.secret_masking import SecretMasking
+from runbook.commands.secret_sources.resolution import resolved
+from runbook.commands.step_resolution import with_places
+from runbook.errors import ConfigError, Problem
+from runbook.executor import Consent
+from runbook.fleet import Cancellation
+from runbook.fleet.limit_options import ordered, stricter
+from runbook.inventory.host_patterns import select
+from runbook.protocols import ConnectOptions, Reporter
+from runbook.sessions.shared_password import SharedPassword
+from runbook.values.inventory import Host, Inventory, Selection
+from runbook.values.playbook import Playbook
+from runbook.values.result import HostPlan, Status
+from runbook.values.types import Json
+from runbook.values.units import duration, time_span
+from runbook.wording.limits import limit_lines
+
+T = TypeVar("T")
+
+
+class Person(Protocol):
+    """The user who started the program."""
+
+    def is_there(self) -> bool:
+        """Whether they can be asked."""
+        ...
+
+    def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
+        """Show them plans for *count* hosts, and ask."""
+        ...
+
+    def confirms(self, question: str) -> bool:
+        """Whether they say yes to *question*."""
+        ...
+
+    def secret(self, prompt: str) -> str:
+        """What they type without being seen."""
+        ...
+
+    def can_stop(self, stop: Cancellation) -> None:
+        """Let them end the run."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Tell them something besides what the run says."""
+        ...
+
+    def speak_through(self, aside: Callable[[str], bool]) -> None:
+        """Say things by *aside* where that takes them, as it does while the terminal is in use."""
+        ...
+
+
+def or_problems(problems: list[Problem], read: Callable[[], T]) -> T | None:
+    """Call *read*; where it raises a ConfigError, keep its problems and return None."""
+    try:
+        return read()
+    except ConfigError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def selected(inventory: Inventory, pattern: str, choosing: Choosing, records: str | None = "") -> Selection:
+    """The hosts that *pattern* chooses, also those of a recorded run.  Raises ConfigError."""
+    return select(inventory, pattern, choosing.include_not_ready, recorded=hosts_in_records(records or ""))
+
+
+def times(connecting: Connecting, limits: Limits) -> Mapping[str, float]:
+    """The seconds of every option that is a time, by its name; 0: not given.  Raises ConfigError with every mistake."""
+    texts = {
+        "timeout": limits.timeout,
+        "deadline": limits.deadline,
+        "connect_timeout": connecting.connect_timeout,
+        "shell_timeout": connecting.shell_timeout,
+        "wait_lock": limits.wait_lock,
+    }
+    problems: list[Problem] = []
+    found = {}
+    for name, text in texts.items():
+        try:
+            read = duration if name == "wait_lock" else time_span  # which may be 0
+            found[name] = read(text) if text else 0.0
+        except ConfigError as error:
+            problems.append(Problem(message=f"--{name.replace('_', '-')}: {error}"))
+    if problems:
+        raise ConfigError(*problems)
+    return found
+
+
+def connect_options(connecting: Connecting, hosts: Sequence[Host], limits: Limits, person: Person) -> ConnectOptions:
+    """How *hosts* are connected to.  Asks for passwords.  Raises ConfigError."""
+    seconds = times(connecting, limits)
+    password = become_password(connecting.become_password_file, connecting.ask_become_pass, person)
+    return ConnectOptions(
+        connect_timeout=seconds["connect_timeout"] or ConnectOptions().connect_timeout,
+        shell_within=seconds["shell_timeout"],
+        strict_host_keys=connecting.strict_host_keys,
+        become_password=SharedPassword(password) if password else None,
+        passphrases=passphrases(hosts, person),
+    )
+
+
+def order_for(
+    playbook: Playbook,
+    options: FleetOptions,
+    person: Person,
+    *,
+    inventory: Inventory,
+    selection: Selection,
+    inputs: Mapping[str, Json] | None = None,
+    parts: Mapping[str, Mapping[str, Json]] | None = None,
+    connecting: ConnectOptions | None = None,
+) -> Order:
+    """What *options* have run, with every ``on`` as the name of a host.
+
+    *connecting* says how to connect, where that is known already; else passwords are asked for.  Raises ConfigError.
+    """
+    seconds = times(options.connecting, options.limits)
+    if parts:
+        playbook = with_places(playbook, parts, inventory)
+    playbook = replace(playbook, limits=stricter(playbook.limits, options.limits, len(selection.hosts)))
+    hosts = ordered(selection.hosts, playbook.limits.order, SystemRandom().shuffle)
+    for warning in selection.warnings:
+        person.say(warning)
+    return Order(
+        playbook=playbook,
+        inputs=inputs or {},
+        parts=parts or {},
+        inventory=inventory,
+        selection=replace(selection, hosts=hosts),
+        parallel=options.connecting.parallel,
+        force=options.force,
+        detailed_exit_code=options.output.detailed_exitcode,
+        options=connecting or connect_options(options.connecting, hosts, options.limits, person),
+        timeout=seconds["timeout"],
+        deadline=seconds["deadline"],
+        wait_lock=seconds["wait_lock"],
+        past=past_of(playbook, inventory, options.recording.records),
+    )
+
+
+def with_secrets_resolved(order: Order, hiding: SecretMasking, *, changes: bool) -> Order:
+    """*order* with the values of its secrets, which *hiding* knows from now on.  Raises ConfigError."""
+    values = resolved(order.playbook, order.inventory, order.selection.hosts, discover(), changes=changes)
+    hiding.learn(values.masked)
+    return replace(order, secret_values=values)
+
+
+class OpenRun:
+    """A run with its outputs and its record open, which the person can stop; within ``with``."""
+
+    def __init__(
+        self,
+        order: Order,
+        options: FleetOptions,
+        person: Person,
+        hiding: SecretMasking,
+        *,
+        changing: bool,
+        listeners: Sequence[Reporter] = (),
+        stdout: TextIO | None = None,
+    ) -> None:
+        """*changing*: whether the run is not begun where it cannot be recorded.  Raises ConfigError, RecordLost."""
+        self.stop, recording = Cancellation(), options.recording
+        self.outputs = outputs_for(options.output, stdout or sys.stdout, person.say, self.stop)
+        self.run = Run(
+            order,
+            (self.outputs, *listeners),
+            self.stop,
+            lambda run: recording_of(run, recording, person.say, changing=changing),
+        )
+        hiding.learn(self.run.secrets)
+        person.speak_through(self.outputs.aside)
+        person.can_stop(self.stop)
+        gc.freeze()  # what is imported and read by now stays to the end, and is not to be gone through again and again
+        gc.set_threshold(20_000, 50, 100)
+
+    def __enter__(self) -> OpenRun:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.outputs.__exit__(kind, error, at)
+
+    def code(self, code: int) -> int:
+        """The exit code where the hosts say *code*: an output that is not whole turns 0 into 1."""
+        return self.outputs.code(code)
+
+
+def perform(order: Order, options: FleetOptions, person: Person, hiding: SecretMasking) -> int:
+    """Carry out *order*, with the outputs and the record that *options* ask for.  Returns the exit code."""
+    changing = not options.plan_only and bool(order.playbook.remediate)
+    with OpenRun(order, options, person, hiding, changing=changing) as open_run:
+        code = go(open_run.run, options, person)
+    return open_run.code(code)
+
+
+def go(run: Run, options: FleetOptions, person: Person) -> int:
+    """Carry out *run* as far as *options* and the person have it.  Returns the exit code."""
+    if options.plan_only:
+        return run.plan_only()
+    if options.yes:
+        return run.go(Consent.YES)
+    if person.is_there():
+        return run.ask_and_go(lambda plans: _is_agreed(run, plans, person))
+    return run.go(Consent.NONE)
+
+
+def _is_agreed(run: Run, plans: tuple[HostPlan, ...], person: Person) -> bool:
+    """Show the limits and the plans, and ask."""
+    changed = [plan.host for plan in plans if _has_changes(plan)]
+    for line in limit_lines(run.limits(changed)):
+        person.say(line)
+    return person.ask(plans, len(changed))
+
+
+def _has_changes(plan: HostPlan) -> bool:
+    return any(result.status is Status.WOULD_CHANGE for result in plan.results)
