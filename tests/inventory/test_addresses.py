@@ -10,7 +10,7 @@ import pytest
 from runbook.commands.input_files import read_inventory
 from runbook.commands.inventory_files.host_sources import inventory_again, inventory_for, with_addresses
 from runbook.commands.options import Choosing
-from runbook.commands.settle import _inventory
+from runbook.commands.settle import SettleOptions, _inventory
 from runbook.errors import ConfigError
 from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.inventory.host_patterns import select
@@ -122,7 +122,7 @@ def test_what_is_owed_to_addresses_is_settled_beside_what_is_owed_to_an_inventor
         SimpleNamespace(inventory=("hosts.yaml", "gone.yaml"), hosts={"gpu-01": "x"}),
         SimpleNamespace(inventory=(), hosts={"root@10.0.0.1": "x", "bare": "y", "a.b": "z"}),
     ]
-    made = _inventory({"inventory": ()}, records)
+    made = _inventory(SettleOptions(), records)
     assert [host.name for host in made.hosts] == ["gpu-01", "a.b", "root@10.0.0.1"]
     assert made.sources == read_inventory([Path("hosts.yaml")]).sources
     assert with_addresses([], ["bare"]).hosts == ()

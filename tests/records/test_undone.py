@@ -8,7 +8,7 @@ import pytest
 
 from runbook.commands.history.finding_runs import load_run
 from runbook.commands.history.undone import limits_of_undo, undone_hosts
-from runbook.commands.resume import _refuse_undone, without_undone
+from runbook.commands.resume import ResumeOptions, _refuse_undone, without_undone
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import earlier_changes
@@ -72,14 +72,14 @@ def test_an_undo_that_is_under_way_is_waited_for(tmp_path):
 
 def test_resume_refuses_a_host_on_which_the_run_was_undone_and_says_by_which_run():
     """Mutants: ``_refuse_undone`` without the option; without the hosts that are wanted."""
-    options = {"undone": False}
+    options = ResumeOptions()
     with pytest.raises(ConfigError) as caught:
         _refuse_undone(FIRST, ["a", "b"], {"a": UNDO}, options)
     (problem,) = caught.value.problems
     assert problem.message.startswith(f"run {FIRST} was undone on a, by run {UNDO}")
     assert problem.hint == "--undone does so; --hosts takes the others"
     _refuse_undone(FIRST, ["b"], {"a": UNDO}, options)
-    _refuse_undone(FIRST, ["a", "b"], {"a": UNDO}, {"undone": True})
+    _refuse_undone(FIRST, ["a", "b"], {"a": UNDO}, ResumeOptions(undone=True))
 
 
 def test_what_an_undo_took_back_is_probed_and_not_taken_as_done(tmp_path):

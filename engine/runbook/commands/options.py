@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
-from runbook.fleet.limit_options import LimitOptions
+from runbook.values.limit_options import LimitOptions
 from runbook.values.types import Json
 
 Kind = TypeVar("Kind")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from runbook.diagnosis.host_context import host_variables
@@ -11,22 +11,10 @@ from runbook.errors import ConfigError, Problem
 from runbook.fleet.bounds import value_of
 from runbook.text.suggestions import suggest
 from runbook.values.inventory import Host
+from runbook.values.limit_options import LimitOptions
 from runbook.values.playbook import HostOrder, Limits, Share
 from runbook.values.types import Json
 from runbook.values.units import duration, share, time_span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitOptions:
-    """The limits of a command line, as typed; empty: not given."""
-
-    host_deadline: str = ""
-    pause_between: str = ""
-    stop_after: str = ""
-    max_unavailable: str = ""
-    batches: str = ""
-    order: str | None = None
-
 
 Shuffled = Callable[[list[Host]], None]
 """Puts a list in random order."""
