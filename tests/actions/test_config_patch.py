@@ -18,7 +18,7 @@ from runbook.actions.files import config_patch
 from runbook.codec import from_json, to_json
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.errors import ConfigError, ProbeError
-from runbook.executor.drift import PermittedDecision, without_drift
+from runbook.executor.permitted import PermittedDecision, without_drift
 from runbook.expressions.templates import Scope, render
 from runbook.facts.config_edit.config_file import HostFile, digest_of, octal
 from runbook.lang.arguments import build

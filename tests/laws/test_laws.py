@@ -69,7 +69,7 @@ def test_law_1_a_look_that_writes_is_stopped_before_it_reaches_the_host():
 @settings(max_examples=300, deadline=None)
 @given(playbooks(), tables, st.none() | tables, st.frozensets(words), st.frozensets(words), colours, colours)
 def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, respawns, wanted, then):
-    """Mutants: drift.py ``extra`` emptied; ``if not change.targets`` returning the change; what is left without the
+    """Mutants: permitted.py ``extra`` emptied; ``if not change.targets`` returning the change; what is left without the
     rest sent unseen, and ``without`` skipped (each alone is caught by the other).
     """
     host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns, wanted=wanted)
@@ -89,7 +89,7 @@ def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, r
 
 
 def test_law_2_a_new_target_is_left_alone_and_named():
-    """Mutants: host_steps.py without the note of what was spared; drift.py returning the wide change, or not ``without``."""
+    """Mutants: host_steps.py without the note of what was spared; permitted.py returning the wide change, or not ``without``."""
     host = ToyHost(procs={4: (1, "zombie")})
     _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
     (step,) = outcome.steps
@@ -100,7 +100,7 @@ def test_law_2_a_new_target_is_left_alone_and_named():
 
 
 def test_law_2_what_a_firm_step_might_have_reached_is_not_what_it_showed():
-    """Mutants: drift.py counting ``reach`` as shown for a step whose targets were shown."""
+    """Mutants: permitted.py counting ``reach`` as shown for a step whose targets were shown."""
     wide = Step(id="k", phase=Phase.REMEDIATE, action="end_wide", args={"word": "zombie"})
     host = ToyHost(procs={4: (1, "zombie"), 9: (7, "train")})
     _, _, outcome = planned_and_run(book(wide), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
@@ -109,7 +109,7 @@ def test_law_2_what_a_firm_step_might_have_reached_is_not_what_it_showed():
 
 
 def test_law_2_a_target_that_is_gone_is_dropped_and_a_reused_pid_is_a_new_target():
-    """Mutants: toys' key without the start time shows what identity is for; drift.py ``extra == wanted`` removed."""
+    """Mutants: toys' key without the start time shows what identity is for; permitted.py ``extra == wanted`` removed."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie")})
     _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={5: (1, "zombie")})
     assert [it.argv for it in host.writes()] == [("kill", "5:1")]
@@ -122,7 +122,7 @@ def test_law_2_a_target_that_is_gone_is_dropped_and_a_reused_pid_is_a_new_target
 
 
 def test_law_2_a_change_without_targets_is_sent_as_it_was_shown_or_not_at_all():
-    """Mutants: drift.py ``if not change.targets`` returning the change without comparing its commands."""
+    """Mutants: permitted.py ``if not change.targets`` returning the change without comparing its commands."""
     host = ToyHost(procs={}, wanted="blue")
     _, _, outcome = planned_and_run(book(paint("p")), host)
     assert outcome.steps[0].status is Status.CHANGED

@@ -7,7 +7,7 @@ from typing import Any
 
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.diagnosis.verdicts import verdict
-from runbook.executor.drift import without_drift
+from runbook.executor.permitted import without_drift
 from runbook.values.command import Completed, write_script
 from runbook.values.plan import Blocked, Change, Finding, PlannedStep, Presence, Risk, Skip, Target
 from runbook.values.playbook import Playbook, Severity

@@ -15,11 +15,11 @@ from runbook.errors import Cancelled, RecordLost, TransportError
 from runbook.executor.apply import send
 from runbook.executor.consent import Consent, why_unconfirmed
 from runbook.executor.dependencies import disabled_by, ended, unmet_dependency
-from runbook.executor.drift import named, without_drift
 from runbook.executor.finding_watch import FindingWatch
 from runbook.executor.host_lock import Lock
 from runbook.executor.narrowing import is_narrowed, narrowed
 from runbook.executor.owed import OwedRecord, OwedSettlement, owed_in
+from runbook.executor.permitted import named, without_drift
 from runbook.executor.recheck import confirmed_result, patient
 from runbook.executor.restart import may_have_begun, not_back, objection, settle_in, wait_until_back
 from runbook.executor.revalidation import Revalidation

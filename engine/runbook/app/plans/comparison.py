@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from runbook.app.plans.document import SavedHost, SavedStep
 from runbook.text.shortened import first_few
 from runbook.values.plan import Finding, Presence, Target
+from runbook.values.shown import ShownHost, ShownStep
 from runbook.values.types import plural
 
 MOST_NAMED = 10
@@ -44,13 +44,13 @@ class Difference:
     less: tuple[str, ...]
 
 
-def difference(saved: SavedHost, fresh: SavedHost, findings: Sequence[Finding], now: Sequence[Finding]) -> Difference:
+def difference(saved: ShownHost, fresh: ShownHost, findings: Sequence[Finding], now: Sequence[Finding]) -> Difference:
     """What *fresh* and the findings *now* have that *saved* and *findings* have not, and the other way round."""
     before = {step.id: step for step in saved.steps}
     more = [More(step="", words=words) for words in _new_findings(findings, now)]
     less: list[str] = []
     for step in fresh.steps:
-        shown = before.get(step.id) or SavedStep(id=step.id, decision="skip", summary="nothing of that kind")
+        shown = before.get(step.id) or ShownStep(id=step.id, decision="skip", summary="nothing of that kind")
         more += [More(step=step.id, words=words) for words in _more(shown, step)]
         less += _less(shown, step)
     there = {step.id for step in fresh.steps}
@@ -70,7 +70,7 @@ def _new_findings(then: Sequence[Finding], now: Sequence[Finding]) -> Iterator[s
             yield f"found now, and not when the plan was made: {finding.id}: {finding.say}"
 
 
-def _more(shown: SavedStep, fresh: SavedStep) -> Iterator[str]:
+def _more(shown: ShownStep, fresh: ShownStep) -> Iterator[str]:
     """What *fresh* would do, now or at its turn, that *shown* did not show."""
     least = shown.risk or (shown.then.risk if shown.then else None)
     if fresh.risk and least and fresh.risk is not least and fresh.risk.at_least(least):
@@ -90,14 +90,14 @@ def _more(shown: SavedStep, fresh: SavedStep) -> Iterator[str]:
         yield f"{fresh.id} might now {fresh.then.summary}; the plan did not show that"
 
 
-def _announced(step: SavedStep) -> frozenset[Announced]:
+def _announced(step: ShownStep) -> frozenset[Announced]:
     """The digests of the commands that *step* showed, and its words, for now or for its turn."""
     now = step.decision == "change" and not step.targets
     own = {_as_announced(step.commands, step.lines, step.summary)} if now else set()
     return frozenset(own) | _later(step)
 
 
-def _later(step: SavedStep) -> frozenset[Announced]:
+def _later(step: ShownStep) -> frozenset[Announced]:
     return frozenset({_as_announced(step.then.commands, step.lines, step.then.summary)} if step.then else ())
 
 
@@ -115,7 +115,7 @@ def _as_shown(target: Target) -> Target:
     return replace(target, say=target.say.partition(" (")[0]) if target.kind in AGEING else target
 
 
-def _otherwise(shown: SavedStep, fresh: SavedStep) -> bool:
+def _otherwise(shown: ShownStep, fresh: ShownStep) -> bool:
     """Whether the same targets would become something else: another diff, command, or argument with its command.
 
     A diff is of one file, so that it is compared also where the plan showed more targets.
@@ -131,7 +131,7 @@ def _otherwise(shown: SavedStep, fresh: SavedStep) -> bool:
     return shown.args != fresh.args and shown.commands != fresh.commands
 
 
-def _named(fresh: SavedStep, shown: SavedStep, new: Sequence[Target]) -> Iterator[str]:
+def _named(fresh: ShownStep, shown: ShownStep, new: Sequence[Target]) -> Iterator[str]:
     """The targets *new* in words; a file that is there again under the same name has another content."""
     names = {(target.kind, target.say) for target in shown.targets}
     before = {(target.kind, target.key): target for target in shown.targets}
@@ -164,7 +164,7 @@ def _who(target: Target) -> str:
     return f"{target.pid} {target.command} ({target.user})"
 
 
-def _less(shown: SavedStep, fresh: SavedStep) -> Iterator[str]:
+def _less(shown: ShownStep, fresh: ShownStep) -> Iterator[str]:
     """What *shown* would have done and *fresh* need not."""
     if shown.decision != "change":
         return

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runbook.app.plans.comparison import Difference, More, difference
-from runbook.app.plans.document import SavedHost, SavedPlan
+from runbook.app.plans.document import SavedPlan
 from runbook.app.plans.snapshot import saved_host
 from runbook.app.run import Run
 from runbook.app.run_command import Person
 from runbook.fleet import Planned
 from runbook.values.event import Answered, Asked
 from runbook.values.result import HostResult, Status, StepResult, Verdict
+from runbook.values.shown import ShownHost
 from runbook.values.types import plural
 from runbook.wording.summary import NOT_AS_PLANNED
 
@@ -45,7 +46,7 @@ class Narrowing:
         assert planned.plan
         host = planned.host.name
         fresh = self._run.masked_plan(planned.plan)
-        shown = self._hosts.get(host) or SavedHost(host=host, steps=())
+        shown = self._hosts.get(host) or ShownHost(host=host, steps=())
         then = self._results[host].findings if host in self._results else ()
         return difference(shown, saved_host(fresh), then, fresh.findings)
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from runbook.app.plans.document import LaterChange, SavedHost, SavedStep, short_digest, shown_lines
 from runbook.codec import to_json
 from runbook.values.command import Command
 from runbook.values.plan import Blocked, Change, NoChange, PlannedStep, Skip
 from runbook.values.result import HostPlan
+from runbook.values.shown import LaterChange, ShownHost, ShownStep, short_digest, shown_lines
 from runbook.values.types import Json
 
 
-def saved_host(plan: HostPlan) -> SavedHost:
+def saved_host(plan: HostPlan) -> ShownHost:
     """What is kept of *plan*, in which secrets are masked."""
     shown = {result.id: shown_lines(result) for result in plan.results}
     steps = (replace(_saved_step(step), lines=shown.get(step.id, "")) for step in plan.steps)
-    return SavedHost(host=plan.host, steps=tuple(steps))
+    return ShownHost(host=plan.host, steps=tuple(steps))
 
 
-def _saved_step(planned: PlannedStep) -> SavedStep:
+def _saved_step(planned: PlannedStep) -> ShownStep:
     args = {name: short_digest(value) for name, value in _tree(planned.args).items() if not isinstance(value, list)}
     match planned.decision:
         case Change() as change:
-            return SavedStep(
+            return ShownStep(
                 id=planned.id,
                 decision=change.kind,
                 summary=change.summary,
@@ -37,12 +37,12 @@ def _saved_step(planned: PlannedStep) -> SavedStep:
                 then=_later(planned),
             )
         case NoChange(why=why, kind=kind) | Blocked(why=why, kind=kind):
-            return SavedStep(
+            return ShownStep(
                 id=planned.id, decision=kind, summary=why, condition=planned.condition, args=args, then=_later(planned)
             )
         case Skip(why=why, kind=kind):
             dormant = planned.condition is not None
-            return SavedStep(
+            return ShownStep(
                 id=planned.id,
                 decision=kind,
                 summary=why,
