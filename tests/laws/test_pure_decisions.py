@@ -7,7 +7,7 @@ from typing import Any
 
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.diagnosis.verdicts import verdict
-from runbook.executor.permitted import without_drift
+from runbook.executor.permitted import permitted_decision
 from runbook.values.command import Completed, write_script
 from runbook.values.plan import Blocked, Change, Finding, PlannedStep, Presence, Risk, Skip, Target
 from runbook.values.playbook import Playbook, Severity
@@ -24,7 +24,7 @@ def test_only_a_conditional_step_may_do_what_lies_within_its_reach(condition: st
     """Mutants: no reach is counted; the reach of a step without a condition is counted."""
     planned = PlannedStep(id="kill", decision=Skip(why="not yet"), condition=condition, reach=(VICTIM,))
     action: Any = SimpleNamespace(without=None, decide=None)
-    outcome = without_drift(KILL, planned, ProbeAnswer(args=None, state=None), action)
+    outcome = permitted_decision(KILL, planned, ProbeAnswer(args=None, state=None), action)
     assert isinstance(outcome.decision, Blocked) == drifted, outcome
 
 

@@ -11,22 +11,20 @@ from functools import reduce
 from operator import getitem
 
 import pytest
-from runbook.app.plans.document import BoundInputs, BoundInventory, BoundPlaybook, Maker, SavedPlan, parsed
+from runbook.app.plans.document import SavedPlan, parsed
 from runbook.app.plans.plan_command import recorded_options
 from runbook.app.plans.plan_file import read_plan
 from runbook.app.plans.saved_text import _in_full, expired, from_the_future, plan_text, report_text
-from runbook.app.plans.snapshot import saved_host
 from runbook.app.plans.usage import Usage, Use
 from runbook.app.plans.well_formed import FLAGS, LISTS, TEXTS
 from runbook.errors import ConfigError
+from runbook.executor.permitted import shown_host
 from runbook.values.command import Command, Effect
 from runbook.values.plan import Change, NoChange, PlannedStep, Risk, Skip, Target
 from runbook.values.playbook import Phase
 from runbook.values.result import (
     HostPlan,
     HostResult,
-    Mode,
-    RunResult,
     SentCommand,
     Status,
     StepResult,
@@ -34,6 +32,7 @@ from runbook.values.result import (
     Victim,
 )
 
+from tests.plans.saved import saved_plan
 from tests.plans.scene import resealed
 from tests.tables import every_row
 
@@ -41,9 +40,6 @@ KILL = Command(argv=("kill", "7"), effect=Effect.WRITE)
 VICTIM = Target(kind="process", key="7:1", say="pid 7", pid=7, user="alice", command="train.py")
 DISK = Target(kind="file", key="/x 1", say="/x")
 CHANGE = Change(summary="end 1 process", commands=(KILL,), risk=Risk.KILLS_PROCESSES, targets=(VICTIM,))
-OPTIONS = {
-    **{name: [] for name in LISTS}, **dict.fromkeys(FLAGS, False), **dict.fromkeys(TEXTS, ""), "hosts": "all",
-}  # fmt: skip
 LATER = "only if held is present after stop, at most on /x"
 
 
@@ -60,20 +56,7 @@ def plan(**keys) -> SavedPlan:
         ),
         replace(plain, id="rm", status=Status.SKIPPED, why="held is not there", condition=LATER),
     )  # fmt: skip
-    host = HostResult(host="h", verdict=Verdict.PLANNED, steps=results)
-    result = RunResult(
-        run="r", playbook="p", mode=Mode.PLAN, started_at="2026-01-01T00:00:00Z", seconds=1.0, exit_code=0, hosts=(host,),
-        totals={"planned": 1},
-    )  # fmt: skip
-    whole = SavedPlan(
-        plan="ab" * 16, made=Maker(user="alice", host="ops", at="2026-01-01T00:00:00Z"),
-        expires_at="2026-01-02T00:00:00Z", engine_version="0", options=OPTIONS, run={},
-        playbook=BoundPlaybook(name="p", given="p", path="/p.yaml", digest="0", parts={}),
-        inventory=BoundInventory(paths=("/i.yaml",), digest="0", hosts={}),
-        inputs=BoundInputs(values={}, secrets={}, salt="00", given=()),
-        hosts=(saved_host(HostPlan(host="h", steps=steps, results=results)),), result=result,
-    )  # fmt: skip
-    return replace(whole, **keys).sealed()
+    return saved_plan(HostPlan(host="h", steps=steps, results=results), **keys)
 
 
 def test_a_plan_survives_its_file():
@@ -94,7 +77,7 @@ def test_what_a_plan_says_of_steps_that_it_does_not_take_is_read():
     skipped = replace(
         plain, id="unfit", status=Status.SKIPPED, why="there is no Docker", condition=None, inapplicable=True
     )
-    made = saved_host(HostPlan(host="h", steps=(later, unfit), results=(said, skipped)))
+    made = shown_host(HostPlan(host="h", steps=(later, unfit), results=(said, skipped)))
     whole = plan()
     host = HostResult(host="h", verdict=Verdict.PLANNED, steps=(said, skipped))
     saved = replace(whole, hosts=(made,), result=replace(whole.result, hosts=(host,))).sealed()

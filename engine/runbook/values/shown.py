@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from runbook.values.plan import Risk, Target
+from runbook.values.plan import Change, Risk, Target
 from runbook.values.result import StepResult
 from runbook.values.types import Json
 
@@ -69,3 +69,13 @@ def shown_lines(result: StepResult) -> str:
 def short_digest(value: Json) -> str:
     """A short digest of a value, which only says whether two things are the same."""
     return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:SHORT]
+
+
+def described_later(later: Change | LaterChange | None) -> str:
+    """What a step does at its turn, as the end of a sentence."""
+    return f", then: {later.summary} ({later.risk})" if later else ""
+
+
+def described_rest(why: str, condition: str | None, later: Change | LaterChange | None) -> str:
+    """*why* a step finds all in order, and what it may come to do at its turn."""
+    return f"{why}; {condition}{described_later(later)}" if condition and later else why

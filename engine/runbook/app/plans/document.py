@@ -11,10 +11,11 @@ from typing import Any
 
 from runbook.app.plans.well_formed import faults
 from runbook.codec import from_json, to_json
+from runbook.diagnosis.gates import victims_of
 from runbook.errors import ConfigError
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, RunResult, Status, StepResult, Verdict
-from runbook.values.shown import ShownHost, ShownStep, shown_lines
+from runbook.values.shown import ShownHost, ShownStep, described_rest, shown_lines
 from runbook.values.types import Json
 
 KIND = "runbook-plan"
@@ -192,36 +193,25 @@ def _agree(seen: StepResult, step: ShownStep) -> bool:
         return False  # apply goes by the key, and people are shown the pid
     if seen.status not in SHOWN_AS.get(step.decision, ()) or seen.condition != step.condition:
         return False
-    changes = step.decision == "change"
+    changes, condition = step.decision == "change", step.condition or ""
     if not (changes or step.then or step.targets):
         return True  # nothing is permitted
-    if (seen.phase, seen.why, seen.inapplicable) != (Phase.REMEDIATE, _words(step), False):
-        return False
-    if not _agree_in_commands(seen, step):
-        return False
-    if changes:
-        return (seen.planned, seen.risk, seen.diff or "") == (step.summary, step.risk, step.diff)
-    if step.then and (seen.planned, seen.risk) != (step.then.summary, step.then.risk):
-        return False
-    condition = step.condition or ""
-    return all(target.say in condition for target in step.targets) and (not step.targets or bool(condition))
-
-
-def _agree_in_commands(seen: StepResult, step: ShownStep) -> bool:
-    """Whether *seen* shows the commands and the victims of *step*."""
-    changes = step.decision == "change"
     if (changes or step.then) and step.lines != shown_lines(seen):
         return False
-    ended = [target for target in step.targets if target.kind == "process"] if changes else []
-    processes = [(target.pid, target.user, target.command) for target in ended]
-    return [(victim.pid, victim.user, victim.command) for victim in seen.victims] == processes  # printed instead
+    if not changes and not all(condition and target.say in condition for target in step.targets):
+        return False
+    return seen == _as_planned(seen, step)
 
 
-def _words(step: ShownStep) -> str:
-    """Why *step* is as it is, as a plan says it; see ``runbook.planner.planned_result``."""
-    if step.decision != "no_change" or not step.condition or not step.then:
-        return step.summary
-    return f"{step.summary}; {step.condition}, then: {step.then.summary} ({step.then.risk})"
+def _as_planned(seen: StepResult, step: ShownStep) -> StepResult:
+    """*seen* with all that people read of what *step* permits; see ``runbook.planner.planned_result``."""
+    plain = replace(seen, phase=Phase.REMEDIATE, why=step.summary, inapplicable=False, victims=())
+    if step.decision == "change":
+        victims = victims_of(step.targets)  # they are printed instead of the commands
+        return replace(plain, planned=step.summary, risk=step.risk, diff=step.diff or None, victims=victims)
+    if step.decision == "no_change":
+        plain = replace(plain, why=described_rest(step.summary, step.condition, step.then))
+    return replace(plain, planned=step.then.summary, risk=step.then.risk) if step.then else plain
 
 
 def is_plan(raw: bytes) -> bool:

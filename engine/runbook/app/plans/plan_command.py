@@ -17,13 +17,13 @@ from runbook.app.order import Order
 from runbook.app.outputs import outputs_for, verbosity_of
 from runbook.app.plans.binding import bound_inputs, bound_inventory, bound_playbook
 from runbook.app.plans.document import Maker, SavedPlan, parsed
-from runbook.app.plans.snapshot import saved_host
 from runbook.app.plans.well_formed import RECORDED
 from runbook.app.run import Run
 from runbook.app.run_command import Options, Person, order_from, origin_of_playbook, read_sources, with_secrets_resolved
 from runbook.app.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.app.whole_report import WholeReport, can_be_replaced
 from runbook.errors import ConfigError, Problem
+from runbook.executor.permitted import shown_host
 from runbook.fleet import Cancellation
 from runbook.records.process_identity import process_user
 from runbook.values.event import Event, HostPlanned, RunFinished
@@ -148,7 +148,7 @@ def _saved(run: Run, kept: Recorder, name: str, options: Options, lives: timedel
         undoes=undoes,
         run={key: run.fleet.run[key] for key in sorted(run.fleet.run)},
         approvals=order.playbook.limits.approvals,
-        hosts=tuple(saved_host(plan) for plan in kept.plans.values()),
+        hosts=tuple(shown_host(plan) for plan in kept.plans.values()),
         result=replace(kept.result, hosts=tuple(map(_brief, kept.result.hosts)), scripts={}),
     ).sealed()
 
