@@ -148,7 +148,7 @@ def test_what_is_no_more_than_was_shown_is_no_drift(saved, fresh):
     ],
 )
 def test_what_is_more_than_was_shown_is_named(saved, fresh, words):
-    """Mutants: comparison.py: each ``yield`` of ``_more`` and ``_named`` left out."""
+    """Mutants: permitted.py: each ``yield`` of ``_more`` and ``_named`` left out."""
     assert more(saved, fresh) == [words]
 
 
@@ -163,7 +163,7 @@ LIES = [
 
 @every_row(("saved", "fresh"), LIES)
 def test_words_and_differences_that_a_plan_made_up_are_drift(saved, fresh):
-    """Anybody who approves it goes by them.  Mutants: ``_folded`` that gives nothing; ``_otherwise`` without its diff."""
+    """Anybody who approves it goes by them.  Mutants: ``_compared_words`` that gives nothing; ``_becomes_something_else`` without its diff."""
     assert len(more(saved, fresh)) == 1
 
 
@@ -175,13 +175,13 @@ def test_words_and_differences_that_a_plan_made_up_are_drift(saved, fresh):
     ],
 )
 def test_numbers_and_asides_that_change_by_themselves_are_no_drift(then, now):
-    """Mutants: ``_folded`` that compares numbers, sizes, or what stands in parentheses."""
+    """Mutants: ``_compared_words`` that compares numbers, sizes, or what stands in parentheses."""
     assert more(change(file("a"), summary=then), change(file("a"), summary=now)) == []
 
 
 @every_row("target", [process(1), image("3 days", "1 GB")])
 def test_what_is_said_of_things_that_are_listed_one_by_one_may_change(target):
-    """Mutant: ``_otherwise`` that compares the words for processes, or for what Docker keeps."""
+    """Mutant: ``_becomes_something_else`` that compares the words for processes, or for what Docker keeps."""
     assert more(change(target, summary="end it; left alone: pid 5"), change(target, summary="end it")) == []
 
 

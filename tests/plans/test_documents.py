@@ -66,7 +66,7 @@ def test_a_plan_survives_its_file():
 
 
 def test_what_a_plan_says_of_steps_that_it_does_not_take_is_read():
-    """Mutants: ``_words`` without what may come at its turn; ``_agree`` that looks closer where nothing is permitted."""
+    """Mutants: ``_as_planned`` without what may come at its turn; ``_agree`` that looks closer where nothing is permitted."""
     condition = "whatever happened before"
     plain = StepResult(id="tidy", phase=Phase.REMEDIATE, action="command", status=Status.OK, condition=condition)
     would = Change(summary="tidy up", commands=(KILL,), risk=Risk.UNKNOWN)
@@ -183,7 +183,7 @@ STEP = {"kind": "process", "key": "8:1", "say": "pid 8", "pid": 8, "user": "bob"
     ],
 )
 def test_a_plan_that_shows_one_thing_and_permits_another_is_refused(change):
-    """Mutants: document.py: each part of ``_contradiction`` and of ``_agree`` left out."""
+    """Mutants: document.py: each part of ``_contradiction``, ``_agree`` and ``_as_planned`` left out."""
     assert "what the plan shows is not what it permits" in forged(change)
 
 
