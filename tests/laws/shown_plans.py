@@ -23,7 +23,7 @@ PLACES = (PROMPT, FILE)
 """Where a person is shown a plan."""
 
 
-def shown_and_run(
+def show_and_run(
     made: Playbook, host: ToyHost, place: str, change: Callable[[], object] = lambda: None
 ) -> tuple[HostPlan, Outcome]:
     """Show a plan in *place*, *change* the host, and do what may still be done."""

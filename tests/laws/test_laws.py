@@ -26,7 +26,7 @@ from runbook.values.plan import Blocked, Change, Presence, Risk, Skip
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.result import HostPlan, Status, StepResult, Verdict
 
-from tests.laws.shown_plans import FILE, PLACES, PROMPT, shown_and_run
+from tests.laws.shown_plans import FILE, PLACES, PROMPT, show_and_run
 from tests.laws.toy_actions import ACTIONS, ToyHost, blue, book, end, look_at, paint, probe, restart, rule, site
 from tests.laws.toy_playbooks import playbooks, tables, words
 from tests.tables import every_row
@@ -77,7 +77,7 @@ def test_law_2_a_run_does_what_was_shown_or_less(place, made, table, moved, stub
     def change():
         host.procs, host.wanted = dict(table if moved is None else moved), then
 
-    plan, outcome = shown_and_run(made, host, place, change)
+    plan, outcome = show_and_run(made, host, place, change)
     shown = {it.key for step in plan.steps if isinstance(step.decision, Change) for it in step.decision.targets}
     dormant = [it for it in plan.steps if isinstance(it.decision, Skip) and it.condition]
     shown |= {it.key for step in dormant for it in step.reach}
@@ -99,7 +99,7 @@ def ended(place: str, then: dict, shown: dict = ZOMBIE, action: str = "end") -> 
     """The host, and the step that ends its zombies, once the processes that the plan has *shown* are those of *then*."""
     host = ToyHost(procs=dict(shown))
     step = Step(id="k", phase=Phase.REMEDIATE, action=action, args={"word": "zombie"})
-    _, outcome = shown_and_run(book(step), host, place, lambda: setattr(host, "procs", dict(then)))
+    _, outcome = show_and_run(book(step), host, place, lambda: setattr(host, "procs", dict(then)))
     (result,) = outcome.steps
     return host, result
 
@@ -155,8 +155,8 @@ def test_law_2_a_file_that_would_be_another_is_not_written(place, text, wanted):
     def change():
         host.colour, host.wanted = text, wanted
 
-    assert shown_and_run(book(edit), ToyHost(procs={}, wanted="blue"), place)[1].steps[0].status is Status.CHANGED
-    _, outcome = shown_and_run(book(edit), host, place, change)
+    assert show_and_run(book(edit), ToyHost(procs={}, wanted="blue"), place)[1].steps[0].status is Status.CHANGED
+    _, outcome = show_and_run(book(edit), host, place, change)
     assert (host.writes(), outcome.steps[0].status) == ([], Status.DRIFTED)
 
 
@@ -164,10 +164,10 @@ def test_law_2_a_file_that_would_be_another_is_not_written(place, text, wanted):
 def test_law_2_a_change_without_targets_is_sent_as_it_was_shown_or_not_at_all(place):
     """Mutants: permitted.py ``if not present.targets`` that permits all."""
     host = ToyHost(procs={}, wanted="blue")
-    assert shown_and_run(book(paint("p")), host, place)[1].steps[0].status is Status.CHANGED
+    assert show_and_run(book(paint("p")), host, place)[1].steps[0].status is Status.CHANGED
 
     host = ToyHost(procs={}, wanted="blue")
-    _, outcome = shown_and_run(book(paint("p")), host, place, lambda: setattr(host, "wanted", "red"))
+    _, outcome = show_and_run(book(paint("p")), host, place, lambda: setattr(host, "wanted", "red"))
     assert (host.writes(), outcome.steps[0].status) == ([], Status.DRIFTED)
 
 

@@ -172,6 +172,8 @@ STEP = {"kind": "process", "key": "8:1", "say": "pid 8", "pid": 8, "user": "bob"
         ),
         lambda tree: tree["result"]["hosts"][0].update(error="e"),
         lambda tree: shown(tree, 0).update(why="harmless"),
+        lambda tree: shown(tree, 0).update(planned="harmless"),
+        lambda tree: tree["hosts"][0]["steps"][1]["targets"][0].update(say=""),
         lambda tree: shown(tree, 0).update(inapplicable=True),
         lambda tree: shown(tree, 0).update(phase="diagnose"),
         lambda tree: shown(tree, 0)["commands"][0].update(effect="read"),

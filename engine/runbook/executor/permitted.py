@@ -107,14 +107,12 @@ def _becomes_something_else(shown: ShownStep, present: ShownStep, policy: Policy
     kinds = {target.kind for target in present.targets}
     if shown.args != present.args and shown.commands != present.commands:
         return True
-    if shown.diff != present.diff and same and kinds <= EDITED:
-        return True
-    if policy is Policy.DROP_TARGETS:
-        return False
-    if shown.diff != present.diff and present.diff:
+    in_full = policy is Policy.HOLD_HOST
+    if shown.diff != present.diff and ((same and kinds <= EDITED) or (in_full and present.diff)):
         return True
     summaries = {_compared_words(step.summary, policy) for step in (shown, present)}
-    return same and (shown.lines != present.lines or (len(summaries) > 1 and not kinds & {"process", *AGEING}))
+    said = len(summaries) > 1 and not kinds & {"process", *AGEING}
+    return in_full and same and (shown.lines != present.lines or said)
 
 
 @dataclass(frozen=True, slots=True)

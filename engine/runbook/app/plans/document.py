@@ -198,7 +198,7 @@ def _agree(seen: StepResult, step: ShownStep) -> bool:
         return True  # nothing is permitted
     if (changes or step.then) and step.lines != shown_lines(seen):
         return False
-    if not changes and not all(condition and target.say in condition for target in step.targets):
+    if not changes and not all(target.say and target.say in condition for target in step.targets):
         return False
     return seen == _as_planned(seen, step)
 
