@@ -19,6 +19,7 @@ from runbook.values.earlier_change import equal_items
 from runbook.values.plan import Blocked, Change, Decision, Finding, NoChange, PlannedStep, Skip, Target
 from runbook.values.playbook import Playbook, Step, written_id
 from runbook.values.result import Fault, HostPlan, SentCommand, Status, StepResult
+from runbook.values.shown import described_later, described_rest
 from runbook.values.types import Json
 
 
@@ -264,7 +265,8 @@ def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook
     if draft.dormant:
         return _condition_of_dormant(draft, before)
     if draft.awaits:
-        return f"probed again after {', '.join(name for name in before if name in step.after)}{_then(draft)}"
+        moved = ", ".join(name for name in before if name in step.after)
+        return f"probed again after {moved}{described_later(draft.would)}"
     if not isinstance(draft.decision, Change | NoChange | Blocked):
         return None
     if step.if_changed:
@@ -303,14 +305,9 @@ def _condition_of_findings(step: Step, restless: list[Step], before: list[str], 
 
 def _reach(draft: _Draft) -> str:
     """What the step would touch at most at its turn."""
-    return f", at most on {', '.join(target.say for target in draft.reach)}" if draft.reach else _then(draft)
-
-
-def _then(draft: _Draft) -> str:
-    """What a step that touches no single thing does at its turn."""
-    if draft.would:
-        return f", then: {draft.would.summary} ({draft.would.risk})"
-    return ""
+    if not draft.reach:
+        return described_later(draft.would)
+    return f", at most on {', '.join(target.say for target in draft.reach)}"
 
 
 def _share(one: Step, other: Step) -> bool:
@@ -355,8 +352,8 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
         plain = replace(plain, risk=draft.would.risk, planned=draft.would.summary, commands=(*draft.commands, *later))
     match decision:
         case NoChange(why=why):
-            dependency = f"; {planned.condition}{_then(draft)}" if planned.condition and draft.would else ""
-            return replace(plain, status=Status.OK, why=f"{why}{dependency}", verified=draft.request is not None)
+            why = described_rest(why, planned.condition, draft.would)
+            return replace(plain, status=Status.OK, why=why, verified=draft.request is not None)
         case Skip(why=why):
             return replace(plain, status=Status.SKIPPED, why=why, inapplicable=draft.inapplicable and not draft.dormant)
         case Blocked(why=why):

@@ -19,7 +19,7 @@ from runbook.actions.files import config_patch
 from runbook.codec import from_json, to_json
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.errors import ConfigError, ProbeError
-from runbook.executor.drift import PermittedDecision, without_drift
+from runbook.executor.permitted import PermittedDecision, permitted_decision
 from runbook.expressions.templates import Scope, render
 from runbook.facts.config_edit.config_file import HostFile, digest_of, octal
 from runbook.lang.arguments import build
@@ -170,11 +170,11 @@ def test_what_changed_between_look_and_write_is_left_alone(machine, config):
 def test_a_plan_that_was_shown_does_not_cover_a_file_that_has_changed_since(here, config):
     shown = PlannedStep(id="it", decision=planned(config, here))
     args, state = args_for(config), look(config, here)
-    permitted = without_drift(planned(config, here), shown, ProbeAnswer(args=args, state=state), ACTION)
+    permitted = permitted_decision(planned(config, here), shown, ProbeAnswer(args=args, state=state), ACTION)
     assert permitted == PermittedDecision(planned(config, here))
     config.write_text(TEXT + "more: 1\n")
     fresh = ProbeAnswer(args=args, state=look(config, here))
-    blocked = without_drift(planned(config, here), shown, fresh, ACTION).decision
+    blocked = permitted_decision(planned(config, here), shown, fresh, ACTION).decision
     assert isinstance(blocked, Blocked)
     assert "the plan did not show" in blocked.why
 

@@ -26,6 +26,7 @@ from runbook.values.owed import NotRecorded, OwedCleanup
 from runbook.values.plan import Blocked, Change, Presence, Risk, Skip
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.result import HostPlan, Status, StepResult, Verdict
+from tests.laws.shown_plans import FILE, PLACES, PROMPT, show_and_run
 from tests.laws.toy_actions import ACTIONS, ToyHost, blue, book, end, look_at, paint, probe, restart, rule, site
 from tests.laws.toy_playbooks import playbooks, tables, words
 from tests.tables import every_row
@@ -66,14 +67,17 @@ def test_law_1_a_look_that_writes_is_stopped_before_it_reaches_the_host():
     assert host.sent == []
 
 
+@pytest.mark.parametrize("place", PLACES)
 @settings(max_examples=300, deadline=None)
 @given(playbooks(), tables, st.none() | tables, st.frozensets(words), st.frozensets(words), colours, colours)
-def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, respawns, wanted, then):
-    """Mutants: drift.py ``extra`` emptied; ``if not change.targets`` returning the change; what is left without the
-    rest sent unseen, and ``without`` skipped (each alone is caught by the other).
-    """
+def test_law_2_a_run_does_what_was_shown_or_less(place, made, table, moved, stubborn, respawns, wanted, then):
+    """Mutants: permitted.py ``new`` emptied; ``if not present.targets`` that permits all."""
     host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns, wanted=wanted)
-    plan, _, outcome = planned_and_run(made, host, moved=moved, wanted=then)
+
+    def change():
+        host.procs, host.wanted = dict(table if moved is None else moved), then
+
+    plan, outcome = show_and_run(made, host, place, change)
     shown = {it.key for step in plan.steps if isinstance(step.decision, Change) for it in step.decision.targets}
     dormant = [it for it in plan.steps if isinstance(it.decision, Skip) and it.condition]
     shown |= {it.key for step in dormant for it in step.reach}
@@ -88,52 +92,91 @@ def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, r
     assert [it.id for it in made.remediate] == [it.id for it in outcome.steps if it.phase is Phase.REMEDIATE]
 
 
-def test_law_2_a_new_target_is_left_alone_and_named():
-    """Mutants: host_steps.py without the note of what was spared; drift.py returning the wide change, or not ``without``."""
-    host = ToyHost(procs={4: (1, "zombie")})
-    _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
-    (step,) = outcome.steps
+ZOMBIE = {4: (1, "zombie")}
+
+
+def ended(place: str, then: dict, shown: dict = ZOMBIE, action: str = "end") -> tuple[ToyHost, StepResult]:
+    """The host, and the step that ends its zombies, once the processes that the plan has *shown* are those of *then*."""
+    host = ToyHost(procs=dict(shown))
+    step = Step(id="k", phase=Phase.REMEDIATE, action=action, args={"word": "zombie"})
+    _, outcome = show_and_run(book(step), host, place, lambda: setattr(host, "procs", dict(then)))
+    (result,) = outcome.steps
+    return host, result
+
+
+def test_law_2_a_run_leaves_a_new_target_alone_and_names_it():
+    """Mutants: permitted.py ``new`` emptied; ``enough`` never; without ``without``; host_steps.py without the note."""
+    host, step = ended(PROMPT, {**ZOMBIE, 9: (7, "zombie")})
     assert host.procs == {9: (7, "zombie")}
-    assert step.status is Status.CHANGED
-    assert "left alone" in step.why
-    assert "pid 9" in step.why
+    assert (step.status, step.why.partition("; ")[2]) == (
+        Status.CHANGED,
+        "left alone, because the plan did not show it: pid 9",
+    )
 
 
-def test_law_2_what_a_firm_step_might_have_reached_is_not_what_it_showed():
-    """Mutants: drift.py counting ``reach`` as shown for a step whose targets were shown."""
-    wide = Step(id="k", phase=Phase.REMEDIATE, action="end_wide", args={"word": "zombie"})
-    host = ToyHost(procs={4: (1, "zombie"), 9: (7, "train")})
-    _, _, outcome = planned_and_run(book(wide), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
-    assert host.procs == {9: (7, "zombie")}
-    assert "left alone" in outcome.steps[0].why
+def test_law_2_a_saved_plan_holds_a_host_with_a_new_target_back():
+    """Mutants: permitted.py ``new`` emptied; ``enough`` whatever the policy; narrowing.py ``_held_back`` keeping ``seen``."""
+    host, step = ended(FILE, {**ZOMBIE, 9: (7, "zombie")})
+    assert (host.writes(), step.status) == ([], Status.DRIFTED)
+    assert step.why == "not sent: one process more would be ended (k): 9 zombie (root)"
 
 
-def test_law_2_a_target_that_is_gone_is_dropped_and_a_reused_pid_is_a_new_target():
-    """Mutants: toys' key without the start time shows what identity is for; drift.py ``extra == wanted`` removed."""
-    host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie")})
-    _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={5: (1, "zombie")})
+@every_row("place", PLACES)
+def test_law_2_what_a_firm_step_might_have_reached_is_not_what_it_showed(place):
+    """Mutants: permitted.py ``shown_step`` with ``reach`` for a step whose targets were shown."""
+    host, step = ended(place, {**ZOMBIE, 9: (7, "zombie")}, {**ZOMBIE, 9: (7, "train")}, action="end_wide")
+    assert 9 in host.procs
+    assert ("left alone" in step.why) == (place == PROMPT)
+    assert step.status is (Status.CHANGED if place == PROMPT else Status.DRIFTED)
+
+
+@every_row("place", PLACES)
+def test_law_2_a_target_that_is_gone_is_dropped(place):
+    """Mutants: permitted.py with ``new`` as what was shown and is not there."""
+    host, step = ended(place, {5: (1, "zombie")}, {**ZOMBIE, 5: (1, "zombie")})
     assert [it.argv for it in host.writes()] == [("kill", "5:1")]
-    assert outcome.steps[0].status is Status.CHANGED
-
-    host = ToyHost(procs={4: (1, "zombie")})
-    _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={4: (99, "zombie")})
-    assert host.writes() == []
-    assert outcome.steps[0].status is Status.DRIFTED
+    assert step.status is Status.CHANGED
 
 
-def test_law_2_a_change_without_targets_is_sent_as_it_was_shown_or_not_at_all():
-    """Mutants: drift.py ``if not change.targets`` returning the change without comparing its commands."""
+@every_row("place", PLACES)
+def test_law_2_a_reused_pid_is_a_new_target(place):
+    """Mutants: permitted.py ``_identity`` without the key; ``enough`` where nothing that was shown is left."""
+    host, step = ended(place, {4: (99, "zombie")})
+    assert (host.writes(), step.status) == ([], Status.DRIFTED)
+
+
+@every_row("place", PLACES)
+@every_row(("text", "wanted"), [("red", "blue"), ("grey", "red")], ids=["another digest", "another difference"])
+def test_law_2_a_file_that_would_be_another_is_not_written(place, text, wanted):
+    """Mutants: permitted.py ``_identity`` without the key; ``_becomes_something_else`` without the difference."""
     host = ToyHost(procs={}, wanted="blue")
-    _, _, outcome = planned_and_run(book(paint("p")), host)
-    assert outcome.steps[0].status is Status.CHANGED
+    edit = Step(id="e", phase=Phase.REMEDIATE, action="edit", args={})
+
+    def change():
+        host.colour, host.wanted = text, wanted
+
+    assert show_and_run(book(edit), ToyHost(procs={}, wanted="blue"), place)[1].steps[0].status is Status.CHANGED
+    _, outcome = show_and_run(book(edit), host, place, change)
+    assert (host.writes(), outcome.steps[0].status) == ([], Status.DRIFTED)
+
+
+@every_row("place", PLACES)
+def test_law_2_a_change_without_targets_is_sent_as_it_was_shown_or_not_at_all(place):
+    """Mutants: permitted.py ``if not present.targets`` that permits all."""
+    host = ToyHost(procs={}, wanted="blue")
+    assert show_and_run(book(paint("p")), host, place)[1].steps[0].status is Status.CHANGED
 
     host = ToyHost(procs={}, wanted="blue")
-    where = site(book(paint("p")), host)
-    plan, seen = make_plan(where)
-    host.wanted = "red"
-    outcome = execute(where, plan, seen, Consent.SHOWN)
-    assert outcome.steps[0].status is Status.DRIFTED
-    assert host.writes() == []
+    _, outcome = show_and_run(book(paint("p")), host, place, lambda: setattr(host, "wanted", "red"))
+    assert (host.writes(), outcome.steps[0].status) == ([], Status.DRIFTED)
+
+
+@every_row("place", PLACES)
+def test_law_2_a_change_that_is_riskier_than_it_was_shown_is_not_sent(place):
+    """Mutants: permitted.py ``compare`` without the risk."""
+    host, step = ended(place, {4: (1, "zombie"), 1: (1, "init")}, action="end_risky")
+    assert (host.writes(), step.status) == ([], Status.DRIFTED)
+    assert "end 1 of zombie (risk: reboots); the plan showed the risk kills-processes" in step.why
 
 
 def test_law_2_without_a_seen_plan_the_fresh_look_is_the_plan():
@@ -1009,4 +1052,12 @@ def test_whatever_changes_a_host_needs_a_yes(risk):
 
 
 def test_the_toys_cover_every_kind_of_action():
-    assert {it.name for it in ACTIONS.values() if it.decide} == {"blue", "end", "end_wide", "paint", "restart"}
+    assert {it.name for it in ACTIONS.values() if it.decide} == {
+        "blue",
+        "edit",
+        "end",
+        "end_risky",
+        "end_wide",
+        "paint",
+        "restart",
+    }

@@ -357,7 +357,7 @@ def zombie(**more) -> ToyHost:
 
 @every_row("colour", ["grey", "blue"])
 def test_what_is_only_for_a_failure_is_shown_whole_and_done_after_a_yes_too(colour):
-    """Mutants: drift.py without ``_announced``; planner.py without ``latent``, or forgetting what a step would do."""
+    """Mutants: permitted.py without ``_announced``; planner.py without ``latent``, or forgetting what a step would do."""
     plan, done = rescued(zombie(colour=colour), blue("p", if_failed=("k",)), colour="grey")
     assert plan.steps[1].condition == "only if k fails, then: paint it blue (edits-files)"
     shown = plan.results[1]
@@ -367,7 +367,7 @@ def test_what_is_only_for_a_failure_is_shown_whole_and_done_after_a_yes_too(colo
 
 
 def test_what_is_only_for_a_failure_and_would_be_another_change_by_now_is_left():
-    """Mutants: drift.py ``_announced`` without the commands, or with what the plan knows nothing of."""
+    """Mutants: permitted.py ``_announced`` without the commands, or with what the plan knows nothing of."""
     for wanted in ("blue", "grey"):  # a change that was shown, and none at all
         host = zombie(wanted=wanted)
         _, done = rescued(host, paint("p", if_failed=("k",)), wanted="red")
@@ -376,7 +376,7 @@ def test_what_is_only_for_a_failure_and_would_be_another_change_by_now_is_left()
 
 
 def test_what_hinges_on_nothing_and_was_not_to_change_anything_is_left():
-    """Mutants: drift.py ``_announced`` without the condition."""
+    """Mutants: permitted.py ``_announced`` without the condition."""
     for step in (paint("p"), blue("p")):
         host = ToyHost(procs={}, colour="blue", wanted="blue")
         steps, _, _ = shown_and_run(book(step), host, colour="red")

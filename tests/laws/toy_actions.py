@@ -79,6 +79,11 @@ def of(state, word):
     return Procs(matches=tuple(it for it in state.matches if word in it.word))
 
 
+def decide_risky(args, state):
+    change = decide(args, of(state, args.word))
+    return replace(change, risk=Risk.REBOOTS) if of(state, "init").matches else change
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoArgs:
     pass
@@ -125,6 +130,14 @@ def decide_paint(args, state):
         commands=(Command(argv=("paint", state.wanted), effect=Effect.WRITE),),
         risk=Risk.EDITS_FILES,
     )
+
+
+def decide_edit(args, state):
+    change = decide_paint(args, state)
+    if isinstance(change, NoChange):
+        return change
+    target = Target(kind="file", key=f"/colour {state.colour}", say="/colour")
+    return replace(change, targets=(target,), diff=f"-{state.colour}\n+{state.wanted}\n")
 
 
 def paint_blue(args):
@@ -176,6 +189,15 @@ ACTIONS = {
         decide=decide_restart,
         settled=lambda args, before, after: after.since != before.since,
     ),
+    "end_risky": action(
+        "end_risky",
+        Args=WordArgs,
+        State=Procs,
+        probe=probe_all,
+        decide=decide_risky,
+        without=without,
+    ),
+    "edit": action("edit", Args=NoArgs, State=Colours, probe=probe_colours, decide=decide_edit),
     "paint": action("paint", Args=NoArgs, State=Colours, probe=probe_colours, decide=decide_paint),
     "blue": action("blue", Args=NoArgs, State=Colours, probe=probe_colours, decide=decide_blue, latent=paint_blue),
     "mute": action("mute", Args=NoArgs, State=Procs, probe=probe_mute),

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow  # whole runs, one after the other
 
 
 def test_a_host_with_a_new_victim_has_drifted_and_the_others_are_done(scene):
-    """Mutants: comparison.py ``_more`` without its new targets; narrowing.py ``_held_back`` that keeps ``seen``."""
+    """Mutants: permitted.py ``_more`` without its new targets; narrowing.py ``_held_back`` that keeps ``seen``."""
     first, second = scene.sleeper("a"), scene.sleeper("b")
     made = scene.plan()
     assert (made.code, alive(first), alive(second)) == (0, True, True), made.err
@@ -48,7 +48,7 @@ def test_a_host_with_a_new_victim_has_drifted_and_the_others_are_done(scene):
 
 
 def test_less_than_was_shown_is_done_and_said(scene):
-    """Mutants: comparison.py ``_less`` that gives nothing."""
+    """Mutants: permitted.py ``_less`` that gives nothing."""
     first, second, other = scene.sleeper("a"), scene.sleeper("a"), scene.sleeper("b")
     assert scene.plan().code == 0
     for it in (first, other):
@@ -451,7 +451,7 @@ FORGED = {
 
 @pytest.mark.slow
 def test_what_a_plan_made_up_to_be_approved_is_not_done(scene):
-    """Mutants: apply_command.py without ``_refuse_other_limits``; comparison.py without ``_folded``."""
+    """Mutants: apply_command.py without ``_refuse_other_limits``; permitted.py without ``_compared_words``."""
     (scene.folder / "cleanup.yaml").write_text(CLEANUP)
     words = ("cleanup.yaml", "-i", "hosts.yaml", "--hosts", "a", "-e", f"folder={scene.folder}", "-o", "plan.json")
     assert scene.run("plan", *words).code == 0

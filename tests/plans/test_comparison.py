@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runbook.commands.plans.comparison import difference
-from runbook.commands.plans.document import LaterChange, SavedHost, SavedStep
+from runbook.executor.permitted import difference
 from runbook.values.plan import Finding, Presence, Risk, Target
 from runbook.values.playbook import Severity
+from runbook.values.shown import LaterChange, ShownHost, ShownStep
 from tests.tables import every_row
 
 
@@ -23,28 +23,28 @@ def image(age: str, size: str) -> Target:
     return Target(kind="image", key="sha256:1", say=f"image sha256:1 app ({age}, {size})")
 
 
-def change(*targets: Target, **keys) -> SavedStep:
+def change(*targets: Target, **keys) -> ShownStep:
     plain = {"summary": "end them", "risk": Risk.KILLS_PROCESSES, "commands": str(targets), "lines": str(targets)}
-    return SavedStep(**{"id": "stop", "decision": "change", "targets": targets, **plain, **keys})
+    return ShownStep(**{"id": "stop", "decision": "change", "targets": targets, **plain, **keys})
 
 
-def dormant(*targets: Target, **keys) -> SavedStep:
+def dormant(*targets: Target, **keys) -> ShownStep:
     plain = {"summary": "held is not there", "condition": "only if held is present after it"}
-    return SavedStep(**{"id": "stop", "decision": "skip", "targets": targets, **plain, **keys})
+    return ShownStep(**{"id": "stop", "decision": "skip", "targets": targets, **plain, **keys})
 
 
 LATER = LaterChange(summary="restart it", risk=Risk.RESTARTS_SERVICES, commands="restart")
-IDLE = SavedStep(id="stop", decision="no_change", summary="nothing is there")
+IDLE = ShownStep(id="stop", decision="no_change", summary="nothing is there")
 COMMAND = {"targets": (), "summary": "restart it", "risk": Risk.RESTARTS_SERVICES, "commands": "restart", "lines": ""}
 
 
-def more(saved: SavedStep, fresh: SavedStep) -> list[str]:
-    host = difference(SavedHost(host="h", steps=(saved,)), SavedHost(host="h", steps=(fresh,)), (), ())
+def more(saved: ShownStep, fresh: ShownStep) -> list[str]:
+    host = difference(ShownHost(host="h", steps=(saved,)), ShownHost(host="h", steps=(fresh,)), (), ())
     return [it.words for it in host.more]
 
 
-def less(saved: SavedStep, *fresh: SavedStep) -> list[str]:
-    return list(difference(SavedHost(host="h", steps=(saved,)), SavedHost(host="h", steps=fresh), (), ()).less)
+def less(saved: ShownStep, *fresh: ShownStep) -> list[str]:
+    return list(difference(ShownHost(host="h", steps=(saved,)), ShownHost(host="h", steps=fresh), (), ()).less)
 
 
 @every_row(
@@ -147,7 +147,7 @@ def test_what_is_no_more_than_was_shown_is_no_drift(saved, fresh):
     ],
 )
 def test_what_is_more_than_was_shown_is_named(saved, fresh, words):
-    """Mutants: comparison.py: each ``yield`` of ``_more`` and ``_named`` left out."""
+    """Mutants: permitted.py: each ``yield`` of ``_more`` and ``_named`` left out."""
     assert more(saved, fresh) == [words]
 
 
@@ -162,7 +162,7 @@ LIES = [
 
 @every_row(("saved", "fresh"), LIES)
 def test_words_and_differences_that_a_plan_made_up_are_drift(saved, fresh):
-    """Anybody who approves it goes by them.  Mutants: ``_folded`` that gives nothing; ``_otherwise`` without its diff."""
+    """Anybody who approves it goes by them.  Mutants: ``_compared_words`` that gives nothing; ``_becomes_something_else`` without its diff."""
     assert len(more(saved, fresh)) == 1
 
 
@@ -174,18 +174,18 @@ def test_words_and_differences_that_a_plan_made_up_are_drift(saved, fresh):
     ],
 )
 def test_numbers_and_asides_that_change_by_themselves_are_no_drift(then, now):
-    """Mutants: ``_folded`` that compares numbers, sizes, or what stands in parentheses."""
+    """Mutants: ``_compared_words`` that compares numbers, sizes, or what stands in parentheses."""
     assert more(change(file("a"), summary=then), change(file("a"), summary=now)) == []
 
 
 @every_row("target", [process(1), image("3 days", "1 GB")])
 def test_what_is_said_of_things_that_are_listed_one_by_one_may_change(target):
-    """Mutant: ``_otherwise`` that compares the words for processes, or for what Docker keeps."""
+    """Mutant: ``_becomes_something_else`` that compares the words for processes, or for what Docker keeps."""
     assert more(change(target, summary="end it; left alone: pid 5"), change(target, summary="end it")) == []
 
 
 def test_a_step_that_the_plan_did_not_have_is_more():
-    found = difference(SavedHost(host="h", steps=()), SavedHost(host="h", steps=(change(process(1)),)), (), ())
+    found = difference(ShownHost(host="h", steps=()), ShownHost(host="h", steps=(change(process(1)),)), (), ())
     assert [it.step for it in found.more] == ["stop"]
 
 
@@ -215,6 +215,6 @@ def finding(status: Presence, severity: Severity = Severity.ERROR) -> Finding:
     ],
 )
 def test_an_error_that_was_not_there_is_more(then, now, count):
-    host = SavedHost(host="h", steps=())
+    host = ShownHost(host="h", steps=())
     found = [it.words for it in difference(host, host, [then], [now]).more]
     assert found == ["found now, and not when the plan was made: wedged: a GPU is busy"] * count

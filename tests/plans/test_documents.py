@@ -13,27 +13,25 @@ from operator import getitem
 import pytest
 
 from runbook.commands.apply import ApplyOptions, options_of_plan
-from runbook.commands.plans.document import BoundInputs, BoundInventory, BoundPlaybook, Maker, SavedPlan, parsed
+from runbook.commands.plans.document import SavedPlan, parsed
 from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import _in_full, expired, from_the_future, plan_text, report_text
-from runbook.commands.plans.snapshot import saved_host
 from runbook.commands.plans.usage import Usage, Use
-from runbook.commands.plans.well_formed import FLAGS, LISTS, TEXTS
 from runbook.errors import ConfigError
+from runbook.executor.permitted import shown_host
 from runbook.values.command import Command, Effect
 from runbook.values.plan import Change, NoChange, PlannedStep, Risk, Skip, Target
 from runbook.values.playbook import Phase
 from runbook.values.result import (
     HostPlan,
     HostResult,
-    Mode,
-    RunResult,
     SentCommand,
     Status,
     StepResult,
     Verdict,
     Victim,
 )
+from tests.plans.saved import saved_plan
 from tests.plans.scene import resealed
 from tests.tables import every_row
 
@@ -41,9 +39,6 @@ KILL = Command(argv=("kill", "7"), effect=Effect.WRITE)
 VICTIM = Target(kind="process", key="7:1", say="pid 7", pid=7, user="alice", command="train.py")
 DISK = Target(kind="file", key="/x 1", say="/x")
 CHANGE = Change(summary="end 1 process", commands=(KILL,), risk=Risk.KILLS_PROCESSES, targets=(VICTIM,))
-OPTIONS = {
-    **{name: [] for name in LISTS}, **dict.fromkeys(FLAGS, False), **dict.fromkeys(TEXTS, ""), "hosts": "all",
-}  # fmt: skip
 LATER = "only if held is present after stop, at most on /x"
 
 
@@ -60,20 +55,7 @@ def plan(**keys) -> SavedPlan:
         ),
         replace(plain, id="rm", status=Status.SKIPPED, why="held is not there", condition=LATER),
     )  # fmt: skip
-    host = HostResult(host="h", verdict=Verdict.PLANNED, steps=results)
-    result = RunResult(
-        run="r", playbook="p", mode=Mode.PLAN, started_at="2026-01-01T00:00:00Z", seconds=1.0, exit_code=0, hosts=(host,),
-        totals={"planned": 1},
-    )  # fmt: skip
-    whole = SavedPlan(
-        plan="ab" * 16, made=Maker(user="alice", host="ops", at="2026-01-01T00:00:00Z"),
-        expires_at="2026-01-02T00:00:00Z", engine_version="0", options=OPTIONS, run={},
-        playbook=BoundPlaybook(name="p", given="p", path="/p.yaml", digest="0", parts={}),
-        inventory=BoundInventory(paths=("/i.yaml",), digest="0", hosts={}),
-        inputs=BoundInputs(values={}, secrets={}, salt="00", given=()),
-        hosts=(saved_host(HostPlan(host="h", steps=steps, results=results)),), result=result,
-    )  # fmt: skip
-    return replace(whole, **keys).sealed()
+    return saved_plan(HostPlan(host="h", steps=steps, results=results), **keys)
 
 
 def test_a_plan_survives_its_file():
@@ -83,7 +65,7 @@ def test_a_plan_survives_its_file():
 
 
 def test_what_a_plan_says_of_steps_that_it_does_not_take_is_read():
-    """Mutants: ``_words`` without what may come at its turn; ``_agree`` that looks closer where nothing is permitted."""
+    """Mutants: ``_as_planned`` without what may come at its turn; ``_agree`` that looks closer where nothing is permitted."""
     condition = "whatever happened before"
     plain = StepResult(id="tidy", phase=Phase.REMEDIATE, action="command", status=Status.OK, condition=condition)
     would = Change(summary="tidy up", commands=(KILL,), risk=Risk.UNKNOWN)
@@ -94,7 +76,7 @@ def test_what_a_plan_says_of_steps_that_it_does_not_take_is_read():
     skipped = replace(
         plain, id="unfit", status=Status.SKIPPED, why="there is no Docker", condition=None, inapplicable=True
     )
-    made = saved_host(HostPlan(host="h", steps=(later, unfit), results=(said, skipped)))
+    made = shown_host(HostPlan(host="h", steps=(later, unfit), results=(said, skipped)))
     whole = plan()
     host = HostResult(host="h", verdict=Verdict.PLANNED, steps=(said, skipped))
     saved = replace(whole, hosts=(made,), result=replace(whole.result, hosts=(host,))).sealed()
@@ -189,6 +171,8 @@ STEP = {"kind": "process", "key": "8:1", "say": "pid 8", "pid": 8, "user": "bob"
         ),
         lambda tree: tree["result"]["hosts"][0].update(error="e"),
         lambda tree: shown(tree, 0).update(why="harmless"),
+        lambda tree: shown(tree, 0).update(planned="harmless"),
+        lambda tree: tree["hosts"][0]["steps"][1]["targets"][0].update(say=""),
         lambda tree: shown(tree, 0).update(inapplicable=True),
         lambda tree: shown(tree, 0).update(phase="diagnose"),
         lambda tree: shown(tree, 0)["commands"][0].update(effect="read"),
@@ -200,7 +184,7 @@ STEP = {"kind": "process", "key": "8:1", "say": "pid 8", "pid": 8, "user": "bob"
     ],
 )
 def test_a_plan_that_shows_one_thing_and_permits_another_is_refused(change):
-    """Mutants: document.py: each part of ``_contradiction`` and of ``_agree`` left out."""
+    """Mutants: document.py: each part of ``_contradiction``, ``_agree`` and ``_as_planned`` left out."""
     assert "what the plan shows is not what it permits" in forged(change)
 
 

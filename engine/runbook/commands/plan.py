@@ -15,13 +15,13 @@ from runbook.commands.options import FleetOptions, RunOptions
 from runbook.commands.order import Order
 from runbook.commands.plans.binding import bound_inputs, bound_inventory, bound_playbook
 from runbook.commands.plans.document import Maker, SavedPlan, parsed
-from runbook.commands.plans.snapshot import saved_host
 from runbook.commands.plans.well_formed import TEXTS
 from runbook.commands.run import order_of, origin_of_playbook, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.whole_report import WholeReport, can_be_replaced
 from runbook.commands.workspace import OpenRun, Person, or_problems, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
+from runbook.executor.permitted import shown_host
 from runbook.records.process_identity import process_user
 from runbook.values.event import Event, HostPlanned, RunFinished
 from runbook.values.result import HostPlan, HostResult, RunResult, Status
@@ -146,7 +146,7 @@ def _saved(run: Run, kept: Recorder, name: str, options: FleetOptions, lives: ti
         undoes=undoes,
         run={key: run.fleet.run[key] for key in sorted(run.fleet.run)},
         approvals=order.playbook.limits.approvals,
-        hosts=tuple(saved_host(plan) for plan in kept.plans.values()),
+        hosts=tuple(shown_host(plan) for plan in kept.plans.values()),
         result=replace(kept.result, hosts=tuple(map(_brief, kept.result.hosts)), scripts={}),
     ).sealed()
 

@@ -15,11 +15,11 @@ from runbook.errors import Cancelled, RecordLost, TransportError
 from runbook.executor.apply import send
 from runbook.executor.consent import Consent, why_unconfirmed
 from runbook.executor.dependencies import disabled_by, ended, unmet_dependency
-from runbook.executor.drift import named, without_drift
 from runbook.executor.finding_watch import FindingWatch
 from runbook.executor.host_lock import Lock
 from runbook.executor.narrowing import is_narrowed, narrowed
 from runbook.executor.owed import OwedRecord, OwedSettlement, owed_in
+from runbook.executor.permitted import permitted_decision
 from runbook.executor.recheck import confirmed_result, patient
 from runbook.executor.restart import may_have_begun, not_back, objection, settle_in, wait_until_back
 from runbook.executor.revalidation import Revalidation
@@ -29,7 +29,7 @@ from runbook.executor.verification import verify
 from runbook.facts.system.host_lock import LockBusy
 from runbook.values.earlier_change import equal_items
 from runbook.values.event import StepFinished, StepStarted
-from runbook.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Restart, Skip
+from runbook.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Restart, Skip, Target
 from runbook.values.playbook import Step, written_step
 from runbook.values.result import Fault, HostPlan, Sent, Status, StepResult
 from runbook.values.types import Json
@@ -87,10 +87,8 @@ class _Due:
     fresh: ProbeAnswer
     """What the step's own probe saw."""
     change: Change
-    left_alone: frozenset[str]
-    """Keys of the targets that the plan did not show."""
-    spared: str
-    """The same targets, for people."""
+    left_alone: tuple[Target, ...]
+    """The targets that the plan did not show."""
     plain: StepResult
     """The result as far as it is known."""
 
@@ -286,11 +284,9 @@ class _Run:
         gate = self.called.gate(step, planned, wrote=self.wrote, owes=self._owes(step))
         if gate is not None and within(gate, decision) is gate:
             return replace(held_back(plain, gate), fault=Fault.PROBE)
-        left_alone: frozenset[str] = frozenset()
-        spared = ""
+        left_alone: tuple[Target, ...] = ()
         if isinstance(decision, Change) and self.consent is Consent.SHOWN:
-            permitted = without_drift(decision, planned, fresh, action)
-            spared = named(decision, permitted.left_alone)
+            permitted = permitted_decision(decision, planned, fresh, action)
             decision, left_alone = permitted.decision, permitted.left_alone
         if not isinstance(decision, Change):
             ended = not_changed(step, decision, plain)
@@ -302,7 +298,7 @@ class _Run:
             planned=decision.summary,
             victims=victims_of(decision.targets),
         )
-        return _Due(fresh=fresh, change=decision, left_alone=left_alone, spared=spared, plain=shown)
+        return _Due(fresh=fresh, change=decision, left_alone=left_alone, plain=shown)
 
     def _change(self, step: Step, due: _Due) -> StepResult:
         """Send the change, and probe a second time; before the first one, what it will be owed is written down."""
@@ -315,7 +311,8 @@ class _Run:
                 why = f"not sent, because the run cannot be recorded: {error}"
                 return self._held_up(step, due.plain, why)
         result = self._changed(step, due)
-        note = f"; left alone, because the plan did not show it: {due.spared}" if due.spared else ""
+        spared = ", ".join(target.say for target in due.left_alone)
+        note = f"; left alone, because the plan did not show it: {spared}" if spared else ""
         return replace(result, why=result.why + note + self.dropped + self.lock.untold(step.on) + self.owed.untold())
 
     def _changed(self, step: Step, due: _Due) -> StepResult:
@@ -364,7 +361,8 @@ class _Run:
         step = patient(step, change)
         request = ProbeRequest(step=step, args=self.args)
         try:
-            return confirmed_result(self.site, request, due.fresh, change, due.left_alone, plain)
+            left_alone = frozenset(target.key for target in due.left_alone)
+            return confirmed_result(self.site, request, due.fresh, change, left_alone, plain)
         except TransportError as error:
             self.lost, self.dead = str(error), True
             why = f"done, but the host could not be probed again: {error}"

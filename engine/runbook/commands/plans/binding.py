@@ -8,12 +8,13 @@ from hashlib import scrypt
 from hmac import compare_digest
 
 from runbook.codec import to_json
-from runbook.commands.plans.document import BoundInputs, BoundInventory, BoundPlaybook, SavedPlan, short_digest
+from runbook.commands.plans.document import BoundInputs, BoundInventory, BoundPlaybook, SavedPlan
 from runbook.commands.run import Sources
 from runbook.errors import Problem
 from runbook.text.shortened import first_few
 from runbook.values.inventory import Host
 from runbook.values.playbook import Playbook
+from runbook.values.shown import short_digest
 from runbook.values.types import Json, plural
 
 Mask = Callable[[Json], Json]

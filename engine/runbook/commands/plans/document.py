@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
 from runbook.codec import from_json, to_json
 from runbook.commands.plans.well_formed import faults
+from runbook.diagnosis.gates import victims_of
 from runbook.errors import ConfigError
-from runbook.values.plan import Risk, Target
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, RunResult, Status, StepResult, Verdict
+from runbook.values.shown import ShownHost, ShownStep, described_rest, shown_lines
 from runbook.values.types import Json
 
 KIND = "runbook-plan"
 FORMAT = 1
-SHORT = 16
-"""Characters of a short digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,46 +81,6 @@ class BoundInputs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaterChange:
-    """What a step may come to do at its turn that the plan itself does not do yet."""
-
-    summary: str
-    risk: Risk
-    commands: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedStep:
-    """A remediate step as the plan showed it, by what can be compared with a fresh plan."""
-
-    id: str
-    decision: str
-    """``change``, ``no_change``, ``skip`` or ``blocked``."""
-    summary: str
-    """What it would do, or why it would do nothing."""
-    risk: Risk | None = None
-    condition: str | None = None
-    targets: tuple[Target, ...] = ()
-    """The most that it may touch, now or at its turn."""
-    diff: str = ""
-    commands: str = ""
-    """A digest of the commands that it would send."""
-    lines: str = ""
-    """A digest of the same as they are shown, now or for its turn."""
-    args: Mapping[str, str] = field(default_factory=dict)
-    """Digests of its arguments, but of lists: what these select stands in the targets."""
-    then: LaterChange | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedHost:
-    """The plan of one host; its findings and the words for its steps stand in the plan's ``result``."""
-
-    host: str
-    steps: tuple[SavedStep, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SavedPlan:
     """The whole document."""
 
@@ -144,7 +103,7 @@ class SavedPlan:
     """What expressions saw of the run that made the plan."""
     approvals: int = 0
     """How many others must approve it."""
-    hosts: tuple[SavedHost, ...]
+    hosts: tuple[ShownHost, ...]
     """Those that have a plan."""
     result: RunResult
     """The dry run as it was reported."""
@@ -228,58 +187,31 @@ SHOWN_AS = {
 """How a step with that decision is shown."""
 
 
-def _agree(seen: StepResult, step: SavedStep) -> bool:
+def _agree(seen: StepResult, step: ShownStep) -> bool:
     """Whether *seen* shows what *step* permits, and nothing in it keeps a part of that from being printed."""
     if any(target.kind == "process" and target.key.partition(":")[0] != str(target.pid) for target in step.targets):
         return False  # apply goes by the key, and people are shown the pid
     if seen.status not in SHOWN_AS.get(step.decision, ()) or seen.condition != step.condition:
         return False
-    changes = step.decision == "change"
+    changes, condition = step.decision == "change", step.condition or ""
     if not (changes or step.then or step.targets):
         return True  # nothing is permitted
-    if (seen.phase, seen.why, seen.inapplicable) != (Phase.REMEDIATE, _words(step), False):
-        return False
-    if not _agree_in_commands(seen, step):
-        return False
-    if changes:
-        return (seen.planned, seen.risk, seen.diff or "") == (step.summary, step.risk, step.diff)
-    if step.then and (seen.planned, seen.risk) != (step.then.summary, step.then.risk):
-        return False
-    condition = step.condition or ""
-    return all(target.say in condition for target in step.targets) and (not step.targets or bool(condition))
-
-
-def _agree_in_commands(seen: StepResult, step: SavedStep) -> bool:
-    """Whether *seen* shows the commands and the victims of *step*."""
-    changes = step.decision == "change"
     if (changes or step.then) and step.lines != shown_lines(seen):
         return False
-    ended = [target for target in step.targets if target.kind == "process"] if changes else []
-    processes = [(target.pid, target.user, target.command) for target in ended]
-    return [(victim.pid, victim.user, victim.command) for victim in seen.victims] == processes  # printed instead
+    if not changes and not all(target.say and target.say in condition for target in step.targets):
+        return False
+    return seen == _as_planned(seen, step)
 
 
-def _words(step: SavedStep) -> str:
-    """Why *step* is as it is, as a plan says it; see ``runbook.planner.planned_result``."""
-    if step.decision != "no_change" or not step.condition or not step.then:
-        return step.summary
-    return f"{step.summary}; {step.condition}, then: {step.then.summary} ({step.then.risk})"
-
-
-def shown_lines(result: StepResult) -> str:
-    """A digest of the commands that *result* says would be sent."""
-    return short_digest(
-        [
-            [command.line, command.script, command.shown, command.effect]
-            for command in result.commands
-            if command.exit_code is None
-        ]
-    )
-
-
-def short_digest(value: Json) -> str:
-    """A short digest of a value, which only says whether two things are the same."""
-    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:SHORT]
+def _as_planned(seen: StepResult, step: ShownStep) -> StepResult:
+    """*seen* with all that people read of what *step* permits; see ``runbook.planner.planned_result``."""
+    plain = replace(seen, phase=Phase.REMEDIATE, why=step.summary, inapplicable=False, victims=())
+    if step.decision == "change":
+        victims = victims_of(step.targets)  # they are printed instead of the commands
+        return replace(plain, planned=step.summary, risk=step.risk, diff=step.diff or None, victims=victims)
+    if step.decision == "no_change":
+        plain = replace(plain, why=described_rest(step.summary, step.condition, step.then))
+    return replace(plain, planned=step.then.summary, risk=step.then.risk) if step.then else plain
 
 
 def is_plan(raw: bytes) -> bool:

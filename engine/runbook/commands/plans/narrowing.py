@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runbook.commands.one_run import Run
-from runbook.commands.plans.comparison import Difference, More, difference
-from runbook.commands.plans.document import SavedHost, SavedPlan
-from runbook.commands.plans.snapshot import saved_host
+from runbook.commands.plans.document import SavedPlan
 from runbook.commands.workspace import Person
+from runbook.executor.permitted import Difference, More, difference, shown_host
 from runbook.fleet import Planned
 from runbook.values.event import Answered, Asked
 from runbook.values.result import HostResult, Status, StepResult, Verdict
+from runbook.values.shown import ShownHost
 from runbook.values.types import plural
 from runbook.wording.summary import NOT_AS_PLANNED
 
@@ -32,7 +32,7 @@ class Narrowing:
     def narrowed(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
         """*planned*, in which nothing is left to do on hosts where it would be more than the saved plan shows."""
         found = {each.host.name: self._difference(each) for each in planned if each.plan}
-        self._say_less({host: it.less for host, it in found.items() if it.less and not it.more})
+        self._say_less({host: each.less for host, each in found.items() if each.less and not each.more})
         drifted = [each for each in planned if each.plan and found[each.host.name].more]
         if drifted and self._replans and not self._run.stop.level() and self._agreed(drifted):
             return planned
@@ -45,9 +45,9 @@ class Narrowing:
         assert planned.plan
         host = planned.host.name
         fresh = self._run.masked_plan(planned.plan)
-        shown = self._hosts.get(host) or SavedHost(host=host, steps=())
+        shown = self._hosts.get(host) or ShownHost(host=host, steps=())
         then = self._results[host].findings if host in self._results else ()
-        return difference(shown, saved_host(fresh), then, fresh.findings)
+        return difference(shown, shown_host(fresh), then, fresh.findings)
 
     def _held_back(self, planned: Planned, more: Sequence[More]) -> Planned:
         """The same with ``drifted`` as its end; without the diagnosis nothing is carried out."""
