@@ -12,7 +12,8 @@ from runbook.errors import ConfigError
 from runbook.records.index import Index, RunQuery
 from runbook.records.journal import Journal
 from runbook.records.private_folder import PrivateFolder
-from runbook.records.recorded_run import RunState, earlier_changes, read_run, resumable
+from runbook.records.reading import earlier_changes
+from runbook.records.recorded_run import RunState, read_run, resumable
 from runbook.values.event import HostStarted
 from runbook.values.plan import Presence
 from runbook.values.result import Mode, Sent, Status, Verdict

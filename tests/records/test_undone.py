@@ -10,7 +10,7 @@ from runbook.app.history.resume_command import _refuse_undone, without_undone
 from runbook.app.history.undone import limits_of_undo, undone_hosts
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
-from runbook.records.recorded_run import earlier_changes
+from runbook.records.reading import earlier_changes
 from runbook.values.playbook import Limits
 from runbook.values.result import Mode
 

@@ -6,15 +6,21 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runbook.records.chain import Link, links
 from runbook.records.journal import ENDING
 from runbook.records.ledger import PRUNED, unlike_ledger
 from runbook.records.ledger import Entry as Noted
 from runbook.records.private_folder import PrivateFolder
-from runbook.values.playbook import written_id
+from runbook.values.earlier_change import EarlierChange, equal_items, item_text, own_change
+from runbook.values.event import ChangeStarted, Event, HostPlanned, StepFinished
+from runbook.values.playbook import place_in_each, written_id
+from runbook.values.result import HostPlan, Sent, Status, StepResult
 from runbook.values.types import Json
+
+if TYPE_CHECKING:
+    from runbook.records.recorded_run import RecordedRun
 
 _NOTHING_SENT = ("ok", "skipped", "blocked")
 """Statuses of steps whose commands were sent only where they have an exit code."""
@@ -158,3 +164,96 @@ def _seconds(at: str) -> float:
     """Seconds since the epoch.  Raises ValueError."""
     moment = datetime.fromisoformat(at)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def in_flight(events: Sequence[Event]) -> tuple[ChangeStarted, ...]:
+    """The changes in *events* of one host that were begun and have no end."""
+    begun: dict[str, ChangeStarted] = {}
+    for event in events:
+        match event:
+            case ChangeStarted():
+                begun[event.step] = event
+            case StepFinished(result=result):
+                begun.pop(result.id, None)
+    return tuple(begun.values())
+
+
+def earlier_changes(runs: Sequence[RecordedRun]) -> Mapping[str, tuple[EarlierChange, ...]]:
+    """The changes that *runs*, each of which goes on with the one before it, have sent to each host.
+
+    Of a change that was sent several times, the last one counts.
+    """
+    found: dict[str, dict[tuple[str, str], EarlierChange]] = {}
+    for recorded in runs:
+        begun: dict[tuple[str, str], ChangeStarted] = {}
+        before: dict[str, dict[tuple[str, str], EarlierChange]] = {}
+        plans: dict[str, HostPlan] = {}
+        for event in recorded.events:
+            if isinstance(event, HostPlanned):
+                plans[event.plan.host] = event.plan
+            elif isinstance(event, ChangeStarted):
+                begun[event.host, event.step] = event
+                before[event.host] = dict(found.get(event.host, {}))
+                _supersede(found, recorded.run, event, plans.get(event.host))
+                _note(found, recorded.run, event, done=False)
+            elif isinstance(event, StepFinished) and (started := begun.pop((event.host, event.result.id), None)):
+                if _was_not_sent(event.result):
+                    found[event.host] = before[event.host]  # the last word is that of an earlier run
+                else:
+                    _end(found, recorded.run, started, event.result)
+    return {host: tuple(changes.values()) for host, changes in found.items()}
+
+
+Changes = dict[str, dict[tuple[str, str], EarlierChange]]
+
+
+def _key(started: ChangeStarted) -> tuple[str, str]:
+    """What a change is known by: its step with its place in the list, and its item as JSON has it (``1`` is not
+    ``true``)."""
+    return started.step, item_text(started.item)
+
+
+def _supersede(found: Changes, run: str, event: ChangeStarted, plan: HostPlan | None) -> None:
+    """Forget the change of an earlier run that *event* sends again, where its item has another place now."""
+    own, item = found.get(event.host, {}), item_text(event.item)
+    if plan is None or _key(event) in own:
+        return
+    step = written_id(event.step)
+    same = {key: it for key, it in own.items() if it.run != run and it.step == step and item_text(it.item) == item}
+    equal = equal_items(
+        event.step,
+        event.item,
+        ((planned_step.id, planned_step.item) for planned_step in plan.steps if planned_step.ready),
+    )
+    before = own_change([*same.values()], place_in_each(event.step), equal)
+    for key in (key for key, it in same.items() if it is before):
+        del own[key]
+
+
+def _note(found: Changes, run: str, event: ChangeStarted, *, done: bool) -> None:
+    change = EarlierChange(
+        run=run,
+        at=event.at,
+        step=written_id(event.step),
+        item=event.item,
+        position=place_in_each(event.step),
+        done=done,
+        verifiable=event.verifiable,
+        boot_id=event.boot_id,
+    )
+    found.setdefault(event.host, {})[_key(event)] = change
+
+
+def _was_not_sent(result: StepResult) -> bool:
+    """Whether nothing was sent of a change that was recorded as begun."""
+    return result.sent is Sent.NOTHING or result.status is Status.BLOCKED
+
+
+def _end(found: Changes, run: str, started: ChangeStarted, result: StepResult) -> None:
+    """Take note of how a change ended that was sent; one that is known to have failed is none."""
+    if result.status is Status.CHANGED:
+        _note(found, run, started, done=True)
+    elif result.status in (Status.UNKNOWN, Status.CANCELLED, Status.UNREACHABLE):
+        _note(found, run, started, done=False)
+    else:
+        found.get(started.host, {}).pop(_key(started), None)
