@@ -66,13 +66,20 @@ def remove(kind: str, *path: str):
     return alter
 
 
+def put(kind: str, name: str, *, value: object):
+    """Sets a field of each event of that kind."""
+    return lambda event: event.update({name: value}) if event["kind"] == kind else None
+
+
 @every_row(
     ("alter", "said"),
     [
         (remove("change_started", "step"), "line 2: KeyError: 'step'"),
         (remove("step_finished", "result", "id"), "line 3: KeyError: 'id'"),
         (remove("step_finished", "result", "commands"), "line 3: KeyError: 'commands'"),
-        (lambda event: event.update(at="x") if event["kind"] == "change_started" else None, "line 2: ValueError"),
+        (put("change_started", "at", value="x"), "line 2: ValueError"),
+        (put("change_started", "host", value=[]), "line 2: TypeError"),
+        (put("change_started", "step", value=7), "line 2: AttributeError"),
     ],
 )
 def test_limits_take_a_line_that_lacks_something_for_unknown(tmp_path, alter, said):
@@ -82,6 +89,13 @@ def test_limits_take_a_line_that_lacks_something_for_unknown(tmp_path, alter, sa
     found = past(folder).changes("a", YEARS)
     assert isinstance(found, Unknown)
     assert f"the record of run {RUN} is not as it was written ({said}" in found.why
+
+
+def test_limits_ask_nothing_of_steps_that_have_begun_no_change(tmp_path):
+    """Mutant: ``_ContentReader`` that reads the commands of every step."""
+    folder = journal(tmp_path, started(), ended("x"))
+    forge(tmp_path, remove("step_finished", "result", "commands"))
+    assert past(folder).changes("a", YEARS) == ()
 
 
 def counted(folder: PrivateFolder) -> tuple[int, str]:
@@ -97,12 +111,18 @@ def wholly(step: str, status: Status = Status.CHANGED, sent: Sent = Sent.UNSAID,
     return replace(change(step), undo=FILE, risk=risk), ended(step, status=status, sent=sent)
 
 
-UNSENT = ((Status.BLOCKED, Sent.UNSAID), (Status.SKIPPED, Sent.UNSAID))
+UNSENT = (
+    (Status.BLOCKED, Sent.UNSAID),
+    (Status.SKIPPED, Sent.UNSAID),
+    (Status.FAILED, Sent.NOTHING),
+    (Status.CANCELLED, Sent.NOTHING),
+    (Status.UNREACHABLE, Sent.NOTHING),
+)
 
 
 @every_row("end", dict(enumerate(UNSENT)))
 def test_a_change_of_which_nothing_was_sent_is_not_counted_and_not_undone(tmp_path, end):
-    """Mutants: ``may_have_been_sent`` without one of its statuses."""
+    """Mutants: ``may_have_been_sent`` without one of its statuses; without ``NOTHING``."""
     status, sent = UNSENT[end]
     folder = journal(tmp_path, started(), *wholly("x", status, sent))
     assert counted(folder) == (0, "")

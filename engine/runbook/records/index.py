@@ -288,7 +288,7 @@ def _drop(base: sqlite3.Connection, run: str) -> None:
 
 def _add(base: sqlite3.Connection, run: str, entry: Entry, summary: RunSummary) -> None:
     row = {**summary.row, "run": run, "size": entry.size, "changed": entry.changed, "fault": summary.fault}
-    row |= {"totals": json.dumps(summary.totals)}
+    row |= {"totals": json.dumps(summary.totals), "sent": summary.sent}
     columns = ", ".join(row)
     marks = ", ".join("?" * len(row))
     base.execute(f"INSERT INTO runs ({columns}) VALUES ({marks})", tuple(row.values()))  # noqa: S608 - the names stand in RunSummary

@@ -1,12 +1,12 @@
-"""Read from one journal what later runs ask for: the changes that were sent, and what probes saw."""
+"""Pair changes that a journal has begun with their ends: what was sent, what is in flight, what later runs count."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from runbook.records.chain import Link, links
 from runbook.records.journal import ENDING
@@ -16,14 +16,60 @@ from runbook.records.private_folder import PrivateFolder
 from runbook.values.earlier_change import EarlierChange, equal_items, item_text, own_change
 from runbook.values.event import ChangeStarted, Event, HostPlanned, StepFinished
 from runbook.values.playbook import place_in_each, written_id
-from runbook.values.result import HostPlan, Sent, Status, StepResult
+from runbook.values.result import HostPlan, Sent, SentCommand, Status, wrote
 from runbook.values.types import Json
 
 if TYPE_CHECKING:
     from runbook.records.recorded_run import RecordedRun
 
-_NOTHING_SENT = ("ok", "skipped", "blocked")
-"""Statuses of steps whose commands were sent only where they have an exit code."""
+Beginning = TypeVar("Beginning")
+
+
+@dataclass(slots=True, kw_only=True)
+class BegunChange(Generic[Beginning]):
+    """A change whose beginning a journal has."""
+
+    host: str
+    step: str
+    beginning: Beginning
+    """What its reader keeps of the event."""
+    status: str = ""
+    """How its step ended; empty: nobody knows."""
+    sent: bool = True
+    """Whether it was sent, or may have been."""
+
+
+class BegunChanges(Generic[Beginning]):
+    """The changes of one run, each with its end."""
+
+    def __init__(self) -> None:
+        self._all: list[BegunChange[Beginning]] = []
+        self._open: dict[tuple[str, str], BegunChange[Beginning]] = {}
+
+    def begin(self, host: str, step: str, beginning: Beginning) -> None:
+        """Note that the change of *step* is about to be sent to *host*."""
+        change = BegunChange(host=host, step=step, beginning=beginning)
+        self._open[host, step] = change
+        self._all.append(change)
+
+    def end(self, host: str, step: str) -> BegunChange[Beginning] | None:
+        """The change that *step* has begun on *host*, which is in flight no more; None: it has begun none."""
+        return self._open.pop((host, step), None)
+
+    @property
+    def in_flight(self) -> list[BegunChange[Beginning]]:
+        """Those that have no end."""
+        return [*self._open.values()]
+
+    @property
+    def sent(self) -> list[BegunChange[Beginning]]:
+        """Those that were sent, or may have been, in the order of their beginnings."""
+        return [change for change in self._all if change.sent]
+
+
+def may_have_been_sent(status: str, sent: str) -> bool:
+    """Whether anything of a change that was begun may have reached the host, by the *status* and *sent* of its step."""
+    return sent != Sent.NOTHING and status not in (Status.BLOCKED, Status.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +133,7 @@ def head_of(folder: PrivateFolder, run: str, noted: Sequence[Noted]) -> Head:
 
 def content_of(folder: PrivateFolder, run: str, noted: Sequence[Noted], probes: Collection[str]) -> Content:
     """What the journal of *run* says of hosts, and of what *probes* saw there."""
-    reading, seen = _Reading(probes), []
+    reading, seen = _ContentReader(probes), []
     try:
         with folder.opened(run + ENDING) as file:
             for link in links(file):
@@ -96,17 +142,16 @@ def content_of(folder: PrivateFolder, run: str, noted: Sequence[Noted], probes: 
     except OSError as error:
         return Content(fault=error.strerror or str(error))
     unlike = next(unlike_ledger(seen, [entry for entry in noted if entry.what != PRUNED]), "")
-    return Content(changes=reading.sent(), ends=reading.ends, answers=reading.answers, fault=reading.fault or unlike)
+    return Content(changes=reading.changes(), ends=reading.ends, answers=reading.answers, fault=reading.fault or unlike)
 
 
-class _Reading:
+class _ContentReader:
     """Takes note of the lines of one journal."""
 
     def __init__(self, probes: Collection[str]) -> None:
         self._probes = frozenset(probes)
-        self._begun: dict[tuple[str, str], float] = {}
-        """When the changes were begun that have no end yet, by host and step."""
-        self._sent: list[tuple[str, float, str]] = []
+        self._changes = BegunChanges[tuple[float, str]]()
+        """Each with the time of its beginning and the id of its step in the playbook."""
         self.ends: dict[str, str] = {}
         self.answers: dict[tuple[str, str], Mapping[str, Json]] = {}
         self.fault = ""
@@ -121,23 +166,22 @@ class _Reading:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self.fault = self.fault or f"line {link.number}: {type(error).__name__}: {error}"
 
-    def sent(self) -> dict[str, list[tuple[float, str]]]:
-        """The changes that were sent to each host; one without an end may have been."""
-        open_ = [(host, at, step) for (host, step), at in self._begun.items()]
+    def changes(self) -> dict[str, list[tuple[float, str]]]:
+        """The changes that were sent to each host."""
         found: dict[str, list[tuple[float, str]]] = {}
-        for host, at, step in (*self._sent, *open_):
-            found.setdefault(host, []).append((at, written_id(step)))
+        for change in self._changes.sent:
+            found.setdefault(change.host, []).append(change.beginning)
         return found
 
     def _event(self, event: Mapping[str, Any]) -> None:
         match event["kind"]:
             case "change_started":
-                self._begun[event["host"], event["step"]] = _seconds(event["at"])
+                host, step = event["host"], event["step"]
+                self._changes.begin(host, step, (_seconds(event["at"]), written_id(step)))
             case "step_finished":
                 host, result = event["host"], event["result"]
-                at = self._begun.pop((host, result["id"]), None)
-                if at is not None and _was_sent(result):
-                    self._sent.append((host, at, result["id"]))
+                if change := self._changes.end(host, result["id"]):
+                    change.status, change.sent = result["status"], _wrote(result)
             case "host_planned":
                 self._seen(event["plan"]["host"], event["plan"]["looks"])
             case "host_finished":
@@ -151,13 +195,15 @@ class _Reading:
                 self.answers[host, step["id"]] = step["state"]
 
 
-def _was_sent(result: Mapping[str, Any]) -> bool:
-    """Whether a step, as JSON has its result, sent a change; see ``runbook.diagnosis.verdicts.sent``."""
-    still = result["status"] in _NOTHING_SENT
-    return any(
-        each["effect"] == "write" and (each.get("exit_code") is not None or each.get("timed_out") or not still)
+def _wrote(result: Mapping[str, Any]) -> bool:
+    """Whether a step, as JSON has its *result*, sent a write."""
+    commands = (
+        SentCommand(
+            line="", effect=each["effect"], exit_code=each.get("exit_code"), timed_out=bool(each.get("timed_out"))
+        )
         for each in result["commands"]
     )
+    return wrote(result["status"], commands)
 
 
 def _seconds(at: str) -> float:
@@ -166,94 +212,85 @@ def _seconds(at: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def in_flight(events: Sequence[Event]) -> tuple[ChangeStarted, ...]:
-    """The changes in *events* of one host that were begun and have no end."""
-    begun: dict[str, ChangeStarted] = {}
+# ---- what a run goes on with and takes back -------------------------------------------------------------------------
+
+
+def in_flight(events: Iterable[Event]) -> tuple[ChangeStarted, ...]:
+    """The changes in *events* that were begun and have no end."""
+    return tuple(change.beginning for change in _changes_in(events).in_flight)
+
+
+def sent_changes(events: Iterable[Event]) -> tuple[ChangeStarted, ...]:
+    """The changes in *events* that were sent, or may have been, in their order."""
+    return tuple(change.beginning for change in _changes_in(events).sent)
+
+
+def _changes_in(events: Iterable[Event]) -> BegunChanges[ChangeStarted]:
+    changes = BegunChanges[ChangeStarted]()
     for event in events:
         match event:
-            case ChangeStarted():
-                begun[event.step] = event
-            case StepFinished(result=result):
-                begun.pop(result.id, None)
-    return tuple(begun.values())
+            case ChangeStarted(host=host, step=step):
+                changes.begin(host, step, event)
+            case StepFinished(host=host, result=result):
+                if change := changes.end(host, result.id):
+                    change.status, change.sent = result.status, may_have_been_sent(result.status, result.sent)
+    return changes
+
+
+Changes = dict[str, dict[tuple[str, str], EarlierChange]]
+"""By host, and by the step with its place in the list and the text of its item."""
+
+IN_DOUBT = ("", Status.UNKNOWN, Status.CANCELLED, Status.UNREACHABLE)
+"""How a change ended that was sent, and of which nobody knows what became."""
 
 
 def earlier_changes(runs: Sequence[RecordedRun]) -> Mapping[str, tuple[EarlierChange, ...]]:
     """The changes that *runs*, each of which goes on with the one before it, have sent to each host.
 
-    Of a change that was sent several times, the last one counts.
+    Of a change that was sent several times, the last one counts; one that failed is none.
     """
-    found: dict[str, dict[tuple[str, str], EarlierChange]] = {}
+    found: Changes = {}
     for recorded in runs:
-        begun: dict[tuple[str, str], ChangeStarted] = {}
-        before: dict[str, dict[tuple[str, str], EarlierChange]] = {}
-        plans: dict[str, HostPlan] = {}
-        for event in recorded.events:
-            if isinstance(event, HostPlanned):
-                plans[event.plan.host] = event.plan
-            elif isinstance(event, ChangeStarted):
-                begun[event.host, event.step] = event
-                before[event.host] = dict(found.get(event.host, {}))
-                _supersede(found, recorded.run, event, plans.get(event.host))
-                _note(found, recorded.run, event, done=False)
-            elif isinstance(event, StepFinished) and (started := begun.pop((event.host, event.result.id), None)):
-                if _was_not_sent(event.result):
-                    found[event.host] = before[event.host]  # the last word is that of an earlier run
-                else:
-                    _end(found, recorded.run, started, event.result)
+        plans = {event.plan.host: event.plan for event in recorded.events if isinstance(event, HostPlanned)}
+        for change in _changes_in(recorded.events).sent:
+            own, started = found.setdefault(change.host, {}), change.beginning
+            key = (started.step, item_text(started.item))  # ``1`` is not ``true``
+            _supersede(own, recorded.run, started, plans.get(change.host))
+            if change.status == Status.CHANGED or change.status in IN_DOUBT:
+                own[key] = _earlier_change(recorded.run, started, done=change.status == Status.CHANGED)
+            else:
+                own.pop(key, None)
     return {host: tuple(changes.values()) for host, changes in found.items()}
 
 
-Changes = dict[str, dict[tuple[str, str], EarlierChange]]
-
-
-def _key(started: ChangeStarted) -> tuple[str, str]:
-    """What a change is known by: its step with its place in the list, and its item as JSON has it (``1`` is not
-    ``true``)."""
-    return started.step, item_text(started.item)
-
-
-def _supersede(found: Changes, run: str, event: ChangeStarted, plan: HostPlan | None) -> None:
-    """Forget the change of an earlier run that *event* sends again, where its item has another place now."""
-    own, item = found.get(event.host, {}), item_text(event.item)
-    if plan is None or _key(event) in own:
+def _supersede(
+    own: dict[tuple[str, str], EarlierChange], run: str, started: ChangeStarted, plan: HostPlan | None
+) -> None:
+    """Forget the change of an earlier run that *started* sends again, where its item has another place now."""
+    item = item_text(started.item)
+    if plan is None or (started.step, item) in own:
         return
-    step = written_id(event.step)
-    same = {key: it for key, it in own.items() if it.run != run and it.step == step and item_text(it.item) == item}
-    equal = equal_items(
-        event.step,
-        event.item,
-        ((planned_step.id, planned_step.item) for planned_step in plan.steps if planned_step.ready),
-    )
-    before = own_change([*same.values()], place_in_each(event.step), equal)
-    for key in (key for key, it in same.items() if it is before):
+    step = written_id(started.step)
+    same = {
+        key: change
+        for key, change in own.items()
+        if change.run != run and change.step == step and item_text(change.item) == item
+    }
+    ready = ((planned.id, planned.item) for planned in plan.steps if planned.ready)
+    equal = equal_items(started.step, started.item, ready)
+    before = own_change([*same.values()], place_in_each(started.step), equal)
+    for key in (key for key, change in same.items() if change is before):
         del own[key]
 
 
-def _note(found: Changes, run: str, event: ChangeStarted, *, done: bool) -> None:
-    change = EarlierChange(
+def _earlier_change(run: str, started: ChangeStarted, *, done: bool) -> EarlierChange:
+    return EarlierChange(
         run=run,
-        at=event.at,
-        step=written_id(event.step),
-        item=event.item,
-        position=place_in_each(event.step),
+        at=started.at,
+        step=written_id(started.step),
+        item=started.item,
+        position=place_in_each(started.step),
         done=done,
-        verifiable=event.verifiable,
-        boot_id=event.boot_id,
+        verifiable=started.verifiable,
+        boot_id=started.boot_id,
     )
-    found.setdefault(event.host, {})[_key(event)] = change
-
-
-def _was_not_sent(result: StepResult) -> bool:
-    """Whether nothing was sent of a change that was recorded as begun."""
-    return result.sent is Sent.NOTHING or result.status is Status.BLOCKED
-
-
-def _end(found: Changes, run: str, started: ChangeStarted, result: StepResult) -> None:
-    """Take note of how a change ended that was sent; one that is known to have failed is none."""
-    if result.status is Status.CHANGED:
-        _note(found, run, started, done=True)
-    elif result.status in (Status.UNKNOWN, Status.CANCELLED, Status.UNREACHABLE):
-        _note(found, run, started, done=False)
-    else:
-        found.get(started.host, {}).pop(_key(started), None)
