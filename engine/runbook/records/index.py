@@ -252,6 +252,12 @@ class Index:
         return summary
 
 
+def recorded_runs(folder: PrivateFolder, query: RunQuery | None = None) -> list[RunRow]:
+    """The recorded runs, the newest first; with *query* those that it asks for.  Raises ConfigError."""
+    with closing(Index(folder)) as index:
+        return index.runs(query or RunQuery())
+
+
 def make_anew(folder: PrivateFolder) -> None:
     """Remove the index and make it from the journals.  Raises OSError where it cannot be removed."""
     _remove(folder)

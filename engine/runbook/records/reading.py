@@ -30,7 +30,6 @@ class BegunChange(Generic[Beginning]):
     """A change whose beginning a journal has."""
 
     host: str
-    step: str
     beginning: Beginning
     """What its reader keeps of the event."""
     status: str = ""
@@ -48,7 +47,7 @@ class BegunChanges(Generic[Beginning]):
 
     def begin(self, host: str, step: str, beginning: Beginning) -> None:
         """Note that the change of *step* is about to be sent to *host*."""
-        change = BegunChange(host=host, step=step, beginning=beginning)
+        change = BegunChange(host=host, beginning=beginning)
         self._open[host, step] = change
         self._all.append(change)
 

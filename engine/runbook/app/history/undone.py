@@ -9,7 +9,7 @@ from runbook.actions import discover
 from runbook.app.history.run_chain import believed
 from runbook.app.input_files import read_playbook
 from runbook.errors import ConfigError, Problem
-from runbook.records.index import Index, RunQuery
+from runbook.records.index import recorded_runs
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.reading import sent_changes
@@ -46,11 +46,8 @@ def _undoes(folder: PrivateFolder) -> dict[str, str]:
 
     The ledger also knows those whose journals are damaged, or gone.
     """
-    index = Index(folder)
-    try:
-        found = {run.run: run.undoes for run in reversed(index.runs(RunQuery())) if run.undoes and run.mode == Mode.RUN}
-    finally:
-        index.close()
+    rows = reversed(recorded_runs(folder))
+    found = {row.run: row.undoes for row in rows if row.undoes and row.mode == Mode.RUN}
     try:
         return found | {entry.run: entry.undoes for entry in Ledger(folder).entries()[0] if entry.undoes}
     except OSError as error:
