@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 from runbook.app.history.undo_steps import undo_steps
+from runbook.diagnosis.verdicts import sent
 from runbook.records.index import Index, RunQuery
 from runbook.records.past_runs import PastRuns
 from runbook.records.private_folder import PrivateFolder
@@ -52,6 +53,12 @@ def test_limits_count_the_changes_of_which_a_write_was_sent(tmp_path, end, count
     """Mutants: ``wrote`` by the exit code alone; by the status alone; of reads; a pair by the host alone."""
     found = past(journal(tmp_path, started(), change("x"), end)).changes("a", YEARS)
     assert len(found) == counts
+
+
+def test_what_a_plan_would_send_was_not_sent():
+    """Mutant: ``verdicts.sent`` without ``WOULD_CHANGE``."""
+    assert not sent(with_command(Status.WOULD_CHANGE, "write", None).result)
+    assert sent(with_command(Status.CHANGED, "write", 0).result)
 
 
 def remove(kind: str, *path: str):
