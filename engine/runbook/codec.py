@@ -103,6 +103,23 @@ def from_json(kind: type[T], data: Any) -> T:
     return made
 
 
+def first_difference(written: Json, read: Json, where: str = "$") -> str:
+    """The first place where *written* is not *read*, as ``$.steps[3].pid``; empty: nowhere.
+
+    A file of ours is believed where what was read from it is written like this again: ``from_json`` takes a number for
+    a text.  A field that *written* leaves out is no difference.
+    """
+    if isinstance(written, Mapping) and isinstance(read, Mapping):
+        pairs = [(f"{where}.{name}", value, read.get(name)) for name, value in written.items()]
+    elif isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
+        both = enumerate(zip(written, read, strict=True))
+        pairs = [(f"{where}[{number}]", one, other) for number, (one, other) in both]
+    else:
+        same = written == read and isinstance(written, bool) is isinstance(read, bool)
+        return "" if same else where
+    return next(filter(None, (first_difference(one, other, place) for place, one, other in pairs)), "")
+
+
 def _reasons(error: Exception) -> str:
     """The first fields that have made *error*, and what is wrong with them: ``expected int @ $.steps[3].pid``."""
     from cattrs import transform_error

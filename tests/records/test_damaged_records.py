@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from pathlib import Path
 
 import pytest
 
@@ -18,22 +17,11 @@ from runbook.records.journal import Journal
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
 from tests.program import runbook
-from tests.records.recorded import RUN, finished, host_end, journal, started, whole
+from tests.records.recorded import RUN, finished, forge, host_end, journal, started, whole
 from tests.tables import every_row
 
 OTHER = "20260102T000000Z-0002"
 OPTIONS = Query()
-
-
-def forge(place: Path, change, run: str = RUN) -> None:
-    """Write the journal of *run* again, each event as *change* leaves it, with digests that fit."""
-    file, before, made = place / f"{run}.jsonl", START, []
-    for number, line in enumerate(file.read_bytes().splitlines(), 1):
-        event = json.loads(line)["event"]
-        change(event)
-        written, before = sealed(json.dumps({"n": number, "event": event}), before)
-        made.append(written + "\n")
-    file.write_text("".join(made))
 
 
 def at(*path: str, value: object):

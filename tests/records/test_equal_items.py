@@ -6,7 +6,8 @@ from types import MappingProxyType
 
 import pytest
 
-from runbook.records.recorded_run import earlier_changes, read_run
+from runbook.records.reading import earlier_changes
+from runbook.records.recorded_run import read_run
 from runbook.values.earlier_change import EarlierChange, equal_items, item_text, own_change
 from runbook.values.event import HostPlanned
 from runbook.values.plan import NoChange, PlannedStep

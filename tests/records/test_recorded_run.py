@@ -13,7 +13,8 @@ from runbook.errors import ConfigError
 from runbook.records.index import Index, RunQuery
 from runbook.records.journal import Journal
 from runbook.records.private_folder import PrivateFolder
-from runbook.records.recorded_run import RunState, earlier_changes, read_run, resumable
+from runbook.records.reading import earlier_changes
+from runbook.records.recorded_run import RunState, read_run, resumable
 from runbook.values.event import HostStarted
 from runbook.values.plan import Presence
 from runbook.values.result import Mode, Sent, Status, Verdict
@@ -49,7 +50,7 @@ def test_a_living_run_is_not_interrupted_and_a_dry_run_leaves_nothing_to_resume(
 
 
 def test_what_was_changed_or_is_in_doubt_is_known_and_what_was_not_sent_is_not(tmp_path):
-    """Mutants: ``_end`` that takes every status for done, or for in doubt."""
+    """Mutants: ``earlier_changes`` that takes every status for done, or for in doubt."""
     run = recorded(
         tmp_path,
         started(),
@@ -76,7 +77,7 @@ UNSENT = ((Status.CANCELLED, Sent.NOTHING), (Status.UNREACHABLE, Sent.NOTHING), 
 
 @every_row("end", dict(enumerate(UNSENT)))
 def test_a_change_that_was_not_sent_is_none_and_leaves_what_an_earlier_run_sent_as_it_was(tmp_path, end):
-    """Mutants: ``_was_not_sent`` always false; ``before`` that is forgotten, or made after ``_note``."""
+    """Mutants: ``may_have_been_sent`` always true; ``earlier_changes`` that takes what was begun for sent."""
     later, status, sent = "20260102T000000Z-0001", *UNSENT[end]
     unsent = [event for name in ("x", "y") for event in (change(name), ended(name, status=status, sent=sent))]
     first = recorded(tmp_path, started(), change("x"))
@@ -85,13 +86,12 @@ def test_a_change_that_was_not_sent_is_none_and_leaves_what_an_earlier_run_sent_
 
 
 def test_a_cancelled_change_that_was_sent_or_of_which_an_older_record_says_nothing_is_in_doubt(tmp_path):
-    """Mutant: ``_was_not_sent`` for whatever was cancelled."""
+    """Mutants: ``may_have_been_sent`` for nothing that was cancelled; ``IN_DOUBT`` without one of its statuses."""
     ends = {"part": Sent.PART, "all": Sent.ALL, "old": Sent.UNSAID}
-    events = [
-        it for name, sent in ends.items() for it in (change(name), ended(name, status=Status.CANCELLED, sent=sent))
-    ]
-    run = recorded(tmp_path, started(), *events)
-    assert [(it.step, it.done) for it in earlier_changes([run])["a"]] == [(name, False) for name in ends]
+    for status in (Status.CANCELLED, Status.UNREACHABLE):
+        events = [it for name, sent in ends.items() for it in (change(name), ended(name, status=status, sent=sent))]
+        run = recorded(tmp_path / status, started(), *events)
+        assert [(it.step, it.done) for it in earlier_changes([run])["a"]] == [(name, False) for name in ends]
 
 
 def test_of_several_runs_the_last_word_on_a_change_counts(tmp_path):

@@ -26,7 +26,7 @@ KILLS = int(os.environ.get("RUNBOOK_TEST_KILLS", "4"))
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_a_run_that_is_killed_and_resumed_does_everything_once(tmp_path, seed):
-    """Mutants: ``continued`` that returns every decision as it is; ``_end`` that takes no change for done; a planner
+    """Mutants: ``continued`` that returns every decision as it is; ``earlier_changes`` that takes none for done; a planner
     that takes a change of an earlier run for none (the handler is lost)."""
     scene, chance = Scene(tmp_path / "scene"), random.Random(seed)
     scene.killed(chance.uniform(0, 1.5), *scene.begin)
@@ -71,7 +71,7 @@ def test_a_change_in_flight_that_no_probe_can_check_is_not_repeated_blindly(scen
 def test_only_a_cancelled_change_that_may_be_half_done_is_asked_about(scene, sent):
     """One that was not sent is done now; of one in the record of an older version nobody knows.
 
-    Mutant: ``_was_not_sent`` always false, or for whatever was cancelled.
+    Mutant: ``may_have_been_sent`` always true, or for nothing that was cancelled.
     """
     end = StepResult(id="count", phase=Phase.REMEDIATE, action="command", status=Status.CANCELLED, sent=Sent(sent))
     run = as_if_killed_in(scene, "count", end)

@@ -14,7 +14,8 @@ from runbook.commands.undo import _checked
 from runbook.errors import ConfigError
 from runbook.records.journal import Journal
 from runbook.records.private_folder import PrivateFolder
-from runbook.records.recorded_run import earlier_changes, read_run
+from runbook.records.reading import earlier_changes
+from runbook.records.recorded_run import read_run
 from runbook.values.result import Mode, Verdict
 from tests.records.recorded import change, ended, finished, host_end, journal, started
 from tests.tables import every_row

@@ -272,7 +272,7 @@ def as_if_killed(run: str) -> None:
 
 @pytest.mark.parametrize("done", [True, False])
 def test_a_change_in_flight_is_probed_and_undone_where_it_was_done(scene, done):
-    """Mutant: ``sent`` that takes only changes with an end."""
+    """Mutant: ``sent_changes`` that takes only those with an end."""
     scene.file.write_text("x:\n  y: 1\n")
     before = scene.stands()
     run = scene.run(PATCH)

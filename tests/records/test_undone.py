@@ -11,9 +11,9 @@ from runbook.commands.history.undone import limits_of_undo, undone_hosts
 from runbook.commands.resume import ResumeOptions, _refuse_undone, without_undone
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
-from runbook.records.recorded_run import earlier_changes
+from runbook.records.reading import earlier_changes
 from runbook.values.playbook import Limits
-from runbook.values.result import Mode
+from runbook.values.result import Mode, Sent, Status
 from tests.records.recorded import change, ended, finished, host_end, journal, started, whole
 from tests.tables import every_row
 
@@ -45,6 +45,14 @@ def test_an_undo_that_was_undone_does_not_count(tmp_path):
     whole(tmp_path, FIRST, hosts=("a", "b", "c"))
     undo(tmp_path, UNDO, FIRST, hosts=("a", "c"))
     assert undone_hosts(undo(tmp_path, AGAIN, UNDO), [FIRST]) == {"c": UNDO}
+
+
+def test_an_undo_of_which_nothing_was_sent_does_not_count(tmp_path):
+    """Mutant: ``_undone`` by what was begun."""
+    whole(tmp_path, FIRST)
+    unsent = change("undo_x_1"), ended("undo_x_1", status=Status.FAILED, sent=Sent.NOTHING)
+    folder = journal(tmp_path, started(run=UNDO, undoes=FIRST), *unsent, host_end(), run=UNDO)
+    assert undone_hosts(folder, [FIRST]) == {}
 
 
 def test_undos_that_name_each_other_end(tmp_path):

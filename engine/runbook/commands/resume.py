@@ -32,7 +32,8 @@ from runbook.inventory.host_patterns import select
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.static_arguments import problems_with_inputs_given
 from runbook.records.private_folder import PrivateFolder
-from runbook.records.recorded_run import earlier_changes, resumable
+from runbook.records.reading import earlier_changes
+from runbook.records.recorded_run import resumable
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.names import MASK
 from runbook.text.name_ranges import fold

@@ -252,6 +252,12 @@ class Index:
         return summary
 
 
+def recorded_runs(folder: PrivateFolder, query: RunQuery | None = None) -> list[RunRow]:
+    """The recorded runs, the newest first; with *query* those that it asks for.  Raises ConfigError."""
+    with closing(Index(folder)) as index:
+        return index.runs(query or RunQuery())
+
+
 def make_anew(folder: PrivateFolder) -> None:
     """Remove the index and make it from the journals.  Raises OSError where it cannot be removed."""
     _remove(folder)
@@ -288,7 +294,7 @@ def _drop(base: sqlite3.Connection, run: str) -> None:
 
 def _add(base: sqlite3.Connection, run: str, entry: Entry, summary: RunSummary) -> None:
     row = {**summary.row, "run": run, "size": entry.size, "changed": entry.changed, "fault": summary.fault}
-    row |= {"totals": json.dumps(summary.totals)}
+    row |= {"totals": json.dumps(summary.totals), "sent": summary.sent}
     columns = ", ".join(row)
     marks = ", ".join("?" * len(row))
     base.execute(f"INSERT INTO runs ({columns}) VALUES ({marks})", tuple(row.values()))  # noqa: S608 - the names stand in RunSummary

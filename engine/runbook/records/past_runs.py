@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from runbook.records.journal import ENDING
 from runbook.records.ledger import PRUNED, Ledger
 from runbook.records.ledger import Entry as Noted
-from runbook.records.past_journal import Content, Head, content_of, head_of
 from runbook.records.private_folder import PrivateFolder
+from runbook.records.reading import Content, Head, content_of, head_of
 from runbook.records.recorded_run import RUN
 from runbook.records.verification import by_run, missing
 from runbook.values.recorded_change import RecordedAnswer, RecordedChange

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import re
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,8 +15,8 @@ from runbook.records.journal import ENDING
 from runbook.records.ledger import Entry, Ledger, unlike_ledger
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.process_identity import lives
+from runbook.records.reading import in_flight
 from runbook.text.printable import printable
-from runbook.values.earlier_change import EarlierChange, equal_items, item_text, own_change
 from runbook.values.event import (
     ChangeStarted,
     Event,
@@ -29,8 +28,8 @@ from runbook.values.event import (
     StepFinished,
     StepStarted,
 )
-from runbook.values.playbook import Phase, place_in_each, written_id
-from runbook.values.result import HostPlan, HostResult, Mode, Sent, Status, StepResult, Verdict
+from runbook.values.playbook import Phase
+from runbook.values.result import HostResult, Mode, Status, StepResult, Verdict
 from runbook.values.run_origin import ProcessIdentity
 
 RUN = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4,16}")
@@ -178,99 +177,6 @@ def unfinished(recorded: RecordedRun, host: str) -> HostResult:
     looks = plan.looks if plan else ()
     findings = plan.findings if plan else ()
     return HostResult(host=host, verdict=verdict, error=why, findings=findings, steps=(*looks, *done, *lost))
-
-
-def in_flight(events: Sequence[Event]) -> tuple[ChangeStarted, ...]:
-    """The changes in *events* of one host that were begun and have no end."""
-    begun: dict[str, ChangeStarted] = {}
-    for event in events:
-        match event:
-            case ChangeStarted():
-                begun[event.step] = event
-            case StepFinished(result=result):
-                begun.pop(result.id, None)
-    return tuple(begun.values())
-
-
-def earlier_changes(runs: Sequence[RecordedRun]) -> Mapping[str, tuple[EarlierChange, ...]]:
-    """The changes that *runs*, each of which goes on with the one before it, have sent to each host.
-
-    Of a change that was sent several times, the last one counts.
-    """
-    found: dict[str, dict[tuple[str, str], EarlierChange]] = {}
-    for recorded in runs:
-        begun: dict[tuple[str, str], ChangeStarted] = {}
-        before: dict[str, dict[tuple[str, str], EarlierChange]] = {}
-        plans: dict[str, HostPlan] = {}
-        for event in recorded.events:
-            if isinstance(event, HostPlanned):
-                plans[event.plan.host] = event.plan
-            elif isinstance(event, ChangeStarted):
-                begun[event.host, event.step] = event
-                before[event.host] = dict(found.get(event.host, {}))
-                _supersede(found, recorded.run, event, plans.get(event.host))
-                _note(found, recorded.run, event, done=False)
-            elif isinstance(event, StepFinished) and (started := begun.pop((event.host, event.result.id), None)):
-                if _was_not_sent(event.result):
-                    found[event.host] = before[event.host]  # the last word is that of an earlier run
-                else:
-                    _end(found, recorded.run, started, event.result)
-    return {host: tuple(changes.values()) for host, changes in found.items()}
-
-
-Changes = dict[str, dict[tuple[str, str], EarlierChange]]
-
-
-def _key(started: ChangeStarted) -> tuple[str, str]:
-    """What a change is known by: its step with its place in the list, and its item as JSON has it (``1`` is not
-    ``true``)."""
-    return started.step, item_text(started.item)
-
-
-def _supersede(found: Changes, run: str, event: ChangeStarted, plan: HostPlan | None) -> None:
-    """Forget the change of an earlier run that *event* sends again, where its item has another place now."""
-    own, item = found.get(event.host, {}), item_text(event.item)
-    if plan is None or _key(event) in own:
-        return
-    step = written_id(event.step)
-    same = {key: it for key, it in own.items() if it.run != run and it.step == step and item_text(it.item) == item}
-    equal = equal_items(
-        event.step,
-        event.item,
-        ((planned_step.id, planned_step.item) for planned_step in plan.steps if planned_step.ready),
-    )
-    before = own_change([*same.values()], place_in_each(event.step), equal)
-    for key in (key for key, it in same.items() if it is before):
-        del own[key]
-
-
-def _note(found: Changes, run: str, event: ChangeStarted, *, done: bool) -> None:
-    change = EarlierChange(
-        run=run,
-        at=event.at,
-        step=written_id(event.step),
-        item=event.item,
-        position=place_in_each(event.step),
-        done=done,
-        verifiable=event.verifiable,
-        boot_id=event.boot_id,
-    )
-    found.setdefault(event.host, {})[_key(event)] = change
-
-
-def _was_not_sent(result: StepResult) -> bool:
-    """Whether nothing was sent of a change that was recorded as begun."""
-    return result.sent is Sent.NOTHING or result.status is Status.BLOCKED
-
-
-def _end(found: Changes, run: str, started: ChangeStarted, result: StepResult) -> None:
-    """Take note of how a change ended that was sent; one that is known to have failed is none."""
-    if result.status is Status.CHANGED:
-        _note(found, run, started, done=True)
-    elif result.status in (Status.UNKNOWN, Status.CANCELLED, Status.UNREACHABLE):
-        _note(found, run, started, done=False)
-    else:
-        found.get(started.host, {}).pop(_key(started), None)
 
 
 def resumable(recorded: RecordedRun) -> tuple[str, ...]:

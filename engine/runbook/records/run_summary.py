@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from runbook.records.reading import BegunChanges, may_have_been_sent
 from runbook.values.plan import Risk
-from runbook.values.result import Sent, Status
 from runbook.values.run_origin import ProcessIdentity
 
 LARGEST = 2**63
@@ -21,7 +21,6 @@ class RunSummary:
     def __init__(self, run: str) -> None:
         self.row: dict[str, str | int | float] = {
             "started": time_in_id(run), "playbook": "", "mode": "", "ended": 0, "hosts": 0, "seconds": 0.0,
-            "sent": 0,
         }  # fmt: skip
         self.totals: dict[str, int] = {}
         self.hosts: list[tuple[str, str, float, str, int, int]] = []
@@ -29,8 +28,7 @@ class RunSummary:
         self.unfinished: dict[str, None] = {}
         """The hosts that began and have no end, in their order."""
         self.begun, self.fault = False, ""
-        self._sent: set[tuple[str, str]] = set()
-        """The changes (host, step) that were sent, or may have been."""
+        self._changes = BegunChanges[None]()
 
     def take(self, number: int, value: object) -> None:
         """Take note of line *number*, as JSON has it."""
@@ -41,7 +39,7 @@ class RunSummary:
             case "run_started":
                 self._start(fields)
             case "change_started" if fields.text("risk") != Risk.READS:
-                self._sent.add((fields.text("host"), fields.text("step")))
+                self._changes.begin(fields.text("host"), fields.text("step"), None)
             case "step_finished":
                 self._step(fields.text("host"), fields.part("result"))
             case "host_finished":
@@ -49,9 +47,13 @@ class RunSummary:
             case "run_finished":
                 result = fields.part("result")
                 self.row |= {"exit_code": result.whole("exit_code"), "seconds": result.number("seconds"), "ended": 1}
-        self.row["sent"] = len(self._sent)
         if fields.odd:
             self.note(f"line {number}: {', '.join(map(repr, fields.odd))} is missing, or not of its type")
+
+    @property
+    def sent(self) -> int:
+        """How many changes were sent, or may have been."""
+        return len(self._changes.sent)
 
     def note(self, fault: str) -> None:
         """Take note of a fault; the first one is kept."""
@@ -89,10 +91,9 @@ class RunSummary:
             }
 
     def _step(self, host: str, result: _Fields) -> None:
-        """Strike a change that was not sent after all."""
-        nothing = result.text("sent", optional=True) == Sent.NOTHING
-        if nothing or result.text("status") in (Status.BLOCKED, Status.SKIPPED):
-            self._sent.discard((host, result.text("id")))
+        name, status, sent = result.text("id"), result.text("status"), result.text("sent", optional=True)
+        if change := self._changes.end(host, name):
+            change.status, change.sent = status, may_have_been_sent(status, sent)
 
     def _host(self, result: _Fields) -> None:
         host, verdict = result.text("host"), result.text("verdict")

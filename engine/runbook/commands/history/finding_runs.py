@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runbook.errors import ConfigError, Problem
-from runbook.records.index import Index, RunQuery, RunRow
+from runbook.records.index import RunRow, recorded_runs
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RUN, RecordedRun, read_run
@@ -26,7 +26,7 @@ def named_run(folder: PrivateFolder, text: str) -> str:
         newest = latest_run(folder)
         found = [newest] if newest else []
     else:
-        runs = [row.run for row in _rows(folder)]
+        runs = [row.run for row in recorded_runs(folder)]
         found = [run for run in runs if run == text] or [run for run in runs if run.startswith(text)]
     if len(found) == 1:
         return found[0]
@@ -46,7 +46,7 @@ def latest_run(folder: PrivateFolder, asked: Callable[[RunRow], bool] = lambda r
         noted = by_run(Ledger(folder).entries()[0])  # before the journals: a run may begin in between
     except OSError as error:
         raise ConfigError(_unsure("the ledger", f"cannot be read ({error.strerror or error})")) from error
-    rows = _rows(folder)
+    rows = recorded_runs(folder)
     newest = next((row for row in rows if asked(row)), None)
     begun = newest.started[:_SECONDS] if newest else ""
     for run in missing(noted, {row.run for row in rows}):
@@ -65,15 +65,6 @@ _SECONDS = len("2026-01-31T00:00:00")
 def _unsure(what: str, why: str) -> Problem:
     message = f"`{LAST}` is not certain: {what} {why}, and may be of a later run"
     return Problem(message=message, hint="name a run by its id; `runbook history list` and `verify` say more")
-
-
-def _rows(folder: PrivateFolder) -> list[RunRow]:
-    """All recorded runs, the newest first."""
-    index = Index(folder)
-    try:
-        return index.runs(RunQuery())
-    finally:
-        index.close()
 
 
 def load_run(folder: PrivateFolder, text: str) -> RecordedRun:

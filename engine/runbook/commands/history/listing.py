@@ -7,12 +7,13 @@ import io
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from runbook.errors import ConfigError, Problem
-from runbook.records.index import LATEST, Index, RunQuery, RunRow
+from runbook.records.index import LATEST, Index, RunQuery, RunRow, recorded_runs
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RunState
 from runbook.text.printable import json_text, printable
@@ -82,7 +83,7 @@ def _moment(text: str | float, option: str) -> float:
 def list_text(folder: PrivateFolder, asked: Query, output: str = "console") -> str:
     """The runs that are *asked* for, the newest first."""
     query = asked.checked()
-    rows = _rows(folder, query)
+    rows = recorded_runs(folder, query)
     if output == "json":
         runs: list[Json] = [{**asdict(row), "state": row.state.value} for row in rows]
         return json.dumps({"format": 1, "runs": runs}, indent=1)
@@ -94,22 +95,11 @@ def list_text(folder: PrivateFolder, asked: Query, output: str = "console") -> s
 
 def _unheard_of(folder: PrivateFolder, query: RunQuery) -> Iterator[str]:
     """What *query* asks for that no record names, with what was meant."""
-    index = Index(folder)
-    try:
+    with closing(Index(folder)) as index:
         for what in ("host", "playbook", "finding"):
             word, known = getattr(query, what), index.names(what)
             if word and not any(fnmatchcase(text, word) if what == "host" else text == word for text in known):
                 yield printable(f"no record names the {what} {word!r}; {suggest(word, known)}")
-    finally:
-        index.close()
-
-
-def _rows(folder: PrivateFolder, query: RunQuery) -> list[RunRow]:
-    index = Index(folder)
-    try:
-        return index.runs(query)
-    finally:
-        index.close()
 
 
 def _line(row: RunRow, width: int) -> str:
@@ -155,18 +145,15 @@ _COLUMNS = (
 
 
 def _host_rows(folder: PrivateFolder, query: RunQuery) -> Iterator[dict[str, Json]]:
-    index = Index(folder)
-    try:
+    with closing(Index(folder)) as index:
         for run in index.runs(query):
-            about: dict[str, Json] = {it: value for it, value in asdict(run).items() if it in _COLUMNS}
+            about: dict[str, Json] = {name: value for name, value in asdict(run).items() if name in _COLUMNS}
             about["state"] = run.state.value
             for host in index.hosts(run.run, query):
                 row = {**about, **asdict(host), "findings": list(host.findings)}
                 yield {name: row[name] for name in _COLUMNS}
             for name in index.unfinished(run.run, query):
                 yield {**dict.fromkeys(_COLUMNS), **about, "seconds": None, "host": name, "verdict": UNFINISHED}
-    finally:
-        index.close()
 
 
 def _cell(value: Json) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runbook.commands.history.finding_runs import named_run
 from runbook.errors import ConfigError, Problem
-from runbook.records.index import Index, RunQuery
+from runbook.records.index import recorded_runs
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState, read_run
@@ -70,11 +70,7 @@ def _names(folder: PrivateFolder, root: str) -> list[str]:
 
 def _resumed(folder: PrivateFolder) -> dict[str, str]:
     """The runs that go on with another one, and that one, in the order of their beginnings.  Raises ConfigError."""
-    index = Index(folder)
-    try:
-        rows = index.runs(RunQuery())
-    finally:
-        index.close()
+    rows = recorded_runs(folder)
     try:
         noted = Ledger(folder).entries()[0]
     except OSError as error:

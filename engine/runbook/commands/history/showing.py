@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runbook.commands.history.finding_runs import load_run
 from runbook.errors import ConfigError
-from runbook.records.index import Index, RunQuery
+from runbook.records.index import recorded_runs
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState, resumable
 from runbook.text.name_ranges import fold
@@ -34,12 +34,8 @@ def show_text(folder: PrivateFolder, run: str, host: str) -> str:
 
 def _resumed_by(folder: PrivateFolder, run: str) -> list[str]:
     """The runs, without dry runs, that went on with *run*, the oldest first."""
-    index = Index(folder)
-    try:
-        rows = index.runs(RunQuery())
-    finally:
-        index.close()
-    return [row.run for row in reversed(rows) if row.resumes == run and row.mode == Mode.RUN]
+    rows = reversed(recorded_runs(folder))
+    return [row.run for row in rows if row.resumes == run and row.mode == Mode.RUN]
 
 
 def _head(recorded: RecordedRun, resumed_by: Sequence[str]) -> Iterator[str]:

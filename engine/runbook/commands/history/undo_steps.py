@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runbook.records.reading import sent_changes
 from runbook.records.recorded_run import RecordedRun
 from runbook.secrets.names import MASK
-from runbook.values.event import ChangeStarted, StepFinished
+from runbook.values.event import ChangeStarted
 from runbook.values.plan import Risk
 from runbook.values.playbook import Phase, Step
-from runbook.values.result import Status
 from runbook.values.types import Json, Raw
 from runbook.values.undo import UndoFile, UndoStep
 
@@ -57,7 +57,7 @@ def undo_steps(recorded: RecordedRun, hosts: Collection[str]) -> Mapping[str, Ho
     origin = recorded.started.origin
     hides = origin is None or bool(origin.secret_inputs) or origin.lent_secrets  # which an undo does not know
     reversals: dict[str, list[list[_Reversal]]] = {}
-    for event in sent(recorded):
+    for event in sent_changes(recorded.events):
         own = found.setdefault(event.host, HostUndo())
         own.changed |= event.risk is not Risk.READS
         if event.undo is None:
@@ -100,21 +100,6 @@ def _add_later(own: HostUndo, reversal: _Reversal, restored: Mapping[str, list[s
         own.steps.append(replace(step, if_changed=for_files))
     else:
         own.stays.append(_stays(event, _NOTHING_IS_BACK))
-
-
-def sent(recorded: RecordedRun) -> tuple[ChangeStarted, ...]:
-    """The changes that were sent, or may have been, in their order."""
-    begun: dict[tuple[str, str], int] = {}
-    changes: list[ChangeStarted | None] = []
-    for event in recorded.events:
-        if isinstance(event, ChangeStarted):
-            begun[event.host, event.step] = len(changes)
-            changes.append(event)
-        elif isinstance(event, StepFinished):
-            number = begun.pop((event.host, event.result.id), None)
-            if number is not None and event.result.status in (Status.BLOCKED, Status.SKIPPED):
-                changes[number] = None
-    return tuple(change for change in changes if change)
 
 
 def _stays(event: ChangeStarted, why: str) -> Stays:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from runbook.actions import discover
 from runbook.commands.history.run_chain import believed
-from runbook.commands.history.undo_steps import sent
 from runbook.commands.input_files import read_playbook
 from runbook.errors import ConfigError, Problem
-from runbook.records.index import Index, RunQuery
+from runbook.records.index import recorded_runs
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
+from runbook.records.reading import sent_changes
 from runbook.records.recorded_run import RecordedRun, RunState
 from runbook.values.plan import Risk
 from runbook.values.playbook import Limits
@@ -37,7 +37,7 @@ def _undone(
         if recorded.state is RunState.RUNNING:
             raise ConfigError(f"run {run} is under way, and undoes run {undoes[run]}")
         again = _undone(folder, {run}, undoes, passed | {run})
-        found |= {started.host: run for started in sent(recorded) if started.host not in again}
+        found |= {started.host: run for started in sent_changes(recorded.events) if started.host not in again}
     return found
 
 
@@ -46,11 +46,8 @@ def _undoes(folder: PrivateFolder) -> dict[str, str]:
 
     The ledger also knows those whose journals are damaged, or gone.
     """
-    index = Index(folder)
-    try:
-        found = {run.run: run.undoes for run in reversed(index.runs(RunQuery())) if run.undoes and run.mode == Mode.RUN}
-    finally:
-        index.close()
+    rows = reversed(recorded_runs(folder))
+    found = {row.run: row.undoes for row in rows if row.undoes and row.mode == Mode.RUN}
     try:
         return found | {entry.run: entry.undoes for entry in Ledger(folder).entries()[0] if entry.undoes}
     except OSError as error:

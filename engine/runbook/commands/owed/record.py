@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, cast
 
-from runbook.codec import from_json, to_json
+from runbook.codec import first_difference, from_json, to_json
 from runbook.secrets.masking import Masking, masked
 from runbook.values.owed import NotedIn, NotePlace, Owed, OwedCleanup, OwedStep
 from runbook.values.run_origin import ProcessIdentity
@@ -105,10 +105,10 @@ def parsed(text: str, name: str) -> Record:
         raise Damaged(f"its format is {data.get('format')!r}, and this version of runbook knows {FORMAT}"[:200])
     try:
         record = from_json(Record, data)
-        same = to_json(record) == data
+        unlike = first_difference(to_json(record), data)  # this way round a field that is missing is one, too
     except (ValueError, TypeError, RecursionError) as error:
         raise Damaged(f"it is not a record: {error}"[:200]) from error
-    if not same:
+    if unlike:
         raise Damaged("a value in it is of another type than in a record")
     if not _RUN.fullmatch(record.run) or not _DIGEST.fullmatch(record.digest) or not record.host or not record.steps:
         raise Damaged("its run, its digest, its host or its steps are none")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from runbook.codec import to_json
+from runbook.codec import first_difference, to_json
 from runbook.values.playbook import HostOrder
 from runbook.values.types import Json
 
@@ -33,7 +33,7 @@ _UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
 
 def faults(saved: SavedPlan, tree: Mapping[str, Json]) -> Iterator[str]:
     """What is wrong with the fields of *saved*, which was read from *tree*."""
-    if where := _otherwise(tree, to_json(saved), "$"):
+    if where := first_difference(tree, to_json(saved)):
         yield f"{where} has another type than in a plan"
         return
     if not _ID.fullmatch(saved.plan):
@@ -80,15 +80,3 @@ def _is_moment(text: str) -> bool:
     with suppress(ValueError):
         return datetime.fromisoformat(text).tzinfo is not None
     return False
-
-
-def _otherwise(written: Json, read: Json, where: str) -> str:
-    """The first place at which *written* is not *read*, as where a number stood for a text; empty: nowhere."""
-    if isinstance(written, Mapping) and isinstance(read, Mapping):
-        pairs = [(f"{where}.{name}", value, read.get(name)) for name, value in written.items()]
-    elif isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
-        pairs = [(f"{where}[{at}]", one, other) for at, (one, other) in enumerate(zip(written, read, strict=True))]
-    else:
-        same = written == read and isinstance(written, bool) is isinstance(read, bool)
-        return "" if same else where
-    return next(filter(None, (_otherwise(one, other, place) for place, one, other in pairs)), "")
