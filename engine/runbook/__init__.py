@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runbook.version import __version__
+
 if TYPE_CHECKING:
     from runbook.commands.api import history, load, plan, recorded, run
-
-__version__ = "0.1.0"
 
 __all__ = ["__version__", "history", "load", "plan", "recorded", "run"]
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+from runbook.commands.continuing import inventories_again, inventory_again
 from runbook.commands.input_files import read_inventory
-from runbook.commands.inventory_files.host_sources import inventory_again, inventory_for, with_addresses
+from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.options import Choosing
-from runbook.commands.settle import SettleOptions, _inventory
 from runbook.errors import ConfigError
 from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.inventory.host_patterns import select
 from runbook.values.inventory import Inventory
+from runbook.values.run_origin import RestsOn
 from tests.inventory.parse_text import inventory
 from tests.tables import every_row
 
@@ -107,22 +107,22 @@ def test_an_earlier_run_without_an_inventory_has_its_addresses_again(nowhere):
     """Mutants: its hosts are looked for in the inventory that is there now; host names are taken for addresses."""
     (nowhere / "inventory").mkdir()
     (nowhere / "inventory" / "distributed_hosts.yaml").write_text("hosts: {gpu-01: {}}\n")
-    again = inventory_again((), (), {"root@10.0.0.1:22": "x", "[::1]:22": "y"})
+    again = inventory_again((), RestsOn(hosts={"root@10.0.0.1:22": "x", "[::1]:22": "y"}))
     assert [host.name for host in again.hosts] == ["root@10.0.0.1:22", "[::1]:22"]
     for hosts in ({"gpu-01": "x"}, {"gpu-01": "x", "a.b": "y"}, {}):
-        assert [host.name for host in inventory_again((), (), hosts).hosts] == ["gpu-01"]
+        assert [host.name for host in inventory_again((), RestsOn(hosts=hosts)).hosts] == ["gpu-01"]
     file = ("inventory/distributed_hosts.yaml",)
     for given, files in ((file, ()), ((), file)):
-        assert inventory_again(given, files, {"a.b": "x"}).hosts[0].name == "gpu-01"
+        assert inventory_again(given, RestsOn(inventory=files, hosts={"a.b": "x"})).hosts[0].name == "gpu-01"
 
 
 def test_what_is_owed_to_addresses_is_settled_beside_what_is_owed_to_an_inventory_s_hosts(nowhere):
     (nowhere / "hosts.yaml").write_text("hosts: {gpu-01: {}, a.b: {}}\n")
     records = [
-        SimpleNamespace(inventory=("hosts.yaml", "gone.yaml"), hosts={"gpu-01": "x"}),
-        SimpleNamespace(inventory=(), hosts={"root@10.0.0.1": "x", "bare": "y", "a.b": "z"}),
+        RestsOn(inventory=("hosts.yaml", "gone.yaml"), hosts={"gpu-01": "x"}),
+        RestsOn(inventory=(), hosts={"root@10.0.0.1": "x", "bare": "y", "a.b": "z"}),
     ]
-    made = _inventory(SettleOptions(), records)
+    made = inventories_again((), records)
     assert [host.name for host in made.hosts] == ["gpu-01", "a.b", "root@10.0.0.1"]
     assert made.sources == read_inventory([Path("hosts.yaml")]).sources
-    assert with_addresses([], ["bare"]).hosts == ()
+    assert inventories_again((), [RestsOn(hosts={"bare": "x"})]).hosts == ()

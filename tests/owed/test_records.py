@@ -14,7 +14,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.commands.owed.keeping import RunFacts, RunRecords, all_records
+from runbook.commands.order import Order
+from runbook.commands.owed.keeping import RunRecords, all_records
 from runbook.commands.owed.record import (
     Damaged,
     Record,
@@ -28,14 +29,19 @@ from runbook.commands.owed.record import (
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
 from runbook.records.process_identity import lives, this_process
 from runbook.secrets.masking import masking
+from runbook.values.inventory import Inventory, Selection
 from runbook.values.owed import NotePlace, OwedCleanup, OwedStep
-from runbook.values.run_origin import ProcessIdentity, SecretPlace
+from runbook.values.playbook import Playbook
+from runbook.values.run_origin import ProcessIdentity, RestsOn, SecretPlace
 from tests.tables import every_row
 
 STEP = OwedStep(id="put_back", action="command", say="restore it", args={"do": {"argv": ["true"]}}, by_hand=("true",))
 GOOD = Record(
-    run="20261123T020000Z-7f3a", playbook="flip", path="/p/flip.yaml", digest="a" * 64, inputs={"n": 1.5, "l": [None]},
-    secret_inputs=("token",), inventory=("/i.yaml",), host="gpu-01", by="ann@ops", since="2026-11-23T02:00:00+00:00",
+    run="20261123T020000Z-7f3a", playbook="flip", host="gpu-01",
+    rests_on=RestsOn(
+        playbook="/p/flip.yaml", playbook_digest="a" * 64, inputs={"n": 1.5, "l": [None]}, secret_inputs=("token",), inventory=("/i.yaml",),
+        secret_places=(SecretPlace(secret="token", hosts=("gpu-01",), digest="1"),), hosts={"gpu-01": "x"},
+    ), by="ann@ops", since="2026-11-23T02:00:00+00:00",
     steps=(STEP,), notes=(NotePlace(become="root"),), maker=ProcessIdentity(machine="ops", boot="b", pid=1, start=2),
 )  # fmt: skip
 CASES = yaml.safe_load(Path(__file__).with_name("damaged_records.yaml").read_text())
@@ -45,6 +51,7 @@ def text_of(case: dict) -> str:
     if "text" in case:
         return case["text"] * case.get("repeat", 1)
     data = {**json.loads(GOOD.text()), **case.get("set", {})}
+    data["rests_on"] |= case.get("rests_on", {})
     text = json.dumps({name: it for name, it in data.items() if name not in case.get("without", ())})
     return text[: case.get("cut", len(text))]
 
@@ -58,6 +65,23 @@ def test_what_is_damaged_is_named_and_not_believed(case):
     """Mutants: `parsed` without the comparison of the round trip, the name, or the pattern of the run."""
     with pytest.raises(Damaged, match=case["why"]):
         parsed(text_of(case), GOOD.name)
+
+
+def test_a_record_of_the_format_before_is_read_as_it_was_meant():
+    """Mutants: ``_from_format_2`` without the secret places; with the places of other hosts."""
+    tree = json.loads(GOOD.text())
+    basis = tree.pop("rests_on")
+    tree |= {name: basis[name] for name in ("inputs", "secret_inputs", "inventory", "hosts")}
+    tree |= {
+        "format": 2,
+        "path": basis["playbook"],
+        "digest": basis["playbook_digest"],
+        "secret_places": {"token": "1"},
+    }
+    assert parsed(json.dumps(tree), GOOD.name) == GOOD
+    for wrong in ({"secret_places": [1]}, {"secret_places": {"token": 1}}, {"path": 7}, {"exec": "x"}):
+        with pytest.raises(Damaged):
+            parsed(json.dumps(tree | wrong), GOOD.name)
 
 
 @given(st.integers(0, len(GOOD.text())), st.text(max_size=3), st.integers(0, 5))
@@ -93,16 +117,17 @@ def test_a_record_has_what_the_inventory_said_of_its_own_host_and_of_those_that_
     places = (
         SecretPlace(secret="token", hosts=("a", "b"), digest="1"), SecretPlace(secret="token", hosts=("c",), digest="2"),
     )  # fmt: skip
-    facts = RunFacts(
-        path="/p", digest="a" * 64, inputs={}, secrets={}, given=(), inventory=(),
-        hosts={"a": "of a", "b": "of b", "c": "of c"}, secret_places=places,
+    basis = RestsOn(
+        playbook="/p", playbook_digest="a" * 64, hosts={"a": "of a", "b": "of b", "c": "of c"}, secret_places=places,
     )  # fmt: skip
+    order = Order(playbook=Playbook(name="p"), inputs={}, inventory=Inventory(hosts=()), selection=Selection(hosts=()))
     cleanup = OwedCleanup(
         run=GOOD.run, playbook="p", host="a", by="me", since="now", steps=(replace(STEP, on="c"), replace(STEP, id="x"))
     )
-    RunRecords(facts, masking([])).keep(cleanup)
+    RunRecords(order, basis, masking([])).keep(cleanup)
     ((record,), _) = all_records(PrivateFolder(state_directory("owed")))
-    assert (record.hosts, record.secret_places) == ({"a": "of a", "c": "of c"}, {"token": "1"})
+    assert record.rests_on.hosts == {"a": "of a", "c": "of c"}
+    assert record.rests_on.secret_places == (SecretPlace(secret="token", hosts=("a",), digest="1"),)
 
 
 # ---- the directory -------------------------------------------------------------------------------------------------

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runbook.commands.plan import _brief
-from runbook.commands.plans.document import BoundInputs, BoundInventory, BoundPlaybook, Maker, SavedPlan
-from runbook.commands.plans.well_formed import FLAGS, LISTS, TEXTS
+from runbook.commands.plans.document import (
+    FLAGS,
+    LISTS,
+    TEXTS,
+    Maker,
+    SavedPlan,
+    SecretDigests,
+)
 from runbook.executor.permitted import shown_host
 from runbook.values.result import HostPlan, HostResult, Mode, RunResult, Verdict
+from runbook.values.run_origin import RestsOn
 
 OPTIONS = {
     **{name: [] for name in LISTS}, **dict.fromkeys(FLAGS, False), **dict.fromkeys(TEXTS, ""), "hosts": "all",
@@ -26,9 +33,8 @@ def saved_plan(plan: HostPlan, **keys) -> SavedPlan:
     whole = SavedPlan(
         plan="ab" * 16, made=Maker(user="alice", host="ops", at="2026-01-01T00:00:00Z"),
         expires_at="2026-01-02T00:00:00Z", engine_version="0", options=OPTIONS, run={},
-        playbook=BoundPlaybook(name="p", given="p", path="/p.yaml", digest="0", parts={}),
-        inventory=BoundInventory(paths=("/i.yaml",), digest="0", hosts={}),
-        inputs=BoundInputs(values={}, secrets={}, salt="00", given=()),
+        rests_on=RestsOn(playbook="/p.yaml", playbook_digest="0", inventory=("/i.yaml",), inventory_digest="0"), named="p", parts={},
+        secrets=SecretDigests(salt="00"),
         hosts=(shown_host(plan),), result=result,
     )  # fmt: skip
     return replace(whole, **keys).sealed()

@@ -304,7 +304,7 @@ def test_signers_beside_the_inventory_that_is_used_say_who_approves(scene, keys,
     shutil.copy(scene.inventory, theirs / "hosts.yaml")
     (theirs / "allowed_signers").write_text(f"stranger {public(keys['stranger'])}\n")
     tree = scene.document()
-    tree["inventory"]["paths"] = [str(theirs / "hosts.yaml")]
+    tree["rests_on"]["inventory"] = [str(theirs / "hosts.yaml")]
     scene.file.write_bytes(resealed(tree))
     approve(scene, keys["stranger"])
     done = scene.apply("-i", "hosts.yaml")

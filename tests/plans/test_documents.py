@@ -199,8 +199,8 @@ def test_the_id_of_a_plan_is_no_path(name):
     [
         (lambda tree: tree.update(expires_at="2999-01-01T00:00:00"), "expires_at is no time with a zone"),
         (lambda tree: tree["made"].update(at="yesterday"), "made.at is no time with a zone: 'yesterday'"),
-        (lambda tree: tree["inputs"].update(salt="zz"), "inputs.salt is not written in hexadecimal digits"),
-        (lambda tree: tree["inputs"].update(secrets={"token": "\xe9"}), "inputs.secrets.token is no digest"),
+        (lambda tree: tree["secrets"].update(salt="zz"), "secrets.salt is not written in hexadecimal digits"),
+        (lambda tree: tree["secrets"].update(values={"token": "\xe9"}), "secrets.values.token is no digest"),
         (lambda tree: tree.update(options={}), "options.tags is not there"),
         (lambda tree: tree["options"].update(order=5), "options.order is not what that option can be"),
         (lambda tree: tree["options"].update(order="up"), "options.order is not what that option can be"),
@@ -208,22 +208,22 @@ def test_the_id_of_a_plan_is_no_path(name):
         (lambda tree: tree["options"].update(tags=[1]), "options.tags is not what that option can be"),
         (lambda tree: tree["options"].update(yes=True), "options.yes is not what that option can be"),
         (lambda tree: tree["options"].update(yes="x"), "options.yes is not what that option can be"),
-        (lambda tree: tree["inventory"].update(paths=["/x", "/\0"]), "inventory.paths[1] names no file"),
+        (lambda tree: tree["rests_on"].update(inventory=["/x", "/\0"]), "rests_on.inventory[1] names no file"),
         (lambda tree: tree["result"].update(exit_code=False), "$.result.exit_code has another type"),
         (lambda tree: tree.update(approvals=-1), "approvals is -1"),
         (lambda tree: tree.update(approvals="0"), "$.approvals has another type"),
-        (lambda tree: tree["inventory"].update(paths=["/x", "/y", "/x"]), "inventory.paths names '/x' twice"),
+        (lambda tree: tree["rests_on"].update(inventory=["/x", "/y", "/x"]), "rests_on.inventory names '/x' twice"),
         (
-            lambda tree: tree["inventory"].update(paths=[f"/{number}" for number in range(1001)]),
-            "inventory.paths has 1001 files, and may have 1000",
+            lambda tree: tree["rests_on"].update(inventory=[f"/{number}" for number in range(1001)]),
+            "rests_on.inventory has 1001 files, and may have 1000",
         ),
-        (lambda tree: tree["playbook"].update(path="/x\0"), "playbook.path names no file"),
+        (lambda tree: tree["rests_on"].update(playbook="/x\0"), "rests_on.playbook names no file"),
         (lambda tree: tree["made"].update(user=["alice"]), "$.made.user has another type"),
         (lambda tree: tree["made"].pop("user"), "required field missing @ $.made.user"),
     ],
 )
 def test_a_field_that_is_not_what_a_plan_has_is_named(change, words):
-    """Mutants: well_formed.py: each ``yield`` left out; codec.py that gives the words of the whole."""
+    """Mutants: document.py: each ``yield`` left out; codec.py that gives the words of the whole."""
     assert words in forged(change)
 
 
@@ -248,12 +248,12 @@ def read_whole(raw: bytes) -> bool:
     assert isinstance(report_text(saved), str)
     assert (expired(saved, now), from_the_future(saved, now)) in ((True, False), (False, False))
     assert options_of_plan(saved, ApplyOptions()).plan_only
-    bytes.fromhex(saved.inputs.salt)
+    bytes.fromhex(saved.secrets.salt)
     return True
 
 
 def test_whatever_stands_in_a_field_a_plan_is_read_or_refused():
-    """Mutants: well_formed.py ``faults`` that gives nothing."""
+    """Mutants: document.py ``faults`` that gives nothing."""
     text = plan().text()
     ways = list(places(json.loads(text)))
     read = 0

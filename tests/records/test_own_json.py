@@ -9,12 +9,12 @@ import pytest
 from runbook.codec import first_difference
 from runbook.commands.owed.record import Damaged, Record, parsed
 from runbook.values.owed import OwedStep
-from runbook.values.run_origin import ProcessIdentity
+from runbook.values.run_origin import ProcessIdentity, RestsOn
 from tests.tables import every_row
 
 STEP = OwedStep(id="put_back", action="command", say="restore it", by_hand=("true",))
 OWED = Record(
-    run="20261123T020000Z-7f3a", playbook="flip", path="/p/flip.yaml", digest="a" * 64, host="gpu-01", by="ann@ops",
+    run="20261123T020000Z-7f3a", playbook="flip", rests_on=RestsOn(playbook="/p/flip.yaml", playbook_digest="a" * 64), host="gpu-01", by="ann@ops",
     since="2026-11-23T02:00:00+00:00", steps=(STEP,), maker=ProcessIdentity(machine="ops", boot="b", pid=1, start=2),
 )  # fmt: skip
 

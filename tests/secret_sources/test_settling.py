@@ -9,15 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runbook.commands.rests_on import secret_places
 
 from runbook.actions import discover
-from runbook.commands.history.run_origin import secret_places
 from runbook.commands.input_files import read_inventory, read_playbook
 from runbook.commands.owed.record import Record, without_secrets
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.process_identity import this_process
 from runbook.secrets.masking import masking
 from runbook.values.owed import OwedStep
+from runbook.values.run_origin import RestsOn
 from tests.program import Said, runbook
 
 BOOK = """
@@ -83,10 +84,12 @@ def owed_by(folder: Path, port: int, of: str) -> Record:
     owed = without_secrets(OwedStep(id="give_back", action="http", args=args), {}, masking(["canary-4711"]))
     assert owed.withheld == ""
     return Record(
-        run="20261123T000000Z-0001", playbook="lent", path=str(folder / "lent.yaml"), digest=book.digest, host="h", by="me",
-        inputs={"port": port}, inventory=(str(folder / "hosts.yaml"),), since="2026-11-23T00:00:00.000+00:00", steps=(owed,),
+        run="20261123T000000Z-0001", playbook="lent", host="h", by="me", since="2026-11-23T00:00:00.000+00:00", steps=(owed,),
         maker=replace(this_process(), pid=2**22 + 1),
-        secret_places={it.secret: it.digest for it in secret_places(book, inventory, inventory.hosts)},
+        rests_on=RestsOn(
+            playbook=str(folder / "lent.yaml"), playbook_digest=book.digest, inputs={"port": port}, inventory=(str(folder / "hosts.yaml"),),
+            secret_places=secret_places(book, inventory, inventory.hosts),
+        ),
     )  # fmt: skip
 
 

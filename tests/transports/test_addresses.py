@@ -92,12 +92,12 @@ def test_a_run_on_an_address_is_resumed_and_undone_without_an_inventory(scene):
 
 
 def test_a_plan_for_an_address_is_applied_also_where_an_inventory_has_come_meanwhile(scene):
-    """Mutant: apply_command.py without ``ONLY_ADDRESSES``."""
+    """Mutant: apply.py without ``only_addresses``."""
     (scene.folder / "go").touch()
     made = scene.run("plan", "changes.yaml", "--hosts", scene.address, "-o", "plan.json")
     assert made.code == 0, made.out + made.err
     saved = json.loads((scene.folder / "plan.json").read_text())
-    assert (saved["inventory"]["paths"], list(saved["inventory"]["hosts"])) == ([], [scene.address])
+    assert (saved["rests_on"]["inventory"], list(saved["rests_on"]["hosts"])) == ([], [scene.address])
     assert scene.address in scene.run("show", "plan.json").out
     (scene.folder / "inventory").mkdir()
     (scene.folder / "inventory" / "distributed_hosts.yaml").write_text("hosts: {gpu-01: {}}\n")

@@ -9,7 +9,6 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
-from runbook import __version__
 from runbook.cli.echo import echo as tell
 from runbook.cli.echo import echo_error
 from runbook.cli.history import history
@@ -37,6 +36,7 @@ from runbook.cli.strict_commands import StrictGroup
 from runbook.commands.standard_streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
 from runbook.errors import RunbookError
 from runbook.text.printable import printable
+from runbook.version import __version__
 
 
 def main() -> None:

@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from runbook import __version__
-from runbook.commands.history.run_origin import origin_of
 from runbook.commands.input_files import values_given
 from runbook.commands.one_run import limits_of
 from runbook.commands.options import FleetOptions, GivenInputs, RunOptions, made_from
@@ -20,12 +18,12 @@ from runbook.commands.order import Order
 from runbook.commands.plan import Recorder, this_user
 from runbook.commands.plans.approvals import SIGNERS, signature_files, signers_file
 from runbook.commands.plans.binding import changes, missing_inputs
-from runbook.commands.plans.document import SavedPlan, parsed
+from runbook.commands.plans.document import RECORDED, SavedPlan, parsed
 from runbook.commands.plans.narrowing import Narrowing, ends_of_others
 from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import approvals_of, expired, from_the_future, plan_text
 from runbook.commands.plans.usage import Usage, Use
-from runbook.commands.plans.well_formed import RECORDED
+from runbook.commands.rests_on import origin_of
 from runbook.commands.run import Sources, order_of, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_of, secrets_on_command_line
 from runbook.commands.undo import UndoOptions, undo_order
@@ -37,6 +35,7 @@ from runbook.secrets.masking import Masking, masked
 from runbook.text.printable import printable
 from runbook.values.result import Status, Verdict
 from runbook.values.types import plural
+from runbook.version import __version__
 
 DECLINED = 130
 NEW_PLAN = "make a new one with `runbook plan`"
@@ -80,7 +79,7 @@ def apply_plan(path: str, options: ApplyOptions, person: Person) -> int:
 def options_of_plan(saved: SavedPlan, given: ApplyOptions) -> RunOptions:
     """The options that the plan was made with, and those of this command line."""
     made = made_from(RunOptions, {name: saved.options.get(name) for name in (*RECORDED, "hosts")})
-    inventory = given.choosing.inventory or tuple(saved.inventory.paths)
+    inventory = given.choosing.inventory or tuple(saved.rests_on.inventory)
     return replace(
         made,
         choosing=replace(made.choosing, inventory=inventory, only_addresses=not inventory),
@@ -88,7 +87,7 @@ def options_of_plan(saved: SavedPlan, given: ApplyOptions) -> RunOptions:
         limits=replace(made.limits, wait_lock=given.limits.wait_lock),
         output=given.output,
         recording=given.recording,
-        given=replace(given.given, below=saved.inputs.values),
+        given=replace(given.given, below=saved.rests_on.known_inputs),
         plan_only=True,  # the hosts are those of the plan, also where the playbook names them
         scratch=True,
     )
@@ -96,7 +95,7 @@ def options_of_plan(saved: SavedPlan, given: ApplyOptions) -> RunOptions:
 
 def _playbook_of(saved: SavedPlan) -> str:
     """The playbook's file; elsewhere than where the plan was made, what it was called there."""
-    return saved.playbook.path if Path(saved.playbook.path).is_file() else saved.playbook.given
+    return saved.rests_on.playbook if Path(saved.rests_on.playbook).is_file() else saved.named
 
 
 def _apply(

@@ -12,7 +12,6 @@ from pathlib import Path
 from runbook.actions import discover
 from runbook.codec import to_json
 from runbook.commands.history.recording import recording_of
-from runbook.commands.history.run_origin import origin_of
 from runbook.commands.input_files import (
     KnownPlaybooks,
     known_playbooks,
@@ -24,6 +23,7 @@ from runbook.commands.input_files import (
 from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions
+from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.secret_sources.resolution import problems_with_references
 from runbook.commands.step_resolution import without_scratch

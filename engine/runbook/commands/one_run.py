@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from runbook import transports
 from runbook.actions import discover
 from runbook.commands.history.remembering import change_limits_of, pool_of
-from runbook.commands.order import Order, Record, hidden_inputs, no_record, run_facts, secret_values_of_inputs
-from runbook.commands.owed.keeping import RunFacts, RunRecords
+from runbook.commands.order import Order, Record, hidden_inputs, no_record, secrets_of_order
+from runbook.commands.owed.keeping import RunRecords
 from runbook.commands.owed.noticing import NoticingConnection
-from runbook.commands.secret_masking import secrets_of
+from runbook.commands.rests_on import rests_on
 from runbook.commands.step_resolution import place
 from runbook.diagnosis import OtherHosts, SharedProbes, exit_code
 from runbook.errors import ConfigError, Problem
@@ -99,20 +99,11 @@ class Run:
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         self.began = time.monotonic()
-        password = order.options.become_password
-        shared = (password.secret if password else "", *order.options.passphrases.values())
-        self.secrets = (
-            *order.inventory.secrets,
-            *secrets_of(order.playbook),
-            *secret_values_of_inputs(order),
-            *shared,
-            *order.secrets,
-            *order.secret_values.masked,
-        )
+        self.secrets = secrets_of_order(order)
         """Secrets, which are masked in everything that is shown."""
         self._mask = masking(self.secrets)
         self._shown: dict[str, tuple[HostResult, HostResult]] = {}
-        self._owed = RunRecords(run_facts(order, self._mask), self._mask) if order.keeps_owed else None
+        self._owed = RunRecords(order, rests_on(order), self._mask) if order.keeps_owed else None
         self._journal = record(self.id)
         self.waiting = False
         """Whether the run, which is over, has planned something that it did not do."""
@@ -203,10 +194,6 @@ class Run:
         if self.stop.level() or not consent:
             return self._end(mode, self.fleet.conclude((*planned, *done)))
         return self._end(mode, self.fleet.carry_out((*planned, *done), consent))
-
-    def facts(self) -> RunFacts:
-        """What may be recorded of the run's playbook and inputs, and which inputs must not."""
-        return run_facts(self.order, self._mask)
 
     def masked_plan(self, plan: HostPlan) -> HostPlan:
         """*plan* as it is shown, without secrets."""

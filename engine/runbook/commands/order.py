@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
-from runbook.commands.owed.keeping import RunFacts
-from runbook.commands.owed.settling import SettledRecords
-from runbook.commands.secret_masking import secret_inputs
+from runbook.commands.secret_masking import secret_inputs, secrets_of
 from runbook.commands.secret_sources.resolution import SecretValues
 from runbook.fleet import Assignment
-from runbook.protocols import ConnectOptions, KeptFiles, RecordedPast
+from runbook.protocols import ConnectOptions, KeptFiles, OwedRecords, RecordedPast
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking, masked
 from runbook.values.earlier_change import EarlierChange
@@ -46,7 +43,7 @@ class Order:
     """What single hosts are taken by instead of the playbook, by their names."""
     secrets: tuple[str, ...] = ()
     """Further secrets, which are masked in everything that is shown."""
-    settles: SettledRecords | None = None
+    settles: OwedRecords | None = None
     """The records of earlier runs that this one is there to settle."""
     keeps_owed: bool = False
     """Whether clean-ups that become owed are recorded, and those of earlier runs named."""
@@ -94,24 +91,25 @@ def hidden_inputs(order: Order) -> frozenset[str]:
     return frozenset(hidden) | secret_inputs(order.playbook)
 
 
-def run_facts(order: Order, mask: Masking) -> RunFacts:
-    """What the records of the run have in common; an input in which something is to be masked counts as secret, too."""
-    hidden = hidden_inputs(order)
-    default = {each.name: each.default for each in order.playbook.inputs}
-    telling = {name for name, value in order.inputs.items() if masked({"input": value}, mask) != {"input": value}}
-    secrets = {name: value for name, value in order.inputs.items() if name in hidden | telling}
-    plain = {name: value for name, value in order.inputs.items() if name not in secrets}
-    return RunFacts(
-        path=str(Path(order.playbook.path).absolute()) if order.playbook.path else "",
-        digest=order.playbook.digest,
-        inputs=plain,
-        secrets=secrets,
-        given=tuple(sorted(name for name, value in secrets.items() if value != default.get(name))),
-        inventory=tuple(str(Path(source).absolute()) for source in order.inventory.sources),
-        hosts=order.origin.hosts if order.origin else {},
-        secret_places=order.origin.secret_places if order.origin else (),
-        chain=order.chain,
+def secrets_of_order(order: Order) -> tuple[str, ...]:
+    """Every secret of a run of *order*, which is masked in everything that is shown."""
+    password = order.options.become_password
+    return (
+        *order.inventory.secrets,
+        *secrets_of(order.playbook),
+        *secret_values_of_inputs(order),
+        *((password.secret,) if password else ()),
+        *order.options.passphrases.values(),
+        *order.secrets,
+        *order.secret_values.masked,
     )
+
+
+def secret_inputs_of(order: Order) -> frozenset[str]:
+    """The inputs that must not be recorded: the secret ones, and those in whose values another secret stands."""
+    mask, hidden = Masking(secrets_of_order(order)), hidden_inputs(order)
+    telling = {name for name, value in order.inputs.items() if masked({"input": value}, mask) != {"input": value}}
+    return hidden | telling
 
 
 def secret_values_of_inputs(order: Order) -> list[str]:

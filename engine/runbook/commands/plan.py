@@ -9,13 +9,12 @@ import socket
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from runbook import __version__
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions, RunOptions
 from runbook.commands.order import Order
-from runbook.commands.plans.binding import bound_inputs, bound_inventory, bound_playbook
-from runbook.commands.plans.document import Maker, SavedPlan, parsed
-from runbook.commands.plans.well_formed import TEXTS
+from runbook.commands.plans.binding import parts_of_playbook, secret_digests
+from runbook.commands.plans.document import TEXTS, Maker, SavedPlan, parsed
+from runbook.commands.rests_on import rests_on
 from runbook.commands.run import order_of, origin_of_playbook, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.whole_report import WholeReport, can_be_replaced
@@ -23,10 +22,12 @@ from runbook.commands.workspace import OpenRun, Person, or_problems, with_secret
 from runbook.errors import ConfigError, Problem
 from runbook.executor.permitted import shown_host
 from runbook.records.process_identity import process_user
+from runbook.secrets.names import MASK
 from runbook.values.event import Event, HostPlanned, RunFinished
 from runbook.values.result import HostPlan, HostResult, RunResult, Status
 from runbook.values.types import Json, plural
 from runbook.values.units import time_span
+from runbook.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,19 +130,21 @@ def publish(out: WholeReport, text: str, path: str) -> None:
 
 
 def _saved(run: Run, kept: Recorder, name: str, options: FleetOptions, lives: timedelta) -> SavedPlan:
-    order, facts = run.order, run.facts()
+    order, basis = run.order, rests_on(run.order)
     assert kept.result
+    secret = {name: order.inputs[name] for name, value in basis.inputs.items() if value == MASK}
+    from_env = tuple(each.name for each in order.playbook.inputs if each.env and each.name in basis.secret_inputs)
     undoes = order.origin.undoes if order.origin else ""
-    from_env = tuple(each.name for each in order.playbook.inputs if each.env and each.name in facts.given)
     now = datetime.now(UTC)
     return SavedPlan(
         plan=secrets.token_hex(16),
         made=this_user(now),
         expires_at=iso(now + lives),
         engine_version=__version__,
-        playbook=bound_playbook(order.playbook, name, facts.path, run.masked_value),
-        inventory=bound_inventory(facts.inventory, order.inventory.digest, order.selection.hosts, run.masked_value),
-        inputs=bound_inputs(facts.inputs, facts.secrets, facts.given, from_env, secrets.token_bytes(16)),
+        rests_on=basis,
+        named=name,
+        parts=parts_of_playbook(order.playbook, run.masked_value),
+        secrets=secret_digests(secret, from_env, secrets.token_bytes(16)),
         options={**_recorded(options), **_hosts(run, options)},
         undoes=undoes,
         run={key: run.fleet.run[key] for key in sorted(run.fleet.run)},

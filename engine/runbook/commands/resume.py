@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runbook.actions import discover
+from runbook.commands.continuing import ALL_THE_SAME, hosts_meant, inventory_again, other_machines, other_secrets
 from runbook.commands.history.recording import records_folder
 from runbook.commands.history.run_chain import Chain, chain_from, root_of
-from runbook.commands.history.run_origin import changed_since, origin_of, other_secret_places, secret_places
 from runbook.commands.history.undone import undone_hosts
 from runbook.commands.input_files import (
     places_of,
@@ -20,13 +20,13 @@ from runbook.commands.input_files import (
     read_playbook,
     values_given,
 )
-from runbook.commands.inventory_files.host_sources import inventory_again
 from runbook.commands.options import FleetOptions, GivenInputs
+from runbook.commands.rests_on import changed_since, origin_of
 from runbook.commands.run import unapproved
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.secret_sources.resolution import problems_with_references
 from runbook.commands.step_resolution import with_tags
-from runbook.commands.workspace import Person, order_for, perform, selected, with_secrets_resolved
+from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
 from runbook.inventory.host_patterns import select
 from runbook.lang.includes import inputs_of_parts
@@ -87,8 +87,8 @@ def _resume(
     if playbook.comparisons:
         words = f"{playbook.name} compares hosts with each other, and changes nothing: some of them alone say nothing"
         raise ConfigError(Problem(message=words, hint=f"run it again: runbook run {playbook.name}"))
-    inventory = inventory_again(options.choosing.inventory, origin.inventory, origin.hosts)
-    chosen = _selected(inventory, hosts, chain, options)
+    inventory = inventory_again(options.choosing.inventory, origin)
+    chosen = _selected(inventory, hosts, chain, playbook, options)
     _refuse_undone(recorded.run, [host.name for host in chosen.hosts], undone, options)
     known = {name: value for name, value in origin.inputs.items() if value != MASK}
     _refuse_other_inputs(origin, playbook, options)
@@ -97,7 +97,6 @@ def _resume(
     parts = inputs_of_parts(playbook, inputs) or {}
     problems = problems_with_inputs_given(playbook, discover(), parts, places_of(given)) if parts else []
     problems += problems_with_references(playbook, inventory, chosen.hosts)
-    problems += _other_secrets(chain, playbook, inventory, chosen, options)
     problems += [] if options.plan_only else unapproved(playbook.name, playbook)
     if problems:
         raise ConfigError(*problems)
@@ -118,48 +117,32 @@ def _resume(
     return perform(order, options, person, hiding)
 
 
-def _selected(inventory: Inventory, hosts: tuple[str, ...], chain: Chain, options: ResumeOptions) -> Selection:
-    """Those of *hosts* that are wanted and still are what they were.  Raises ConfigError."""
-    there = {host.name: host for host in inventory.hosts}
-    wanted = hosts
-    if (pattern := options.choosing.hosts) is not None:
-        every = replace(options.choosing, include_not_ready=True)
-        chosen = selected(inventory, pattern, every, options.recording.records)
-        named = {host.name for host in chosen.hosts}
+def _selected(
+    inventory: Inventory, hosts: tuple[str, ...], chain: Chain, playbook: Playbook, options: ResumeOptions
+) -> Selection:
+    """Those of *hosts* that are wanted and still are what they were, with the same secrets.  Raises ConfigError."""
+    there, wanted = {host.name for host in inventory.hosts}, hosts
+    if (named := hosts_meant(inventory, options)) is not None:
         wanted = tuple(host for host in hosts if host in named)
         if not wanted:
+            pattern = options.choosing.hosts
             raise ConfigError(f"--hosts {pattern}: none of these hosts is open (open: {fold(hosts)})")
-    hint = "--hosts takes the others"
-    problems = [
-        Problem(message=f"{fold(gone)} of that run is not in the inventory any more", hint=hint)
-        for gone in [[word for word in wanted if word not in there]]
-        if gone
-    ]
+    problems = []
+    if gone := [name for name in wanted if name not in there]:
+        message = f"{fold(gone)} of that run is not in the inventory any more"
+        problems.append(Problem(message=message, hint="--hosts takes the others"))
     origins = [run.started.origin for run in chain]
     elsewhere = {name for origin in origins if origin for name in origin.hosts} - {
         name for run in chain for name in run.started.hosts
     }
-    others = changed_since(origins, inventory, {*wanted, *elsewhere})
-    if others and not options.changed_inventory:
-        words = f"what the inventory says of {fold(others)} has changed since that run: it may be another machine"
-        problems.append(Problem(message=words, hint="--changed-inventory takes it all the same"))
+    taken = [host for host in inventory.hosts if host.name in wanted]
+    changes = changed_since(origins, inventory, {*wanted, *elsewhere}, playbook=playbook, hosts=taken)
+    if not options.changed_inventory:
+        words = [*([other_machines(changes.hosts)] if changes.hosts else []), *other_secrets(changes.secrets)]
+        problems += [Problem(message=message, hint=ALL_THE_SAME) for message in words]
     if problems:
         raise ConfigError(*problems)
     return select(inventory, ",".join(wanted), include_not_ready=True)
-
-
-def _other_secrets(
-    chain: Chain, playbook: Playbook, inventory: Inventory, chosen: Selection, options: ResumeOptions
-) -> list[Problem]:
-    """Every secret that the inventory says is elsewhere than that run had it from, unless that may be."""
-    if options.changed_inventory:
-        return []
-    places = secret_places(playbook, inventory, chosen.hosts)
-    hint = "--changed-inventory takes it all the same"
-    return [
-        Problem(message=f"the inventory has the secret {name} of {fold(hosts)} elsewhere than in that run", hint=hint)
-        for name, hosts in other_secret_places([run.started.origin for run in chain], places).items()
-    ]
 
 
 def _refuse_undone(run: str, hosts: Sequence[str], undone: Mapping[str, str], options: ResumeOptions) -> None:

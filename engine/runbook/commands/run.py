@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from runbook.actions import discover
-from runbook.commands.history.run_origin import origin_of
 from runbook.commands.input_files import find_playbook, places_of, read_inputs, read_playbook
 from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.one_run import Run
 from runbook.commands.options import GivenInputs, RunOptions
 from runbook.commands.order import Order
+from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.secret_sources.resolution import problems_with_references
 from runbook.commands.settle import settle_first

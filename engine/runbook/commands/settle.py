@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
-from runbook.commands.history.run_origin import origin_of
-from runbook.commands.input_files import inventory_paths, read_inputs_file, read_inventory, values_given
-from runbook.commands.inventory_files.host_sources import with_addresses
+from runbook.commands.continuing import hosts_meant, inventories_again
+from runbook.commands.input_files import read_inputs_file, values_given
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions, GivenInputs, Output, RunOptions
 from runbook.commands.order import Order
 from runbook.commands.owed.keeping import Unreadable, all_records
 from runbook.commands.owed.record import Record
 from runbook.commands.owed.settling import GivenAgain, Prepared, Settling
+from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.secret_sources.resolution import SecretValues
 from runbook.commands.workspace import OpenRun, Person, go, order_for
@@ -26,7 +26,6 @@ from runbook.errors import ConfigError
 from runbook.executor import Consent
 from runbook.executor.owed import DONE
 from runbook.fleet import Cancellation
-from runbook.inventory.host_patterns import select
 from runbook.protocols import ConnectOptions
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
 from runbook.records.process_identity import lives
@@ -72,9 +71,9 @@ def settle_first(order: Order, options: RunOptions, person: Person, hiding: Secr
     hosts = {host.name for host in order.selection.hosts}
     files = tuple(str(Path(source).absolute()) for source in order.inventory.sources)
     named = tuple(record for record in records if record.host in hosts)
-    others = [record for record in named if record.inventory != files]
+    others = [record for record in named if record.rests_on.inventory != files]
     for other in others:  # a host of the same name may be another machine
-        where = " ".join(f"-i {shlex.quote(path)}" for path in other.inventory)
+        where = " ".join(f"-i {shlex.quote(path)}" for path in other.rests_on.inventory)
         person.say(f"{other.host}: run {other.run} of {other.playbook} had another inventory: `runbook settle {where}`")
     living = _without_living(own := tuple(record for record in named if record not in others), person)
     code = int(bool(damaged or others or len(living) < len(own)))
@@ -98,8 +97,9 @@ def settle_first(order: Order, options: RunOptions, person: Person, hiding: Secr
 
 def _given_again(order: Order, given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
     """What the command line gives of the secret inputs of *records*."""
-    known = all(record.digest == order.playbook.digest for record in records)  # else an input of that name is another
-    secret = {name for record in records for name in record.secret_inputs} if known else set()
+    digests = {record.rests_on.playbook_digest for record in records}
+    known = digests <= {order.playbook.digest}  # else an input of that name is another
+    secret = {name for record in records for name in record.rests_on.secret_inputs} if known else set()
     of_file = values_given((), given.inputs_file)
     return GivenAgain(
         options=tuple(option for option in given.inputs if option.partition("=")[0] in secret),
@@ -147,7 +147,7 @@ class _Results:
 def _settle(folder: PrivateFolder, options: SettleOptions, person: Person, hiding: SecretMasking) -> int:
     records, damaged = all_records(folder)
     _tell_damaged(damaged, person)
-    inventory = _inventory(options, records)
+    inventory = inventories_again(options.choosing.inventory, [record.rests_on for record in records])
     records = _chosen(records, inventory, options)
     if not records and options.output.output == "console":
         print("nothing is owed" + (f" by what can be read in {folder.path}" if damaged else ""))
@@ -161,7 +161,7 @@ def _given(given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
     """The inputs that are given again for *records*.  Raises ConfigError."""
     if not given.inputs_file:
         return GivenAgain(options=given.inputs)
-    names = sorted({name for record in records for name in record.secret_inputs})
+    names = sorted({name for record in records for name in record.rests_on.secret_inputs})
     values, places = read_inputs_file(given.inputs_file, names, "what is owed")
     return GivenAgain(options=given.inputs, values=values, places=places)
 
@@ -193,27 +193,14 @@ def _settle_records(
     return code or int(bool(prepared.refused))
 
 
-def _inventory(options: SettleOptions, records: Sequence[Record]) -> Inventory:
-    """The inventory that is given, or else those that the runs had."""
-    if options.choosing.inventory:
-        return read_inventory(inventory_paths(options.choosing.inventory))
-    known = dict.fromkeys(path for record in records for path in record.inventory)
-    alone = [record for record in records if not record.inventory]
-    addresses = dict.fromkeys(name for record in alone for name in record.hosts)
-    return with_addresses([Path(word) for word in known if Path(word).is_file()], addresses)
-
-
 def _chosen(records: Sequence[Record], inventory: Inventory, options: SettleOptions) -> tuple[Record, ...]:
-    pattern = options.choosing.hosts
-    if pattern is None or not records:
-        return tuple(records)
-    if not pattern.strip():
-        raise ConfigError("--hosts is empty: name hosts, or leave the option out")
+    """Those of *records* that ``--hosts`` names; a host that no inventory has any more can be named alone."""
+    if not records:
+        return ()
     gone = {record.host for record in records} - {host.name for host in inventory.hosts}
-    if pattern in gone:
-        return tuple(record for record in records if record.host == pattern)
-    names = {host.name for host in select(inventory, pattern, include_not_ready=True).hosts}
-    return tuple(record for record in records if record.host in names)
+    pattern = options.choosing.hosts
+    named = {pattern} & gone or hosts_meant(inventory, options)
+    return tuple(record for record in records if named is None or record.host in named)
 
 
 def _list(records: Sequence[Record], prepared: Prepared, person: Person) -> None:
@@ -299,7 +286,8 @@ def _forget(folder: PrivateFolder, options: SettleOptions, person: Person) -> in
     run = options.forget
     records, damaged = all_records(folder)
     if options.choosing.hosts is not None:
-        records = _chosen(records, _inventory(options, records), options)
+        inventory = inventories_again(options.choosing.inventory, [record.rests_on for record in records])
+        records = _chosen(records, inventory, options)
         damaged = ()
     wanted = [each for each in records if each.run == run]
     if living := next((each for each in wanted if lives(each.maker)), None):

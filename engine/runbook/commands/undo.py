@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from runbook.codec import to_json
+from runbook.commands.continuing import ALL_THE_SAME, hosts_meant, inventory_again, other_machines
 from runbook.commands.history.finding_runs import LAST, latest_run, load_run
 from runbook.commands.history.recording import records_folder
-from runbook.commands.history.run_origin import changed_since, digest_of, origin_of
 from runbook.commands.history.undo_steps import HostUndo, undo_steps
 from runbook.commands.history.undone import limits_of_undo
-from runbook.commands.inventory_files.host_sources import inventory_again
 from runbook.commands.options import FleetOptions
 from runbook.commands.order import Order
 from runbook.commands.plan import PlanFile, save_plan
+from runbook.commands.rests_on import changed_since, digest_of, origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.workspace import Person, order_for, perform, selected, with_secrets_resolved
+from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
 from runbook.fleet import Assignment
 from runbook.records.index import RunRow
@@ -70,7 +70,7 @@ def undo_order(run: str, options: UndoOptions, person: Person, *, approved: bool
     folder = records_folder(options.recording.records or "")
     recorded = load_run(folder, _last(folder, person) if run == LAST else run)
     origin = _checked(recorded)
-    inventory = inventory_again(options.choosing.inventory, origin.inventory, origin.hosts)
+    inventory = inventory_again(options.choosing.inventory, origin)
     hosts = _hosts(recorded, inventory, options)
     found = undo_steps(recorded, {host.name for host in inventory.hosts})
     named = {name: it for name, it in found.items() if name in hosts}
@@ -138,15 +138,10 @@ def _checked(recorded: RecordedRun) -> RunOrigin:
 def _hosts(recorded: RecordedRun, inventory: Inventory, options: UndoOptions) -> frozenset[str]:
     """The hosts of the run that are meant.  Raises ConfigError."""
     all_hosts = frozenset(recorded.started.hosts)
-    pattern = options.choosing.hosts
-    if pattern is None:
+    if (wanted := hosts_meant(inventory, options)) is None:
         return all_hosts
-    if not pattern.strip():
-        raise ConfigError("--hosts is empty: name hosts, or leave the option out")
-    every = replace(options.choosing, include_not_ready=True)
-    wanted = {host.name for host in selected(inventory, pattern, every, options.recording.records).hosts}
     if not wanted & all_hosts:
-        known = ", ".join(sorted(all_hosts))
+        known, pattern = ", ".join(sorted(all_hosts)), options.choosing.hosts
         raise ConfigError(f"--hosts {pattern}: none of these hosts is of run {recorded.run} (it has: {known})")
     return all_hosts & wanted
 
@@ -156,11 +151,10 @@ def _refuse_others(
 ) -> None:
     """Raises ConfigError where a host may be another machine of the same name by now."""
     places = {*steps, *(step.on for host_undo in steps.values() for step in host_undo.steps)}
-    others = changed_since([recorded.started.origin], inventory, places)
+    others = changed_since([recorded.started.origin], inventory, places).hosts
     if others and not options.changed_inventory:
-        words = f"what the inventory says of {fold(others)} has changed since that run: it may be another machine"
-        hint = "--changed-inventory takes it all the same, --hosts takes the others"
-        raise ConfigError(Problem(message=words, hint=hint))
+        hint = f"{ALL_THE_SAME}, --hosts takes the others"
+        raise ConfigError(Problem(message=other_machines(others), hint=hint))
 
 
 def _list(found: Mapping[str, HostUndo], person: Person) -> None:

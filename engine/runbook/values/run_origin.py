@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from runbook.secrets.names import MASK
 from runbook.values.types import Json
 
 
@@ -31,8 +32,34 @@ class SecretPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOrigin:
-    """Who started a run, where, why, and from which files."""
+class RestsOn:
+    """What a run, a saved plan or an owed clean-up rests on, so that what has changed since can be told."""
+
+    playbook: str = ""
+    """The path of its file; empty where it has none."""
+    playbook_digest: str = ""
+    """sha256 of the file and of all that it includes or sends."""
+    inventory: tuple[str, ...] = ()
+    """The paths of its files."""
+    inventory_digest: str = ""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """A digest of what the inventory says of each host, by its name."""
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    """Those of the playbook; secret ones as ``***``."""
+    secret_inputs: tuple[str, ...] = ()
+    """The names of the secret ones that have another value than their default: they have to be given again."""
+    secret_places: tuple[SecretPlace, ...] = ()
+    """Where the inventory said that the secrets are which the playbook uses."""
+
+    @property
+    def known_inputs(self) -> Mapping[str, Json]:
+        """The inputs that are not secret."""
+        return {name: value for name, value in self.inputs.items() if value != MASK}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrigin(RestsOn):
+    """Who started a run, where, why, and on what it rests."""
 
     command: str
     """That of the command line: ``run``, ``exec``, ``resume`` ..."""
@@ -46,24 +73,10 @@ class RunOrigin:
     version: str
     """Of runbook."""
     process: ProcessIdentity
-    playbook: str = ""
-    """The path of its file; empty where it has none."""
-    playbook_digest: str = ""
-    inventory: tuple[str, ...] = ()
-    """The paths of its files."""
-    inventory_digest: str = ""
-    hosts: Mapping[str, str] = field(default_factory=dict)
-    """A digest of what the inventory says of each host, by its name."""
-    inputs: Mapping[str, Json] = field(default_factory=dict)
-    """Those of the playbook; secret ones as ``***``."""
     inputs_digest: str = ""
-    """sha256 of them, without the secret ones."""
-    secret_inputs: tuple[str, ...] = ()
-    """The names of the secret ones that have another value than their default."""
+    """sha256 of the inputs, without the secret ones."""
     lent_secrets: bool = False
     """Whether secrets were read for it (``secrets:`` of the playbook or the inventory), which no later run knows."""
-    secret_places: tuple[SecretPlace, ...] = ()
-    """Where the inventory said that the secrets are which the playbook uses."""
     tags: tuple[str, ...] = ()
     skip_tags: tuple[str, ...] = ()
     diagnose_only: bool = False

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from runbook.commands.input_files import found_inventories, inventory_paths, read_inventory
 from runbook.commands.options import Choosing
 from runbook.errors import ConfigError, Problem
-from runbook.inventory.addresses import addresses_in, inventory_of_addresses, is_address
+from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.values.inventory import Inventory
 
 
@@ -27,24 +25,6 @@ def inventory_for(choosing: Choosing, pattern: str) -> Inventory:
         return read_inventory(inventory_paths(choosing.inventory))
     except ConfigError as error:
         raise ConfigError(*(_with_address(problem, pattern) for problem in error.problems)) from error
-
-
-def inventory_again(given: Sequence[str], files: Sequence[str], hosts: Collection[str]) -> Inventory:
-    """The inventory of an earlier run: the one that is *given*, else its *files*, else its *hosts*, if addresses.
-
-    Raises ConfigError.
-    """
-    if not given and not files and hosts and all(map(is_address, hosts)):
-        return inventory_of_addresses(hosts)
-    return read_inventory(inventory_paths(given or files))
-
-
-def with_addresses(files: Sequence[Path], hosts: Collection[str]) -> Inventory:
-    """What is in *files*, and besides those of *hosts* that are addresses.  Raises ConfigError."""
-    found = read_inventory(files) if files else Inventory(hosts=())
-    known = {host.name for host in found.hosts}
-    others = inventory_of_addresses(name for name in hosts if is_address(name) and name not in known)
-    return replace(found, hosts=(*found.hosts, *others.hosts))
 
 
 def _with_address(problem: Problem, pattern: str) -> Problem:

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from runbook.commands.order import Order
 from runbook.commands.owed.record import Damaged, Record, decoded, file_name, inputs_in, parsed, without_secrets
 from runbook.facts.system.owed_note import HostNote
 from runbook.records.private_folder import LARGEST, PrivateFolder, Unsafe, state_directory
 from runbook.records.process_identity import lives, this_process
 from runbook.secrets.masking import Masking
+from runbook.secrets.names import MASK
 from runbook.values.owed import NotedIn, NotRecorded, Owed, OwedCleanup, OwedStep
-from runbook.values.run_origin import SecretPlace
-from runbook.values.types import Json
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
-    """What the records of one run have in common."""
-
-    path: str
-    digest: str
-    inputs: Mapping[str, Json]
-    """Those that may be recorded."""
-    secrets: Mapping[str, Json] = field(repr=False)
-    """Those that must not."""
-    given: tuple[str, ...]
-    """Those of them that have another value than their default."""
-    inventory: tuple[str, ...]
-    hosts: Mapping[str, str] = field(default_factory=dict)
-    """A digest of what the inventory says of each host, by its name."""
-    secret_places: tuple[SecretPlace, ...] = ()
-    chain: tuple[str, ...] = ()
-    """The ids of the runs with which this one goes on."""
+from runbook.values.run_origin import RestsOn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +45,23 @@ def all_records(folder: PrivateFolder) -> tuple[tuple[Record, ...], tuple[Unread
     return tuple(sorted(records, key=lambda it: (it.since, it.run))), tuple(damaged)
 
 
+def _of_host(basis: RestsOn, host: str, places: Sequence[str]) -> RestsOn:
+    """What of *basis* concerns *host*, and the hosts in *places* on which its steps run."""
+    return replace(
+        basis,
+        inputs=basis.known_inputs,
+        hosts={name: basis.hosts[name] for name in (host, *places) if name in basis.hosts},
+        secret_places=tuple(replace(place, hosts=(host,)) for place in basis.secret_places if host in place.hosts),
+    )
+
+
 class RunRecords:
     """What one run owes, host by host; used by many threads."""
 
-    def __init__(self, facts: RunFacts, mask: Masking) -> None:
-        self._facts, self._mask, self._maker = facts, mask, this_process()
+    def __init__(self, order: Order, basis: RestsOn, mask: Masking) -> None:
+        """*basis*: what a run of *order* rests on."""
+        self._basis, self._chain, self._mask, self._maker = basis, order.chain, mask, this_process()
+        self._secrets = {name: order.inputs[name] for name, value in basis.inputs.items() if value == MASK}
         self._lock = threading.Lock()
         self._kept: dict[str, Record] = {}
         self._folder: PrivateFolder | None
@@ -83,20 +76,11 @@ class RunRecords:
         """See ``runbook.protocols.OwedRecords``."""
         if earlier := self._earlier(cleanup):
             return self._left(earlier, cleanup)
-        steps = tuple(without_secrets(owed_step, self._facts.secrets, self._mask) for owed_step in cleanup.steps)
-        known = self._facts.hosts
+        steps = tuple(without_secrets(owed_step, self._secrets, self._mask) for owed_step in cleanup.steps)
         record = Record(
             run=cleanup.run,
             playbook=cleanup.playbook,
-            path=self._facts.path,
-            digest=self._facts.digest,
-            inputs=self._facts.inputs,
-            secret_inputs=self._facts.given,
-            inventory=self._facts.inventory,
-            hosts={word: known[word] for word in (cleanup.host, *(step.on for step in steps)) if word in known},
-            secret_places={
-                place.secret: place.digest for place in self._facts.secret_places if cleanup.host in place.hosts
-            },
+            rests_on=_of_host(self._basis, cleanup.host, [step.on for step in steps]),
             host=cleanup.host,
             by=cleanup.by,
             since=cleanup.since,
@@ -152,14 +136,14 @@ class RunRecords:
 
     def gone_on_with(self, host: str) -> tuple[OwedCleanup, ...]:
         """See ``runbook.protocols.OwedRecords``."""
-        records = (record for record in self._others.get(host, ()) if record.run in self._facts.chain)
+        records = (record for record in self._others.get(host, ()) if record.run in self._chain)
         return tuple(replace(record.cleanup, steps=tuple(map(self._with_secrets, record.steps))) for record in records)
 
     def _with_secrets(self, step: OwedStep) -> OwedStep:
         """*step* with the secret inputs of this run in its arguments, as a plan has them."""
-        if inputs_in(step.args) - self._facts.secrets.keys():
+        if inputs_in(step.args) - self._secrets.keys():
             return replace(step, withheld="its secret inputs are not those of this run")
-        args = {name: decoded(value, self._facts.secrets) for name, value in step.args.items()}
+        args = {name: decoded(value, self._secrets) for name, value in step.args.items()}
         return replace(step, args=args)
 
     def is_open(self, cleanup: OwedCleanup) -> bool:
@@ -193,7 +177,7 @@ class RunRecords:
     def _earlier(self, cleanup: OwedCleanup) -> Record | None:
         """The record of *cleanup*, where a run made it with which this one goes on."""
         others = self._others.get(cleanup.host, ())
-        return next((made for made in others if made.run == cleanup.run and made.run in self._facts.chain), None)
+        return next((made for made in others if made.run == cleanup.run and made.run in self._chain), None)
 
     def _names(self) -> Sequence[str]:
         try:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, cast
 
 from runbook.codec import first_difference, from_json, to_json
 from runbook.secrets.masking import Masking, masked
 from runbook.values.owed import NotedIn, NotePlace, Owed, OwedCleanup, OwedStep
-from runbook.values.run_origin import ProcessIdentity
+from runbook.values.run_origin import ProcessIdentity, RestsOn
 from runbook.values.types import Json
 
-FORMAT = 2
+FORMAT = 3
 SHORT = 4
 """Characters from which on a secret is cut out of a longer text."""
 
@@ -38,17 +38,8 @@ class Record:
     format: int = FORMAT
     run: str
     playbook: str
-    path: str
-    digest: str
-    """Of the playbook, with all that it includes and sends."""
-    inputs: Mapping[str, Json] = field(default_factory=dict)
-    secret_inputs: tuple[str, ...] = ()
-    """The names of the inputs that were given and are not recorded."""
-    inventory: tuple[str, ...] = ()
-    hosts: Mapping[str, str] = field(default_factory=dict)
-    """A digest of what the inventory said of the host, and of those that the steps name with ``on``, by their names."""
-    secret_places: Mapping[str, str] = field(default_factory=dict)
-    """A digest of where the inventory said that each secret is that the playbook uses on the host, by its name."""
+    rests_on: RestsOn
+    """Of the host, and of those that the steps name with ``on``; its inputs are without the secret ones."""
     host: str
     by: str
     since: str
@@ -101,6 +92,8 @@ def parsed(text: str, name: str) -> Record:
         raise Damaged(f"it is not JSON: {error}") from error
     if not isinstance(data, dict):
         raise Damaged("it is not a JSON object")
+    if data.get("format") == 2:
+        data = _from_format_2(data)
     if data.get("format") != FORMAT:
         raise Damaged(f"its format is {data.get('format')!r}, and this version of runbook knows {FORMAT}"[:200])
     try:
@@ -110,13 +103,36 @@ def parsed(text: str, name: str) -> Record:
         raise Damaged(f"it is not a record: {error}"[:200]) from error
     if unlike:
         raise Damaged("a value in it is of another type than in a record")
-    if not _RUN.fullmatch(record.run) or not _DIGEST.fullmatch(record.digest) or not record.host or not record.steps:
+    if (
+        not _RUN.fullmatch(record.run)
+        or not _DIGEST.fullmatch(record.rests_on.playbook_digest)
+        or not record.host
+        or not record.steps
+    ):
         raise Damaged("its run, its digest, its host or its steps are none")
     if len({step.id for step in record.steps}) < len(record.steps):
         raise Damaged("it names a step twice")
     if record.name != name:
         raise Damaged(f"it says that it is {record.name}"[:200])
     return record
+
+
+def _from_format_2(data: dict[str, Any]) -> dict[str, Any]:
+    """The record *data* of a version before 0.1.0, as it is written now."""
+    old = ("path", "digest", "inputs", "secret_inputs", "inventory", "hosts", "secret_places")
+    if not all(name in data for name in old) or not isinstance(data["secret_places"], dict):
+        return data
+    rest = {name: value for name, value in data.items() if name not in old}
+    hosts = [data.get("host")]
+    places = [{"secret": name, "hosts": hosts, "digest": digest} for name, digest in data["secret_places"].items()]
+    now = {name: data[name] for name in ("inputs", "secret_inputs", "inventory", "hosts")}
+    now |= {
+        "playbook": data["path"],
+        "playbook_digest": data["digest"],
+        "inventory_digest": "",
+        "secret_places": places,
+    }
+    return {**rest, "format": FORMAT, "rests_on": now}
 
 
 # ---- without secrets -----------------------------------------------------------------------------------------------

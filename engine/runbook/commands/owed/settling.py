@@ -10,13 +10,20 @@ from functools import cache
 from pathlib import Path
 
 from runbook.actions import discover
+from runbook.commands.continuing import other_machines
+from runbook.commands.input_files import read_playbook
 from runbook.commands.owed.record import Record, decoded, inputs_in
+from runbook.commands.rests_on import changed_since
+from runbook.commands.secret_masking import secret_inputs, secrets_of
 from runbook.commands.secret_sources.reading import value_of
 from runbook.commands.secret_sources.resolution import resolved
 from runbook.errors import ConfigError, Problem
 from runbook.fleet import Assignment
+from runbook.lang.includes import inputs_of_parts
+from runbook.lang.inputs import faults, parse_input_option
 from runbook.lang.secret_uses import with_templates_of_secrets
 from runbook.records.private_folder import PrivateFolder
+from runbook.secrets.documents import secrets_in
 from runbook.values.inventory import Inventory
 from runbook.values.owed import NotRecorded, OwedCleanup, OwedStep
 from runbook.values.playbook import Playbook, Step, Where, written_step
@@ -167,16 +174,13 @@ class Settling:
 
     def _add(self, record: Record) -> None:
         """Take *record* along.  Raises _Refusal, and ConfigError for what the command line lacks."""
-        from runbook.lang.includes import inputs_of_parts
-
         if record.host not in self._hosts:
             raise _Refusal("no host of this name (with an address) is in the inventory any more")
         if withheld := next((owed_step for owed_step in record.steps if owed_step.withheld), None):
             raise _Refusal(f"the step {withheld.id} is not recorded in full: {withheld.withheld}")
-        self._refuse_other_machines(record)
         playbook = self._playbook(record)
         written = [self._written(owed_step, record, playbook) for owed_step in record.steps]
-        self._refuse_other_secrets(record, playbook, written)
+        self._refuse_changes(record, playbook, written)
         inputs = self._inputs(record, playbook, written)
         try:
             parts = inputs_of_parts(playbook, inputs)
@@ -205,53 +209,41 @@ class Settling:
         self._handed_out += found.masked
         return found.of(host)
 
-    def _refuse_other_machines(self, record: Record) -> None:
-        """Raises _Refusal where a host may be another machine of its name by now."""
-        from runbook.commands.history.run_origin import host_digest
-
-        now = {host.name: host_digest(host) for host in self._inventory.hosts if host.name in record.hosts}
-        others = sorted(name for name, digest in now.items() if digest != record.hosts[name])
-        if others and not self._may_be_others:
-            words = f"what the inventory says of {', '.join(others)} has changed since that run"
-            raise _Refusal(f"{words}: it may be another machine; {_ALL_THE_SAME}")
-
-    def _refuse_other_secrets(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> None:
-        """Raises _Refusal where a secret that *written* use is elsewhere than that run had it from."""
-        from runbook.commands.history.run_origin import secret_places
-
+    def _refuse_changes(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> None:
+        """Raise _Refusal where a host may be another machine now, or a secret of *written* is elsewhere."""
+        if self._may_be_others:
+            return
         alone = replace(playbook, diagnose=(), remediate=tuple(written), verify=())
-        places = secret_places(
-            alone, self._inventory, [host for host in self._inventory.hosts if host.name == record.host]
-        )
-        others = [
-            place.secret for place in places if record.secret_places.get(place.secret, place.digest) != place.digest
-        ]
-        if others and not self._may_be_others:
-            words = f"the inventory has the secret {', '.join(others)} elsewhere than in that run"
+        hosts = [host for host in self._inventory.hosts if host.name == record.host]
+        names = record.rests_on.hosts
+        changes = changed_since([record.rests_on], self._inventory, names, playbook=alone, hosts=hosts)
+        if changes.hosts:
+            raise _Refusal(f"{other_machines(sorted(changes.hosts))}; {_ALL_THE_SAME}")
+        if changes.secrets:
+            words = f"the inventory has the secret {', '.join(changes.secrets)} elsewhere than in that run"
             raise _Refusal(f"{words}; {_ALL_THE_SAME}")
 
     def _playbook(self, record: Record) -> Playbook:
-        from runbook.commands.input_files import read_playbook
-
-        if record.path not in self._playbooks:
+        if record.rests_on.playbook not in self._playbooks:
             try:
-                self._playbooks[record.path] = read_playbook(Path(record.path), discover())
+                self._playbooks[record.rests_on.playbook] = read_playbook(Path(record.rests_on.playbook), discover())
             except ConfigError as error:
-                self._playbooks[record.path] = str(error)
-        found = self._playbooks[record.path]
+                self._playbooks[record.rests_on.playbook] = str(error)
+        found = self._playbooks[record.rests_on.playbook]
         if isinstance(found, str):
             raise _Refusal(f"its playbook cannot be read: {found}")
-        if found.digest != record.digest and not self._force:
-            raise _Refusal(f"{record.path} has changed since that run; --force takes its steps as they are now")
+        if found.digest != record.rests_on.playbook_digest and not self._force:
+            path = record.rests_on.playbook
+            raise _Refusal(f"{path} has changed since that run; --force takes its steps as they are now")
         return found
 
     def _written(self, owed: OwedStep, record: Record, playbook: Playbook) -> Step:
         try:
             step = written_step(playbook.remediate, owed.id)
         except KeyError as error:
-            raise _Refusal(f"{record.path} has no step {owed.id} any more") from error
+            raise _Refusal(f"{record.rests_on.playbook} has no step {owed.id} any more") from error
         if step.action != owed.action or not step.always:
-            raise _Refusal(f"the step {owed.id} of {record.path} is another one now")
+            raise _Refusal(f"the step {owed.id} of {record.rests_on.playbook} is another one now")
         if owed.on and owed.on != CONTROLLER and owed.on not in self._hosts:
             words = f"{owed.id} is for the host {owed.on}"
             raise _Refusal(f"{words}, and no host of this name is in the inventory any more")
@@ -259,9 +251,7 @@ class Settling:
 
     def _given_again(self, record: Record, playbook: Playbook) -> dict[str, Json]:
         """The secret inputs of that run: from the environment, a file, or the command line."""
-        from runbook.lang.inputs import parse_input_option
-
-        wanted = {*record.secret_inputs} & {declared.name for declared in playbook.inputs}
+        wanted = {*record.rests_on.secret_inputs} & {declared.name for declared in playbook.inputs}
         variables = {declared.name: os.environ.get(declared.env or "") for declared in playbook.inputs}
         given: dict[str, Json] = {name: value for name, value in variables.items() if name in wanted and value}
         given |= {name: value for name, value in self._given.values.items() if name in wanted}
@@ -273,18 +263,14 @@ class Settling:
 
     def _inputs(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> Mapping[str, Json]:
         """The inputs of that run: recorded, given again, or their defaults."""
-        from runbook.commands.secret_masking import secret_inputs, secrets_of
-        from runbook.lang.inputs import faults
-        from runbook.secrets.documents import secrets_in
-
         declared = {each.name: each for each in playbook.inputs}
         given = self._given_again(record, playbook)
         named = {name for owed_step in record.steps for name in inputs_in(owed_step.args)}
         if foreign := sorted(named - declared.keys()):
             raise _Refusal(f"the playbook has no input {foreign[0]} any more")
-        needed = named & {*record.secret_inputs}
+        needed = named & {*record.rests_on.secret_inputs}
         if any("{{" in text for step in written for text in (step.cwd, *(value for _, value in step.env))):
-            needed |= {*record.secret_inputs}
+            needed |= {*record.rests_on.secret_inputs}
         if missing := sorted(needed - given.keys()):
             words = (
                 f"run {record.run} of {record.playbook} was given {', '.join(missing)}, and secrets are not recorded"
@@ -295,7 +281,7 @@ class Settling:
         wrong = [f"input {name}: {words}" for name, value in given.items() for words in faults(declared[name], value)]
         if wrong:
             raise ConfigError(*wrong)
-        inputs = {name: record.inputs.get(name, it.default) for name, it in declared.items()} | given
+        inputs = {name: record.rests_on.inputs.get(name, it.default) for name, it in declared.items()} | given
         secret = {name for name, it in declared.items() if it.hides(inputs[name])} | secret_inputs(playbook)
         self._secrets += (*secrets_of(playbook), *secrets_in({"secret": [inputs.get(word) for word in sorted(secret)]}))
         self._secrets += secrets_in({"secret": list(given.values())})
@@ -304,7 +290,7 @@ class Settling:
 
 def _given_in_vain(given: GivenAgain, records: Sequence[Record]) -> list[Problem]:
     """The mistakes in what is given again: only what no record holds may be."""
-    known = sorted({name for record in records for name in record.secret_inputs})
+    known = sorted({name for record in records for name in record.rests_on.secret_inputs})
     problems = []
     for name, at in given.places.items():
         if name not in known:

@@ -1,4 +1,4 @@
-"""What a plan is bound to: playbook, inventory and inputs; and how to say which of them has changed since."""
+"""Say what of that which a saved plan rests on has changed since it was made."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hashlib import scrypt
 from hmac import compare_digest
 
 from runbook.codec import to_json
-from runbook.commands.plans.document import BoundInputs, BoundInventory, BoundPlaybook, SavedPlan
+from runbook.commands.plans.document import SavedPlan, SecretDigests
+from runbook.commands.rests_on import host_digests
 from runbook.commands.run import Sources
 from runbook.errors import Problem
 from runbook.text.shortened import first_few
-from runbook.values.inventory import Host
 from runbook.values.playbook import Playbook
 from runbook.values.shown import short_digest
 from runbook.values.types import Json, plural
@@ -23,31 +23,10 @@ Mask = Callable[[Json], Json]
 MOST_NAMED = 8
 
 
-def bound_playbook(playbook: Playbook, given: str, path: str, mask: Mask) -> BoundPlaybook:
-    """*playbook*, which was named *given* and lies at the absolute *path*."""
-    return BoundPlaybook(
-        name=playbook.name, given=given, path=path, digest=playbook.digest, parts=_parts(playbook, mask)
-    )
-
-
-def bound_inventory(paths: tuple[str, ...], digest: str, hosts: tuple[Host, ...], mask: Mask) -> BoundInventory:
-    """The inventory in *paths*, and the *hosts* that were taken from it."""
-    return BoundInventory(
-        paths=paths, digest=digest, hosts={host.name: short_digest(mask(_of_host(host))) for host in hosts}
-    )
-
-
-def bound_inputs(
-    plain: Mapping[str, Json], secret: Mapping[str, Json], given: tuple[str, ...], env: tuple[str, ...], salt: bytes
-) -> BoundInputs:
-    """The inputs *plain* as they are, and the *secret* ones as digests; *env*: those that the environment gives."""
-    return BoundInputs(
-        values=plain,
-        secrets={name: _secret_digest(value, salt) for name, value in secret.items()},
-        salt=salt.hex(),
-        given=given,
-        env=env,
-    )
+def secret_digests(secrets: Mapping[str, Json], env: tuple[str, ...], salt: bytes) -> SecretDigests:
+    """Digests of *secrets*; *env*: those that the environment gives."""
+    values = {name: _secret_digest(value, salt) for name, value in secrets.items()}
+    return SecretDigests(values=values, salt=salt.hex(), env=env)
 
 
 def missing_inputs(saved: SavedPlan, there: frozenset[str]) -> list[Problem]:
@@ -57,18 +36,18 @@ def missing_inputs(saved: SavedPlan, there: frozenset[str]) -> list[Problem]:
             message=f"the input {name!r} is secret, so that the plan does not hold it",
             hint=f"give it again: -e {name}=VALUE, or --inputs FILE{_or_env(saved, name)}",
         )
-        for name in saved.inputs.given
-        if name not in there and name not in saved.inputs.env
+        for name in saved.rests_on.secret_inputs
+        if name not in there and name not in saved.secrets.env
     ]
 
 
 def _or_env(saved: SavedPlan, name: str) -> str:
-    return ", or the variable of the environment" if name in saved.inputs.env else ""
+    return ", or the variable of the environment" if name in saved.secrets.env else ""
 
 
 def changes(saved: SavedPlan, sources: Sources, mask: Mask) -> list[Problem]:
     """Everything in which *sources* are not what *saved* was made from."""
-    every = [*_of_playbook(saved, sources, mask), *_of_inventory(saved, sources, mask), *_of_inputs(saved, sources)]
+    every = [*_of_playbook(saved, sources, mask), *_of_inventory(saved, sources), *_of_inputs(saved, sources)]
     every += _of_approvals(saved, sources)
     then, now = {host.host for host in saved.result.hosts}, {host.name for host in sources.selection.hosts}
     if then != now and not every:
@@ -78,30 +57,37 @@ def changes(saved: SavedPlan, sources: Sources, mask: Mask) -> list[Problem]:
 
 
 def _of_playbook(saved: SavedPlan, sources: Sources, mask: Mask) -> list[Problem]:
-    then, now = saved.playbook, sources.playbook
-    if then.digest == now.digest:
+    then, now = saved.rests_on.playbook_digest, sources.playbook
+    if saved.result.playbook != now.name:
+        words = f"the plan shows the playbook {saved.result.playbook}, and {now.path} is {now.name}"
+        return [Problem(message=words, hint="make a new plan")]
+    if then == now.digest:
         return []
-    what = _differing(then.parts, _parts(now, mask)) or "only in what no step, finding, input, secret or limit says"
+    what = (
+        _differing(saved.parts, parts_of_playbook(now, mask))
+        or "only in what no step, finding, input, secret or limit says"
+    )
     return [
         Problem(
             file=now.path,
             message=f"the playbook has changed since the plan was made ({saved.made.at}): {what}",
-            hint=f"sha256 was {then.digest[:12]}, is {now.digest[:12]}; make a new plan",
+            hint=f"sha256 was {then[:12]}, is {now.digest[:12]}; make a new plan",
         )
     ]
 
 
-def _of_inventory(saved: SavedPlan, sources: Sources, mask: Mask) -> list[Problem]:
-    then, now = saved.inventory, sources.inventory
-    if then.digest == now.digest:
+def _of_inventory(saved: SavedPlan, sources: Sources) -> list[Problem]:
+    then, now = saved.rests_on, sources.inventory
+    if then.inventory_digest == now.digest:
         return []
-    hosts = {host.name: short_digest(mask(_of_host(host))) for host in sources.selection.hosts}
-    what = _differing(then.hosts, hosts) or "in nothing that the hosts of the plan are described by"
+    taken = {*then.hosts, *(host.name for host in sources.selection.hosts)}
+    hosts = host_digests(now, [host for host in now.hosts if host.name in taken])
+    what = _differing(then.hosts, hosts) or "in nothing that tells a host of the plan from another of its name"
     return [
         Problem(
             file=", ".join(now.sources),
             message=f"the inventory has changed since the plan was made ({saved.made.at}): {what}",
-            hint=f"sha256 was {then.digest[:12]}, is {now.digest[:12]}; make a new plan",
+            hint=f"sha256 was {then.inventory_digest[:12]}, is {now.digest[:12]}; make a new plan",
         )
     ]
 
@@ -116,20 +102,21 @@ def _of_approvals(saved: SavedPlan, sources: Sources) -> list[Problem]:
 
 
 def _of_inputs(saved: SavedPlan, sources: Sources) -> list[Problem]:
-    salt, problems = bytes.fromhex(saved.inputs.salt), []
+    known, secrets = saved.rests_on.known_inputs, saved.secrets.values
+    salt, problems = bytes.fromhex(saved.secrets.salt), []
     for name, value in sources.inputs.items():
-        if name in saved.inputs.secrets:
-            if not compare_digest(saved.inputs.secrets[name], _secret_digest(value, salt)):
+        if name in secrets:
+            if not compare_digest(secrets[name], _secret_digest(value, salt)):
                 problems.append(Problem(message=f"the input {name!r} is not what the plan was made with"))
-        elif name not in saved.inputs.values:
+        elif name not in known:
             problems.append(Problem(message=f"the plan was made without the input {name!r}"))
-        elif to_json(value) != saved.inputs.values[name]:
-            words = f"the plan was made with {json.dumps(saved.inputs.values[name])}"
+        elif to_json(value) != known[name]:
+            words = f"the plan was made with {json.dumps(known[name])}"
             problems.append(Problem(message=f"the input {name!r} is not what {words}", hint="leave it out"))
     return problems
 
 
-def _parts(playbook: Playbook, mask: Mask) -> dict[str, str]:
+def parts_of_playbook(playbook: Playbook, mask: Mask) -> dict[str, str]:
     """A short digest of every part that has a name; the places in the file do not count."""
     parts: dict[str, object] = {}
     for step in playbook.steps:
@@ -139,10 +126,6 @@ def _parts(playbook: Playbook, mask: Mask) -> dict[str, str]:
     parts |= {f"secret {secret.name}": secret for secret in playbook.secrets}
     parts |= {"limits": playbook.limits, "hosts": playbook.hosts}
     return {name: short_digest(mask(_placeless(to_json(value)))) for name, value in parts.items()}
-
-
-def _of_host(host: Host) -> Json:
-    return _placeless(to_json(host))
 
 
 def _placeless(tree: Json) -> Json:

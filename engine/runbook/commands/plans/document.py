@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from runbook.codec import from_json, to_json
-from runbook.commands.plans.well_formed import faults
+from runbook.codec import first_difference, from_json, to_json
 from runbook.diagnosis.gates import victims_of
 from runbook.errors import ConfigError
-from runbook.values.playbook import Phase
+from runbook.values.playbook import HostOrder, Phase
 from runbook.values.result import HostResult, RunResult, Status, StepResult, Verdict
+from runbook.values.run_origin import RestsOn
 from runbook.values.shown import ShownHost, ShownStep, described_rest, shown_lines
 from runbook.values.types import Json
 
 KIND = "runbook-plan"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,39 +48,14 @@ class Maker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundPlaybook:
-    """The playbook that a plan was made from, and short digests of its parts, which name what has changed since."""
+class SecretDigests:
+    """Salted digests of the secret inputs, which tell whether they are given again as they were."""
 
-    name: str
-    given: str
-    """As it was named on the command line."""
-    path: str
-    digest: str
-    """sha256 of the file and of all that it includes or sends."""
-    parts: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundInventory:
-    """The inventory that a plan was made from, and short digests of the hosts that it was made for."""
-
-    paths: tuple[str, ...]
-    digest: str
-    hosts: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundInputs:
-    """The inputs: values, and salted digests of those that are secret."""
-
-    values: Mapping[str, Json]
-    secrets: Mapping[str, str]
+    values: Mapping[str, str] = field(default_factory=dict)
     """scrypt of each value."""
     salt: str
-    given: tuple[str, ...]
-    """The secret ones that have another value than their default: they must be given again."""
     env: tuple[str, ...] = ()
-    """Those of them that the environment gives."""
+    """Those that the environment gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +70,12 @@ class SavedPlan:
     expires_at: str
     """ISO 8601, UTC."""
     engine_version: str
-    playbook: BoundPlaybook
-    inventory: BoundInventory
-    inputs: BoundInputs
+    rests_on: RestsOn
+    named: str
+    """The playbook, or the run that is undone, as it was named on the command line."""
+    parts: Mapping[str, str]
+    """Short digests of the parts of the playbook, to name what of it has changed."""
+    secrets: SecretDigests
     options: Mapping[str, Json]
     """The options of the command line that decide what is done where."""
     undoes: str = ""
@@ -152,7 +133,7 @@ def _contradiction(saved: SavedPlan) -> str:
     """
     result = saved.result
     counted = Counter(host.verdict.value for host in result.hosts)
-    if result.playbook != saved.playbook.name or dict(result.totals) != dict(counted):
+    if dict(result.totals) != dict(counted):
         return "the summary of the dry run"
     for names in ([host.host for host in saved.hosts], [host.host for host in result.hosts]):
         if len(set(names)) != len(names):
@@ -212,6 +193,72 @@ def _as_planned(seen: StepResult, step: ShownStep) -> StepResult:
     if step.decision == "no_change":
         plain = replace(plain, why=described_rest(step.summary, step.condition, step.then))
     return replace(plain, planned=step.then.summary, risk=step.then.risk) if step.then else plain
+
+
+LISTS = ("tags", "skip_tags")
+FLAGS = ("force", "include_not_ready")
+TEXTS = (
+    "timeout", "deadline", "host_deadline", "max_unavailable", "stop_after", "batches", "pause_between", "order",
+)  # fmt: skip
+MOST_INVENTORIES = 1000
+"""Files of an inventory that a plan may name, each of them once: all are read again."""
+RECORDED = (*LISTS, *FLAGS, *TEXTS)
+"""The options that decide what is done where; beside them the hosts."""
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_HEX = re.compile(r"([0-9a-f]{2})+")
+_UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
+
+
+def faults(saved: SavedPlan, tree: Mapping[str, Json]) -> Iterator[str]:
+    """What is wrong with the fields of *saved*, which was read from *tree*."""
+    if where := first_difference(tree, to_json(saved)):
+        yield f"{where} has another type than in a plan"
+        return
+    if not _ID.fullmatch(saved.plan):
+        yield "its id is not one"
+    for name, moment in (("made.at", saved.made.at), ("expires_at", saved.expires_at)):
+        if not _is_moment(moment):
+            yield f"{name} is no time with a zone: {moment!r}"
+    if saved.approvals < 0:
+        yield f"approvals is {saved.approvals}"
+    if not _HEX.fullmatch(saved.secrets.salt):
+        yield "secrets.salt is not written in hexadecimal digits"
+    yield from (f"secrets.values.{name} is no digest" for name, it in saved.secrets.values.items() if not it.isascii())
+    yield from _of_options(saved.options)
+    places = {"rests_on.playbook": saved.rests_on.playbook, "named": saved.named}
+    if len(saved.rests_on.inventory) > MOST_INVENTORIES:
+        yield f"rests_on.inventory has {len(saved.rests_on.inventory)} files, and may have {MOST_INVENTORIES}"
+    yield from (f"rests_on.inventory names {path!r} twice" for path in _doubles(saved.rests_on.inventory))
+    places |= {f"rests_on.inventory[{number}]": it for number, it in enumerate(saved.rests_on.inventory)}
+    yield from (f"{name} names no file" for name, it in places.items() if _UNPRINTABLE.search(it))
+
+
+def _doubles(paths: Sequence[str]) -> list[str]:
+    return [path for path, count in Counter(paths).items() if count > 1]
+
+
+def _of_options(options: Mapping[str, Json]) -> Iterator[str]:
+    for name in (*RECORDED, "hosts"):
+        if name not in options:
+            yield f"options.{name} is not there"
+    for name, value in options.items():
+        if name in LISTS:
+            good = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        elif name in FLAGS:
+            good = isinstance(value, bool)
+        elif name == "order":
+            good = value in (None, "", *(order.value for order in HostOrder))
+        else:
+            good = name in (*TEXTS, "hosts") and (value is None or isinstance(value, str))
+        if not good:
+            yield f"options.{name} is not what that option can be"
+
+
+def _is_moment(text: str) -> bool:
+    with suppress(ValueError):
+        return datetime.fromisoformat(text).tzinfo is not None
+    return False
 
 
 def is_plan(raw: bytes) -> bool:

@@ -109,7 +109,7 @@ def _about(saved: SavedPlan) -> list[str]:
         may = f"cannot be applied a second time: {use}" if use else may
     except ConfigError as error:
         may = f"can be applied until {saved.expires_at}: whether it was applied is not known ({error})"
-    source = f"the record of run {saved.undoes}, which it undoes" if saved.undoes else saved.playbook.path
+    source = f"the record of run {saved.undoes}, which it undoes" if saved.undoes else saved.rests_on.playbook
     return [
         f"plan {saved.plan[:8]}, made by {saved.made} at {saved.made.at} from {source}",
         may,
@@ -120,7 +120,7 @@ def _approvals(saved: SavedPlan, path: str, content: bytes, signers: str) -> lis
     if not saved.approvals:
         return []
     files = signature_files(os.path.expanduser(path), ())
-    known = signers_file(signers, saved.inventory.paths)
+    known = signers_file(signers, saved.rests_on.inventory)
     if known is None:
         there = f"; {plural(len(files), 'signature')} not checked, as there is no allowed_signers file" if files else ""
         return [f"needs {plural(saved.approvals, 'approval')}{there}"]

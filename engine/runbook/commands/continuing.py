@@ -1,0 +1,66 @@
+"""What `resume`, `undo`, `settle` and `apply` share, which come back to an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from runbook.commands.input_files import inventory_paths, read_inventory
+from runbook.commands.options import FleetOptions
+from runbook.commands.workspace import selected
+from runbook.errors import ConfigError
+from runbook.inventory.addresses import inventory_of_addresses, is_address
+from runbook.text.name_ranges import fold
+from runbook.values.inventory import Inventory
+from runbook.values.run_origin import RestsOn
+
+ALL_THE_SAME = "--changed-inventory takes it all the same"
+
+
+def inventory_again(given: Sequence[str], basis: RestsOn) -> Inventory:
+    """The inventory of an earlier run: the one that is *given*, else its files, else its hosts, if addresses.
+
+    Raises ConfigError.
+    """
+    if not given and not basis.inventory and basis.hosts and all(map(is_address, basis.hosts)):
+        return inventory_of_addresses(basis.hosts)
+    return read_inventory(inventory_paths(given or basis.inventory))
+
+
+def inventories_again(given: Sequence[str], bases: Iterable[RestsOn]) -> Inventory:
+    """The inventory that is *given*, else those of many earlier runs that are still there.  Raises ConfigError."""
+    if given:
+        return read_inventory(inventory_paths(given))
+    known = list(bases)
+    files = dict.fromkeys(path for basis in known for path in basis.inventory if Path(path).is_file())
+    names = dict.fromkeys(name for basis in known if not basis.inventory for name in basis.hosts)
+    found = read_inventory([Path(path) for path in files]) if files else Inventory(hosts=())
+    there = {host.name for host in found.hosts}
+    others = inventory_of_addresses(name for name in names if is_address(name) and name not in there)
+    return replace(found, hosts=(*found.hosts, *others.hosts))
+
+
+def hosts_meant(inventory: Inventory, options: FleetOptions) -> frozenset[str] | None:
+    """The hosts that ``--hosts`` names, ready or not; None: the option was not given.  Raises ConfigError."""
+    pattern = options.choosing.hosts
+    if pattern is None:
+        return None
+    if not pattern.strip():
+        raise ConfigError("--hosts is empty: name hosts, or leave the option out")
+    every = replace(options.choosing, include_not_ready=True)
+    chosen = selected(inventory, pattern, every, options.recording.records)
+    return frozenset(host.name for host in chosen.hosts)
+
+
+def other_machines(hosts: Collection[str]) -> str:
+    """Why *hosts* may not be taken, of which the inventory says something else than when the run was made."""
+    return f"what the inventory says of {fold(hosts)} has changed since that run: it may be another machine"
+
+
+def other_secrets(secrets: Mapping[str, Collection[str]]) -> list[str]:
+    """Why *secrets* may not be used, which the inventory has elsewhere than when the run was made, for these hosts."""
+    return [
+        f"the inventory has the secret {name} of {fold(hosts)} elsewhere than in that run"
+        for name, hosts in secrets.items()
+    ]

@@ -1,0 +1,144 @@
+"""Describe what a run, a saved plan or an owed clean-up rests on, and find what of it has changed since."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from pathlib import Path
+
+from runbook.codec import to_json
+from runbook.commands.order import Order, secret_inputs_of
+from runbook.commands.secret_sources.choice import Choice
+from runbook.errors import Problem
+from runbook.lang.secret_uses import secret_uses
+from runbook.records.process_identity import process_user, this_process
+from runbook.secrets.masking import Masking, masked
+from runbook.secrets.names import MASK
+from runbook.values.inventory import Host, Inventory
+from runbook.values.playbook import Playbook, SecretReference, SecretSource
+from runbook.values.run_origin import RestsOn, RunOrigin, SecretPlace
+from runbook.values.types import Json
+from runbook.version import __version__
+
+
+def rests_on(order: Order) -> RestsOn:
+    """What *order* rests on."""
+    playbook, hidden = order.playbook, secret_inputs_of(order)
+    default = {declared.name: declared.default for declared in playbook.inputs}
+    inventory = order.inventory
+    return RestsOn(
+        playbook=str(Path(playbook.path).absolute()) if playbook.path else "",
+        playbook_digest=playbook.digest,
+        inventory=tuple(str(Path(source).absolute()) for source in inventory.sources),
+        inventory_digest=inventory.digest,
+        hosts=host_digests(inventory, (*order.selection.hosts, *_elsewhere(order))),
+        inputs={name: MASK if name in hidden else value for name, value in order.inputs.items()},
+        secret_inputs=tuple(sorted(name for name in hidden if order.inputs.get(name) != default.get(name))),
+        secret_places=secret_places(playbook, inventory, order.selection.hosts),
+    )
+
+
+def origin_of(order: Order, command: str, *, reason: str = "", diagnose_only: bool = False) -> RunOrigin:
+    """The origin of a run of *order* that the *command* of the command line starts."""
+    basis = rests_on(order)
+    return RunOrigin(
+        **{each.name: getattr(basis, each.name) for each in fields(RestsOn)},
+        command=command,
+        by=f"{process_user()}@{socket.gethostname()}",
+        sudo_user=os.environ.get("SUDO_USER", ""),
+        client=os.environ.get("SSH_CONNECTION", "").partition(" ")[0],
+        reason=reason,
+        version=__version__,
+        process=this_process(),
+        inputs_digest=digest_of(basis.known_inputs),
+        lent_secrets=bool(order.secret_values.masked),
+        diagnose_only=diagnose_only,
+    )
+
+
+def _elsewhere(order: Order) -> Iterator[Host]:
+    """The hosts that steps name with ``on``."""
+    names = {step.on for step in order.playbook.steps}
+    yield from (host for host in order.inventory.hosts if host.name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What is not any more what a run rested on."""
+
+    playbook: bool = False
+    hosts: tuple[str, ...] = ()
+    """Those of which the inventory says something else: each may be another machine."""
+    secrets: Mapping[str, tuple[str, ...]]
+    """The secrets that the inventory has elsewhere, each with the hosts for which it is."""
+
+
+def changed_since(
+    past: Iterable[RestsOn | None],
+    inventory: Inventory,
+    names: Collection[str],
+    *,
+    playbook: Playbook | None = None,
+    hosts: Sequence[Host] = (),
+) -> Changes:
+    """What has changed since the last of *past*: of *playbook*, of the hosts called *names*, of the secrets of *hosts*.
+
+    Without a *playbook* only hosts are compared.
+    """
+    bases = [basis for basis in past if basis]
+    before = {name: digest for basis in bases for name, digest in basis.hosts.items()}
+    now = host_digests(inventory, [host for host in inventory.hosts if host.name in names and host.name in before])
+    places = [place for basis in bases for place in basis.secret_places]
+    known = {(place.secret, host): place.digest for place in places for host in place.hosts}
+    secrets: dict[str, tuple[str, ...]] = {}
+    for place in secret_places(playbook, inventory, hosts) if playbook else ():
+        others = [host for host in place.hosts if known.get((place.secret, host), place.digest) != place.digest]
+        secrets |= {place.secret: (*secrets.get(place.secret, ()), *others)} if others else {}
+    return Changes(
+        playbook=bool(playbook and bases and playbook.digest != bases[-1].playbook_digest),
+        hosts=tuple(name for name, digest in now.items() if digest != before[name]),
+        secrets=secrets,
+    )
+
+
+def secret_places(playbook: Playbook, inventory: Inventory, hosts: Sequence[Host]) -> tuple[SecretPlace, ...]:
+    """Where *inventory* says that the secrets are which *playbook* uses on *hosts*; what it says itself is not here."""
+    choice = Choice(playbook, inventory, hosts)
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for use in secret_uses(playbook):
+        referred = choice.referred(use)
+        for host, reference in {} if isinstance(referred, Problem) else referred.items():
+            if reference.where.file in inventory.sources:
+                name = f"{use.step.part}/{use.name}" if use.step.part else use.name
+                named = [host] if host else [each.name for each in hosts]
+                found.setdefault((name, _place_digest(reference)), {}).update(dict.fromkeys(named))
+    return tuple(SecretPlace(secret=name, hosts=tuple(its), digest=digest) for (name, digest), its in found.items())
+
+
+def _place_digest(reference: SecretReference) -> str:
+    """What tells a place from another; a file lies beside the inventory that names it."""
+    beside = str(Path(reference.where.file).absolute().parent) if reference.source is SecretSource.FILE else ""
+    return sha256(json.dumps([reference.source, *reference.words, beside]).encode()).hexdigest()[:16]
+
+
+def host_digests(inventory: Inventory, hosts: Iterable[Host]) -> dict[str, str]:
+    """What tells each of *hosts* from another of its name: its addresses, and all that *inventory* says of it.
+
+    Secrets are masked: a digest stands in files that others may read, and they could try guesses against it.
+    """
+    mask = Masking(inventory.secrets) if inventory.secrets else None
+    found = {}
+    for host in hosts:
+        parts = {name: getattr(host, name) for name in ("addresses", "user", "transport", "proxy", "vars")}
+        tree = masked(to_json(parts), mask) if mask else to_json(parts)
+        found[host.name] = sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]
+    return found
+
+
+def digest_of(inputs: Mapping[str, Json]) -> str:
+    """sha256 of *inputs*, hexadecimal."""
+    return sha256(json.dumps(to_json(inputs), sort_keys=True).encode()).hexdigest()
