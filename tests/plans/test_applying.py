@@ -442,7 +442,12 @@ def other_limits(tree):
     tree["result"]["limits"]["max_unavailable"] = 1
 
 
+def another_name(tree):
+    tree["result"]["playbook"] = "harmless"
+
+
 FORGED = {
+    another_name: (2, "the plan shows the playbook harmless, and"),
     other_words: (6, "the plan showed: look around"),
     another_difference: (6, "would now do something else to what the plan showed"),
     other_limits: (2, "the limits that the plan shows are not those"),
@@ -451,7 +456,7 @@ FORGED = {
 
 @pytest.mark.slow
 def test_what_a_plan_made_up_to_be_approved_is_not_done(scene):
-    """Mutants: apply_command.py without ``_refuse_other_limits``; permitted.py without ``_compared_words``."""
+    """Mutants: apply.py without ``_refuse_other_limits``; binding.py ``_of_playbook`` by its digest alone; permitted.py without ``_compared_words``."""
     (scene.folder / "cleanup.yaml").write_text(CLEANUP)
     words = ("cleanup.yaml", "-i", "hosts.yaml", "--hosts", "a", "-e", f"folder={scene.folder}", "-o", "plan.json")
     assert scene.run("plan", *words).code == 0

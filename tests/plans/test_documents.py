@@ -162,7 +162,6 @@ STEP = {"kind": "process", "key": "8:1", "say": "pid 8", "pid": 8, "user": "bob"
         lambda tree: tree["result"]["hosts"][0]["steps"][0].update(victims=[]),
         lambda tree: tree["result"]["hosts"][0]["steps"][0].update(status="skipped"),
         lambda tree: tree["result"].update(hosts=[]),
-        lambda tree: tree["result"].update(playbook="harmless"),
         lambda tree: tree["result"].update(totals={"healthy": 1}),
         lambda tree: tree["result"].update(hosts=tree["result"]["hosts"] * 2, totals={"planned": 2}),
         lambda tree: (

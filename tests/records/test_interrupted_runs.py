@@ -8,8 +8,10 @@ import pytest
 
 from runbook.commands.history.listing import Query, export_text, list_text
 from runbook.records.index import Index, RunQuery
+from runbook.values.event import HostPlanned
+from runbook.values.result import HostPlan
 from tests.program import runbook
-from tests.records.recorded import RUN, change, finished, host_end, journal, started
+from tests.records.recorded import RUN, change, finding, finished, host_end, journal, started, step
 
 
 @pytest.fixture
@@ -56,3 +58,15 @@ def test_whose_hosts_have_all_ended_has_none_without_an_end(tmp_path):
     index = Index(folder)
     assert index.unfinished(RUN, RunQuery()) == []
     index.close()
+
+
+def test_a_host_without_an_end_has_what_its_own_last_plan_found(tmp_path):
+    """Mutants: ``unfinished`` that takes the plan of any host, the first plan, or none."""
+    plans = (("a", "first"), ("a", "second"), ("b", "other"))
+    events = [
+        HostPlanned(plan=HostPlan(host=host, looks=(step(f"look_{name}"),), findings=(finding(name),)))
+        for host, name in plans
+    ]
+    run = read_run(journal(tmp_path, started("a", "b", "gpu-c"), *events), RUN)
+    seen = {end.host: ([found.id for found in end.findings], [look.id for look in end.steps]) for end in run.hosts}
+    assert seen == {"a": (["second"], ["look_second"]), "b": (["other"], ["look_other"]), "gpu-c": ([], [])}

@@ -18,7 +18,6 @@ from runbook.records.process_identity import lives
 from runbook.records.reading import in_flight
 from runbook.text.printable import printable
 from runbook.values.event import (
-    ChangeStarted,
     Event,
     HostFinished,
     HostPlanned,
@@ -26,7 +25,6 @@ from runbook.values.event import (
     RunFinished,
     RunStarted,
     StepFinished,
-    StepStarted,
 )
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, Mode, Status, StepResult, Verdict
@@ -155,12 +153,13 @@ def _with_hosts(recorded: RecordedRun) -> tuple[Event, ...]:
 
 def unfinished(recorded: RecordedRun, host: str) -> HostResult:
     """The end of a host that has none: what was in flight is unknown, and what was not begun is said to be so."""
-    own = [event for event in recorded.events if _host_of(event) == host]
-    done = [value.result for value in own if isinstance(value, StepFinished)]
-    plan = next((value.plan for value in reversed(own) if isinstance(value, HostPlanned)), None)
-    flying = in_flight(own)
+    events = recorded.events
+    done = [event.result for event in events if isinstance(event, StepFinished) and event.host == host]
+    plans = (event.plan for event in reversed(events) if isinstance(event, HostPlanned) and event.plan.host == host)
+    plan = next(plans, None)
+    flying = [change for change in in_flight(events) if change.host == host]
     why = INTERRUPTED if recorded.state is RunState.INTERRUPTED else "the run is still under way"
-    begun = any(isinstance(value, HostStarted) for value in own)
+    begun = any(isinstance(event, HostStarted) and event.host == host for event in events)
     verdict = Verdict.UNKNOWN if done or flying else Verdict.CANCELLED if begun else Verdict.NOT_STARTED
     lost = tuple(
         StepResult(
@@ -196,14 +195,3 @@ OPEN = (
     Verdict.PLANNED,
 )
 """The verdicts of hosts that a run has not done with."""
-
-
-def _host_of(event: Event) -> str:
-    match event:
-        case HostPlanned(plan=plan):
-            return plan.host
-        case HostFinished(result=result):
-            return result.host
-        case HostStarted(host=host) | StepStarted(host=host) | ChangeStarted(host=host) | StepFinished(host=host):
-            return host
-    return ""

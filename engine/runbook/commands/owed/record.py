@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, cast
 
 from runbook.codec import first_difference, from_json, to_json
+from runbook.records.recorded_run import RUN
 from runbook.secrets.masking import Masking, masked
 from runbook.values.owed import NotedIn, NotePlace, Owed, OwedCleanup, OwedStep
 from runbook.values.run_origin import ProcessIdentity, RestsOn
@@ -19,7 +20,6 @@ FORMAT = 3
 SHORT = 4
 """Characters from which on a secret is cut out of a longer text."""
 
-_RUN = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4,16}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -104,7 +104,7 @@ def parsed(text: str, name: str) -> Record:
     if unlike:
         raise Damaged("a value in it is of another type than in a record")
     if (
-        not _RUN.fullmatch(record.run)
+        not RUN.fullmatch(record.run)
         or not _DIGEST.fullmatch(record.rests_on.playbook_digest)
         or not record.host
         or not record.steps
