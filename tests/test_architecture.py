@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tests.tables import every_row
@@ -77,6 +77,42 @@ def imported_modules(path: Path) -> Iterator[str]:
             module = "." * node.level + (node.module or "")
             yield module
             yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def modules_meant(path: Path, modules: Collection[str]) -> Iterator[str]:
+    """Those of *modules* that the file imports; ``from package import module`` means the module."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield from (name for name in (inner if inner in modules else str(node.module),) if name in modules)
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Wherever the import stands: within a function, and for the type checker alone, too. Mutant: an import upwards."""
+    paths = {
+        ".".join(("runbook", *path.relative_to(ENGINE).with_suffix("").parts)): path for path in ENGINE.rglob("*.py")
+    }
+    modules = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    edges = {name: set(modules_meant(path, modules)) - {name} for name, path in modules.items()}
+    while leaves := {name for name, found in edges.items() if not found & edges.keys()}:
+        edges = {name: found for name, found in edges.items() if name not in leaves}
+    assert {name: found & edges.keys() for name, found in edges.items()} == {}
+
+
+def test_no_function_takes_the_options_of_a_command_as_a_mapping():
+    """They are values with types (``commands/options.py``). Mutant: ``options: Mapping[str, Any]``."""
+    wrong = [
+        f"{path.name}: {node.name}"
+        for path in (ENGINE / "commands").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        for arg in (*node.args.args, *node.args.kwonlyargs)
+        if "options" in arg.arg and re.match(r"(dict|Mapping|Options\b)", ast.unparse(arg.annotation or ast.Name("")))
+    ]
+    assert set(wrong) <= {"document.py: _of_options", "__init__.py: __init__"}, (
+        "those of a plan's file, and of a caller"
+    )
 
 
 TEST_FILES = sorted(TESTS.rglob("*.py"))

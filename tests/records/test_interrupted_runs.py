@@ -8,6 +8,7 @@ import pytest
 
 from runbook.commands.history.listing import Query, export_text, list_text
 from runbook.records.index import Index, RunQuery
+from runbook.records.recorded_run import read_run
 from runbook.values.event import HostPlanned
 from runbook.values.result import HostPlan
 from tests.program import runbook

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from runbook.sessions.framed_output import KEPT, UNREAD, Stream
 from runbook.values.command import Completed
-from runbook.values.excerpts import LEAST, MOST_OF_HOST, excerpt, gap, kept
+from runbook.values.excerpts import excerpt, gap
+from runbook.values.kept_output import LEAST, MOST_OF_HOST, kept
 from runbook.values.playbook import Phase
 from runbook.values.result import SentCommand, Status, StepResult
 from tests.tables import every_row

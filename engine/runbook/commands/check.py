@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from runbook.actions import discover
-from runbook.commands.input_files import ENDINGS, find_playbook, own_folders, read_playbook, read_text
+from runbook.commands.input_files import ENDINGS, find_playbook, own_folders, read_playbook
 from runbook.commands.secret_masking import masked_by, secrets_in_playbook_file
+from runbook.commands.text_files import read_text
 from runbook.errors import ConfigError
 from runbook.facts.commands.reading_programs import interpreter_in, is_to_be_confined
 from runbook.lang.lenient_read import unraw
+from runbook.lang.lint.linter import rule_texts, warnings_in
 from runbook.values.playbook import Playbook, Step
 from runbook.values.types import Json, plural
 
@@ -60,8 +62,6 @@ class Checked:
 
 def checked(names: Sequence[str]) -> Iterator[Checked]:
     """For each playbook whether it is good, its mistakes or its warnings."""
-    from runbook.lang.lint.linter import warnings_in
-
     actions = discover()
     for name in names:
         try:
@@ -102,8 +102,6 @@ def named_files(names: Sequence[str]) -> tuple[str, ...]:
 
 def rules_text() -> str:
     """Every rule of the linter: why it is there, and an example."""
-    from runbook.lang.lint.linter import rule_texts
-
     lines = [text for _, text in rule_texts()]
     return "\n\n".join(
         [*lines, "To switch off a rule, write a comment on that line or the line above: # runbook: allow RULE reason"]

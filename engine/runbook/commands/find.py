@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from runbook.actions import discover
-from runbook.commands.input_files import kind_of_file, known_playbooks
+from runbook.commands.input_files import known_playbooks
+from runbook.commands.text_files import kind_of_file
 from runbook.errors import ConfigError
 from runbook.secrets.detection import masked_text
 from runbook.text.printable import on_one_line

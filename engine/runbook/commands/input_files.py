@@ -1,4 +1,7 @@
-"""Find the files that a user means, and read them into values."""
+"""Find the files that a user means, and read them into values.
+
+Parsers are imported where they are used: a completion reads names from this module, and parses nothing for it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import Any
 
 from runbook import transports
 from runbook.commands.options import GivenInputs
+from runbook.commands.text_files import LARGEST_INVENTORY, kind_of_file, read_text
 from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import MOVE_IT, is_foreign, refuse_foreign
 from runbook.protocols import Action
@@ -23,10 +27,6 @@ from runbook.values.types import Json, plural
 
 ENDINGS = (".yaml", ".yml")
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
-LARGEST = 4 * 1024 * 1024
-"""Bytes that any file of ours may have, but for an inventory."""
-LARGEST_INVENTORY = 8 * 1024 * 1024
-"""Bytes of an inventory: that of 10 000 hosts has 5 MB."""
 LARGEST_SENT = 256 * 1024
 """Bytes that a file may have whose text goes to every host."""
 
@@ -165,31 +165,6 @@ def _readable_by_all(path: Path, *, way: bool) -> bool:
     """Whether every user can read *path*, and if it is about the *way*, too, get there."""
     closed = way and any(not folder.stat().st_mode & stat.S_IXOTH for folder in path.parents)
     return not closed and bool(path.stat().st_mode & stat.S_IROTH)
-
-
-def read_text(path: Path, largest: int = LARGEST) -> str:
-    """The text of *path*, of at most *largest* bytes.  Raises ConfigError when it cannot be had."""
-    try:
-        if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
-            raise ConfigError(f"cannot read {path}: {kind_of_file(path)}")
-        with path.open("rb") as file:
-            raw = file.read(largest + 1)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if len(raw) > largest:
-        raise ConfigError(f"{path} is larger than {largest // 1024 // 1024} MiB, the maximum for such a file")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{path}:{line}: not UTF-8 text ({error.reason})") from error
-
-
-def kind_of_file(path: Path) -> str:
-    """What *path* is instead of a file."""
-    if path.is_dir():
-        return "it is a directory"
-    return "it is a pipe; write its content to a file" if path.is_fifo() else "it is not a regular file"
 
 
 def found_inventories(given: Sequence[str]) -> tuple[Path, ...]:

@@ -21,6 +21,8 @@ from runbook.commands.show.layout import plain, width
 from runbook.errors import ConfigError
 from runbook.inventory.groups import traits
 from runbook.inventory.host_patterns import select
+from runbook.lang import keywords
+from runbook.lang.schema_export import exported_schema
 from runbook.protocols import Action
 from runbook.text.field_descriptions import description
 from runbook.text.name_ranges import fold
@@ -234,16 +236,11 @@ def parts_of(action: Action) -> list[type[Any]]:
 
 def schema_text() -> str:
     """The JSON Schema of playbooks, with the arguments of every action."""
-    from runbook.lang.schema_export import exported_schema
-
     return json.dumps(exported_schema(discover()), indent=2, ensure_ascii=False)
 
 
 def keys_text() -> str:
     """Every key of a playbook, with what it is for."""
-    from runbook.lang import keywords
-    from runbook.lang.schema_export import exported_schema
-
     exported: Any = exported_schema(discover())
     sections = {name: _keys_of(exported["properties"][name]["items"]) for name in ("diagnose", "remediate", "verify")}
     lines = ["A playbook"]

@@ -13,8 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from runbook.commands.input_files import find_playbook, inventory_paths, open_included
+from runbook.commands.inventory_files.opening import open_inventory
 from runbook.commands.options import GivenInputs
+from runbook.commands.text_files import LARGEST_INVENTORY, read_text
 from runbook.errors import ConfigError, RunbookError
+from runbook.expressions.templates import names
+from runbook.lang.includes import MOST
+from runbook.lang.yaml_source import parse_playbook
 from runbook.secrets.detection import masked_argv, secret_spans
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking, masked
@@ -73,8 +79,6 @@ def secrets_of(playbook: Playbook) -> tuple[str, ...]:
 
 def secret_inputs(playbook: Playbook, part: str = "") -> frozenset[str]:
     """The inputs whose values stand in a place that is secret by its name (``Authorization: {{ inputs.it }}``)."""
-    from runbook.expressions.templates import names
-
     found: set[str] = set()
     for step in playbook.steps:
         for text in _templates({"env": dict(step.env), "args": step.args}) if step.part == part else ():
@@ -85,8 +89,6 @@ def secret_inputs(playbook: Playbook, part: str = "") -> frozenset[str]:
 
 def secrets_in_playbook_file(name: str) -> tuple[str, ...]:
     """The secrets in the file of playbook *name*, which may be full of mistakes, and in what it includes."""
-    from runbook.commands.input_files import find_playbook, read_text
-
     with suppress(ConfigError, OSError, ValueError):
         path = find_playbook(name)
         return tuple(dict.fromkeys(_of_playbook_text(read_text(path), str(path), {str(path)})))
@@ -97,10 +99,6 @@ def secrets_on_command_line(
     playbook: str, inventory: Sequence[str] = (), inputs: GivenInputs | None = None
 ) -> tuple[str, ...]:
     """The secrets in everything that a command line names, as far as it can be read."""
-    from runbook.commands.input_files import LARGEST_INVENTORY, inventory_paths, read_text
-    from runbook.commands.inventory_files.opening import open_inventory
-    from runbook.lang.yaml_source import parse_playbook
-
     found = list(secrets_in_playbook_file(playbook)) if playbook else []
     with suppress(ConfigError):
         for path in inventory_paths(inventory):
@@ -130,9 +128,6 @@ def masked_by(secrets: Iterable[str], text: str) -> str:
 
 def _marked_inputs(playbook: str) -> frozenset[str]:
     """The inputs that the file of *playbook* declares as secret, whatever else is wrong with it."""
-    from runbook.commands.input_files import find_playbook, read_text
-    from runbook.lang.yaml_source import parse_playbook
-
     with suppress(ConfigError):
         path = find_playbook(playbook)
         tree: Any = parse_playbook(read_text(path), str(path)).value
@@ -144,10 +139,6 @@ def _marked_inputs(playbook: str) -> frozenset[str]:
 
 def _of_playbook_text(text: str, file: str, read: set[str]) -> Iterator[str]:
     """The secrets in *text*, and in what it includes, each file of that once; *read* has those that were read."""
-    from runbook.commands.input_files import open_included
-    from runbook.lang.includes import MOST
-    from runbook.lang.yaml_source import parse_playbook
-
     tree: Any = parse_playbook(text, file).value
     if not isinstance(tree, Mapping):
         return

@@ -21,8 +21,8 @@ from runbook.protocols import Action, Clock, Connection, Emit, KeptFiles, OwedRe
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.earlier_change import EarlierChange
 from runbook.values.event import HostPlanned
-from runbook.values.excerpts import kept, kept_plan
 from runbook.values.inventory import Host
+from runbook.values.kept_output import kept, kept_plan
 from runbook.values.owed import Owed
 from runbook.values.plan import Finding
 from runbook.values.playbook import Phase, Playbook

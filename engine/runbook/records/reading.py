@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from runbook.records.chain import Link, links
 from runbook.records.journal import ENDING
@@ -18,9 +18,6 @@ from runbook.values.event import ChangeStarted, Event, HostPlanned, StepFinished
 from runbook.values.playbook import place_in_each, written_id
 from runbook.values.result import HostPlan, Sent, SentCommand, Status, wrote
 from runbook.values.types import Json
-
-if TYPE_CHECKING:
-    from runbook.records.recorded_run import RecordedRun
 
 Beginning = TypeVar("Beginning")
 
@@ -243,7 +240,17 @@ IN_DOUBT = ("", Status.UNKNOWN, Status.CANCELLED, Status.UNREACHABLE)
 """How a change ended that was sent, and of which nobody knows what became."""
 
 
-def earlier_changes(runs: Sequence[RecordedRun]) -> Mapping[str, tuple[EarlierChange, ...]]:
+class _Read(Protocol):
+    """A run whose events were read."""
+
+    @property
+    def run(self) -> str: ...
+
+    @property
+    def events(self) -> Sequence[Event]: ...
+
+
+def earlier_changes(runs: Sequence[_Read]) -> Mapping[str, tuple[EarlierChange, ...]]:
     """The changes that *runs*, each of which goes on with the one before it, have sent to each host.
 
     Of a change that was sent several times, the last one counts; one that failed is none.

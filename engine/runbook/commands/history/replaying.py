@@ -13,6 +13,7 @@ from runbook.commands.outputs import outputs_for
 from runbook.fleet import Cancellation
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState
+from runbook.text.timestamps import iso
 from runbook.values.event import Event, HostFinished, RunFinished
 from runbook.values.result import RunResult, scripts_of
 
@@ -59,7 +60,5 @@ def events_of(recorded: RecordedRun) -> tuple[Event, ...]:
 
 def _seconds(recorded: RecordedRun) -> float:
     """From its first to its last event."""
-    from runbook.text.timestamps import iso
-
     began, ended = iso(recorded.started.at), iso(recorded.events[-1].at)
     return round(ended - began, 3) if began is not None and ended is not None else 0.0

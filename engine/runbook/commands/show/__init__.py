@@ -14,6 +14,10 @@ from runbook.commands.secret_masking import SecretMasking, masked_by, secrets_in
 from runbook.commands.show.layout import WIDTH, plain, width, wrapped
 from runbook.commands.show.steps import conditions, limits
 from runbook.errors import ConfigError
+from runbook.expressions.templates import Scope, names, render, value_of
+from runbook.expressions.views import UnknownTouched
+from runbook.lang.arguments import build
+from runbook.lang.includes import inputs_of_parts
 from runbook.protocols import Action
 from runbook.secrets.masking import Masking, masked
 from runbook.values.command import shown_variable
@@ -205,8 +209,6 @@ class _Writer:
 
     def _items(self, step: Step) -> str:
         """The items of its ``each``, where the inputs say which they are."""
-        from runbook.expressions.templates import Scope, value_of
-
         try:
             found = value_of(step.each, Scope(inputs=self._inputs.get(step.part, {}))) if step.each else None
         except ConfigError:
@@ -215,8 +217,6 @@ class _Writer:
 
     def _rendered(self, text: str, step: Step) -> str:
         """*text* with the inputs at their defaults; as it stands where that cannot be."""
-        from runbook.expressions.templates import Scope, render
-
         try:
             return str(render(text, Scope(inputs=self._inputs.get(step.part, {}))))
         except ConfigError:
@@ -240,10 +240,6 @@ class _Writer:
         return ["      by hand:", *(f"        {line}" for line in (*before, *lines))] if lines else []
 
     def _args(self, step: Step, action: Action) -> Any:
-        from runbook.expressions.templates import Scope, render
-        from runbook.expressions.views import UnknownTouched
-        from runbook.lang.arguments import build
-
         states = {each.id.removeprefix(f"{step.part}_"): Unknown(why="not probed yet") for each in self._book.diagnose}
         item = ITEM if step.each else None
         wanted = {name: value for name, value in step.args.items() if name not in SPARES}
@@ -283,8 +279,6 @@ def _changes(action: Action, args: Any) -> bool:
 
 def _inputs(book: Playbook) -> Mapping[str, Mapping[str, Json]]:
     """The inputs of the playbook and of every part of it, at their defaults."""
-    from runbook.lang.includes import inputs_of_parts
-
     own = {each.name: each.default for each in book.inputs if not each.required}
     try:
         return inputs_of_parts(book, own)
@@ -294,7 +288,6 @@ def _inputs(book: Playbook) -> Mapping[str, Mapping[str, Json]]:
 
 def _spoken(text: str) -> str:
     """*text* with each template in it as the names that it will be filled from: ``<holders.leftover>``."""
-    from runbook.expressions.templates import names
 
     def shorter(found: re.Match[str]) -> str:
         used = sorted(f"{root}.{field}" if field else root for root, field in names(found[0]) if root != "inputs")

@@ -8,6 +8,7 @@ from runbook.errors import ConfigError
 from runbook.values.command import shown_variable
 from runbook.values.playbook import HostOrder, Limits, Phase, Share, Step
 from runbook.values.types import Json, plural, seconds
+from runbook.values.units import duration
 
 
 def conditions(step: Step, *, found: bool, items: str = "") -> list[str]:
@@ -90,8 +91,6 @@ def _samples(step: Step) -> str:
 
 def _long(value: Json) -> str:
     """A duration in words; a template as it stands."""
-    from runbook.values.units import duration
-
     try:
         return seconds(duration(str(value)))
     except ConfigError:

@@ -17,7 +17,8 @@ from runbook.reporters.html.host_times import HostTimes
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
 from runbook.values.event import Event, RunFinished
-from runbook.values.excerpts import excerpt, kept
+from runbook.values.excerpts import excerpt
+from runbook.values.kept_output import kept
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, written_id
 from runbook.values.result import HostResult, RunResult, SentCommand, StepResult, Victim
