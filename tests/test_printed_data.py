@@ -41,7 +41,7 @@ def test_hosts_are_printed_as_json_without_their_variables(here):
     said = here("hosts", "all", "-i", "hosts.yaml", "--output", "json")
     data = json.loads(said.out)
     assert [(it["name"], it["transport"], it["status"]) for it in data["hosts"]] == [("a", "local", "ready")]
-    assert data["left_out"] == [{"host": "b", "why": "status broken"}], data["left_out"]
+    assert data["left_out"] == [{"host": "b", "why": "status: broken"}], data["left_out"]
     assert "hunter22" not in said.out
 
 

@@ -62,8 +62,9 @@ def test_the_record_is_private_and_says_what_is_needed(scene):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     record = scene.record()
-    assert {name: record[name] for name in ("playbook", "host", "path", "inputs", "inventory")} == {
-        "playbook": "flip", "host": "here", "path": str(scene.folder / "flip.yaml"), "inputs": {"file": str(scene.file)},
+    assert (record["playbook"], record["host"]) == ("flip", "here")
+    assert {name: record["rests_on"][name] for name in ("playbook", "inputs", "inventory")} == {
+        "playbook": str(scene.folder / "flip.yaml"), "inputs": {"file": str(scene.file)},
         "inventory": [str(scene.folder / "hosts.yaml")],
     }  # fmt: skip
     assert [it["id"] for it in record["steps"]] == ["put_back"]
@@ -162,7 +163,7 @@ def test_secrets_are_in_no_record_and_are_given_again(scene):
     scene.killed("-e", "token=hunter2-of-ann")
     for path in (*scene.records(), *scene.notes()):
         assert "hunter2" not in path.read_text()
-    assert scene.record()["secret_inputs"] == ["token"]
+    assert scene.record()["rests_on"]["secret_inputs"] == ["token"]
     refused = scene.settle("--yes")
     assert (refused.code, "runbook settle --hosts here -e token=..." in refused.err) == (2, True)
     assert scene.settle("--yes", "-e", "other=x").code == 2

@@ -1,4 +1,4 @@
-"""What a field of an action is, is said in its metadata or in the docstring below it, and printed without its marks."""
+"""A field of an action is described by the docstring below it, which is printed without its marks."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Child(Parent):
 
     size: int
     """KiB on disk."""
-    both: str = field(metadata={"about": "What the metadata\nsays: `a` * b * c."})
-    """What the code says."""
+    both: str = field(metadata={"minimum": 1})
+    """Beside `a` * b * c."""
     bare: int = 0
     _text = "not the docstring of a field"
 
@@ -51,14 +51,14 @@ def described(kind: type[Any]) -> dict[str, str]:
     return {each.name: description(kind, each) for each in fields(kind)}
 
 
-def test_a_field_has_the_words_of_its_metadata_else_of_its_docstring():
-    """Mutants: without the base classes; the bases last; the docstring first; all paragraphs; the marks left in."""
+def test_a_field_has_the_words_of_its_docstring():
+    """Mutants: without the base classes; the bases last; all paragraphs; the marks left in."""
     name = "The name that `ps` gives name; of pid 1 init."
     assert described(Parent) == {"size": "Bytes.", "name": name}
     assert described(Child) == {
         "size": "KiB on disk.",
         "name": name,
-        "both": "What the metadata says: `a` * b * c.",
+        "both": "Beside `a` * b * c.",
         "bare": "",
     }
 
@@ -89,7 +89,8 @@ def test_a_field_without_a_description_is_found():
     class State:
         """What was seen."""
 
-        child: Child = field(metadata={"about": "All that it has."})
+        child: Child
+        """All that it has."""
         hidden: int = field(default=0, metadata={"private": True})
 
     found = undescribed(SimpleNamespace(Args=Parent, State=State))

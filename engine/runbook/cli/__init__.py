@@ -311,7 +311,10 @@ def schema(keys: bool) -> None:
 @cli.command("list", context_settings=CONTEXT)
 @printed_option
 def list_(output: str) -> None:
-    """List the playbooks that you can run by name: yours (./playbooks, $RUNBOOK_PLAYBOOKS), and the library's."""
+    """List the playbooks that you can run by name.
+
+    Yours are in ./playbooks, and in the directories of $RUNBOOK_PLAYBOOKS (`:` between them); then the library's.
+    """
     from runbook.commands.listings import list_text
 
     tell(list_text(output))

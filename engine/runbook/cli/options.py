@@ -153,6 +153,9 @@ verbosity_options = shared(
         help="On the console, also show evidence, all advice, and each step and host as it ends.",
     ),
     click.option("-q", "--quiet", "verbosity", flag_value="quiet", help="On the console, show only what is wrong."),
+    click.option(
+        "-vvv", "debug", is_flag=True, help="Log what is sent, decided and probed again on stderr ($RUNBOOK_DEBUG)."
+    ),
 )
 output_options = shared(
     click.option(

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from runbook import transports
 from runbook.actions import discover
+from runbook.commands.debug_log import DebugLog
 from runbook.commands.history.remembering import change_limits_of, pool_of
 from runbook.commands.order import Order, Record, hidden_inputs, no_record, secrets_of_order
 from runbook.commands.owed.keeping import RunRecords
@@ -107,7 +108,8 @@ class Run:
         self._journal = record(self.id)
         self.waiting = False
         """Whether the run, which is over, has planned something that it did not do."""
-        self.emit = self._fan_out(reporters)
+        self._debug = DebugLog(order.debug, self._mask) if order.debug else None
+        self.emit = self._fan_out((*reporters, self._debug) if self._debug else reporters)
         self.shared = transports.SharedConnections()
         self.fleet = self._fleet()
 
@@ -282,11 +284,12 @@ class Run:
         options = replace(order.options, shared=self.shared)
         handed_out = masking(order.secret_values.masked) if order.secret_values.masked else None
 
-        def hiding(connection: Connection) -> Connection:
-            return Redacting(connection, handed_out.redacted) if handed_out else connection
+        def hiding(host: str, connection: Connection) -> Connection:
+            shown = self._debug.connection(host, connection) if self._debug else connection
+            return Redacting(shown, handed_out.redacted) if handed_out else shown
 
         def connect(host: Host) -> Connection:
-            return hiding(transports.load(host.transport).connect(host, options, self.stop.of(host.name)))
+            return hiding(host.name, transports.load(host.transport).connect(host, options, self.stop.of(host.name)))
 
         def connect_noticing(host: Host) -> Connection:
             made = connect(host)
@@ -295,7 +298,7 @@ class Run:
 
         def connect_to(name: str) -> Connection:
             other = place(name, order.inventory)
-            return hiding(transports.load(other.transport).connect(other, options, self.stop))
+            return hiding(name, transports.load(other.transport).connect(other, options, self.stop))
 
         self.elsewhere = OtherHosts(connect_to, clock)
         limit = _deadline(order)

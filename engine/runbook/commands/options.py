@@ -70,6 +70,8 @@ class Output:
     """Files for further reports."""
     verbosity: str | None = None
     """``verbose``, ``quiet``, or None."""
+    debug: bool = False
+    """Whether what is sent, decided and probed again is logged on stderr."""
     detailed_exitcode: bool = False
 
 

@@ -57,6 +57,8 @@ class Order:
     """The ids of those runs, the first one first."""
     repeats: frozenset[str] = frozenset()
     """The steps that are sent again although nobody knows whether those runs have done them."""
+    debug: Callable[[str], None] | None = field(default=None, repr=False)
+    """Writes a line of the debug log; None: there is none."""
     past: Callable[[str, str], RecordedPast] | None = field(default=None, repr=False)
     """Gives what earlier runs did, to the run with an id; None: this command reads no records."""
 

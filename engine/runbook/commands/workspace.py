@@ -12,6 +12,7 @@ from typing import Protocol, TextIO, TypeVar
 
 from runbook.actions import discover
 from runbook.commands.credentials import become_password, passphrases
+from runbook.commands.debug_log import debug_lines
 from runbook.commands.history.recording import hosts_in_records, recording_of
 from runbook.commands.history.remembering import past_of
 from runbook.commands.one_run import Run
@@ -154,6 +155,7 @@ def order_for(
         timeout=seconds["timeout"],
         deadline=seconds["deadline"],
         wait_lock=seconds["wait_lock"],
+        debug=debug_lines(options.output.debug, person.say),
         past=past_of(playbook, inventory, options.recording.records),
     )
 

@@ -33,7 +33,7 @@ class SecretPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestsOn:
-    """What a run, a saved plan or an owed clean-up rests on, so that what has changed since can be told."""
+    """The files, hosts and inputs on which a run, a saved plan or an owed clean-up rests."""
 
     playbook: str = ""
     """The path of its file; empty where it has none."""
