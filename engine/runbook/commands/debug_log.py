@@ -94,7 +94,7 @@ class DebugLog:
         size = f"{len(answer.stdout)} + {len(answer.stderr)} characters"
         failed = not answer.answers(command) and answer.stderr and not command.private
         said = f": {answer.stderr[:MAX_STDERR]}" if failed else ""
-        self.line(host, f"  {words} after {answer.seconds:.3f} s, {size}{said}")
+        self.line(host, f"answer: {words} after {answer.seconds:.3f} s, {size}{said}")
 
     def on(self, event: Event) -> None:
         """Note what is decided, and what became of it."""
@@ -165,7 +165,7 @@ class _Logged:
         try:
             answers = self.inner.run(*commands)
         except RunbookError as error:
-            self.log.line(self.host, f"  no answer: {error}")
+            self.log.line(self.host, f"no answer: {error}")
             raise
         for command, answer in zip(commands, answers, strict=True):
             self.log.answered(self.host, command, answer)
