@@ -52,7 +52,7 @@ def test_the_rest_of_the_fleet_is_not_started_and_the_exit_code_says_so(tmp_path
 
 
 def test_who_is_asked_sees_what_the_limits_come_to(tmp_path):
-    """Mutants: run_command.py asks without the limits; bounds.py counts hosts that are not to be changed."""
+    """Mutants: run.py asks without the limits; bounds.py counts hosts that are not to be changed."""
     (tmp_path / "toy.yaml").write_text(
         BOOK.format(program='"false"').replace("stop_after", "max_unavailable: 2, stop_after")
     )

@@ -189,7 +189,7 @@ def test_exec_passes_every_argument_unchanged_and_returns_what_the_program_says(
 
 
 def test_an_empty_target_or_command_is_an_error_and_not_everything(inventory, tmp_path):
-    """Mutants: run_command.py taking an empty --hosts for none given; exec without the check of its first word."""
+    """Mutants: run.py taking an empty --hosts for none given; exec without the check of its first word."""
     book = playbook(tmp_path, "hosts: here\ndiagnose:\n  - {id: a, command: {argv: ['true']}}\n")
     assert runbook("run", book, "-i", str(inventory)).code == 0
     for empty in ("", " "):
@@ -202,7 +202,7 @@ def test_an_empty_target_or_command_is_an_error_and_not_everything(inventory, tm
 
 
 def test_exec_ends_what_takes_longer_than_it_may(inventory):
-    """Mutants: run_command.py making the step of ``exec`` without its timeout."""
+    """Mutants: exec.py making the step of ``exec`` without its timeout."""
     said = runbook(
         "exec", "here", "-i", str(inventory), "--timeout", "1s", "--output", "json", "--yes", "--", "sleep", "4123.25"
     )
@@ -213,7 +213,7 @@ def test_exec_ends_what_takes_longer_than_it_may(inventory):
 
 
 def test_exec_changes_nothing_without_a_yes_where_nobody_can_be_asked(inventory, tmp_path):
-    """Mutants: run_command.py giving ``exec`` the consent of --yes; run.py asking for it from resets on only."""
+    """Mutants: exec.py giving ``exec`` the consent of --yes; run.py asking for it from resets on only."""
     argv = ("exec", "here", "-i", str(inventory), "--output", "json")
     said = runbook(*argv, "--", "touch", str(tmp_path / "made"))
     assert said.code == 1
@@ -228,7 +228,7 @@ def test_exec_changes_nothing_without_a_yes_where_nobody_can_be_asked(inventory,
     "words", [("rm", "-f"), ("sh", "-c", 'rm -f "$0"'), ("sudo", "-u", "root", "rm"), ("env", "A=1", "rm")]
 )
 def test_exec_read_is_refused_where_a_look_of_a_playbook_is(inventory, tmp_path, words):
-    """Mutants: run_command.py without the question to ``known``."""
+    """Mutants: exec.py without the question to ``known``."""
     there = tmp_path / "there"
     there.write_text("x")
     said = runbook("exec", "nobody-has-asked-for-it", "--read", "-i", str(inventory), "--", *words, str(there))
@@ -238,7 +238,7 @@ def test_exec_read_is_refused_where_a_look_of_a_playbook_is(inventory, tmp_path,
 
 
 def test_a_run_that_changes_wants_to_be_told_which_hosts(inventory, tmp_path):
-    """Mutants: run_command.py without ``_changing``, or with it for looks, for notes, or in a dry run."""
+    """Mutants: run.py without ``_may_change``, or with it for looks, for notes, or in a dry run."""
     does = f"{{id: a, command: {{check: {{argv: ['false']}}, do: {{argv: [touch, {tmp_path}/made]}}}}}}"
     book = playbook(tmp_path, f"hosts: here\nremediate:\n  - {does}\n")
     where = ("-i", str(inventory), "--output", "json")

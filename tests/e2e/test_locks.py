@@ -70,7 +70,7 @@ def test_who_changes_a_host_is_shown(at_work, given, tmp_path):
 
 
 def test_a_second_run_does_not_wait_longer_than_it_is_told(at_work, given, tmp_path):
-    """Mutants: run_command.py that drops --wait-lock; host_lock.py with a time of its own."""
+    """Mutants: run.py that drops --wait-lock; host_lock.py with a time of its own."""
     words, env = given
     again = ("run", str(tmp_path / "slow.yaml"), *words, "--hosts", "all", "--yes", "--output", "json")
     said = runbook(*again, "--wait-lock", "0s", **env)

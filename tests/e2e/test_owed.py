@@ -216,9 +216,9 @@ def test_what_is_gone_is_named_and_stays_on_record(gone, scene):
 
 @pytest.mark.slow
 def test_what_a_host_is_owed_is_not_done_to_another_machine_of_its_name(scene):
-    """Mutants: `_refuse_other_machines` dropped; the digests of hosts not written down."""
+    """Mutants: `_refuse_changes` dropped; the digests of hosts not written down."""
     scene.killed()
-    assert scene.record()["hosts"].keys() == {"here"}
+    assert scene.record()["rests_on"]["hosts"].keys() == {"here"}
     (scene.folder / "hosts.yaml").write_text(INVENTORY.replace("here: {", "here: {rack: r2, ", 1))
     said = scene.settle("--yes", "--output", "json")
     assert (said.code, scene.log, len(scene.records())) == (1, ["changed"], 1)
@@ -262,7 +262,7 @@ runpy.run_module("runbook", run_name="__main__")
 @pytest.mark.slow
 @pytest.mark.soak
 def test_a_record_that_could_not_be_removed_is_not_passed_over(scene):
-    """Mutants: settle_command.py that does not look whether the records of needless clean-ups are gone."""
+    """Mutants: settle.py that does not look whether the records of needless clean-ups are gone."""
     scene.killed()
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     argv = (sys.executable, "-c", KEEPS_RECORDS)
@@ -326,7 +326,7 @@ def test_on_a_terminal_too_what_is_needless_is_struck_without_a_question(scene):
 
 @pytest.mark.slow
 def test_a_run_that_is_told_to_settles_first_what_is_owed_to_its_hosts(scene):
-    """Mutants: run_command.py without `_settled`; settle_first that takes every record, or that passes no inventory."""
+    """Mutants: run.py without `_settled`; settle_first that takes every record, or that passes no inventory."""
     scene.killed()
     first = scene.record()["run"]
     (scene.folder / "file.go").unlink()
@@ -346,7 +346,7 @@ def test_a_run_that_is_told_to_settles_first_what_is_owed_to_its_hosts(scene):
 
 @pytest.mark.slow
 def test_a_run_does_not_begin_where_what_is_owed_cannot_be_settled(scene):
-    """Mutants: run_command.py that goes on whatever `settle_first` returns."""
+    """Mutants: run.py that goes on whatever `settle_first` returns."""
     scene.killed()
     with (scene.folder / "flip.yaml").open("a") as file:
         file.write("# changed\n")
@@ -417,7 +417,7 @@ def test_clean_up_that_resume_has_done_is_owed_no_more(scene, secret):
     """Also one that no probe can check.
 
     Mutants: owed.py `OwedRecord.ended` without `_earlier`; keeping.py `gone_on_with` without secrets, `drop` that
-    keeps what the host said, or that drops the run's own; resume_command.py without the chain.
+    keeps what the host said, or that drops the run's own; resume.py without the chain.
     """
     (scene.folder / "flip.yaml").write_text(FLIP + TWO)
     scene.killed(*secret)

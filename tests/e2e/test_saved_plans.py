@@ -24,7 +24,7 @@ def begin(practice, host: str) -> None:
 
 @pytest.mark.soak
 def test_a_host_that_has_changed_since_its_plan_is_left_alone_and_the_others_are_done(practice, tmp_path):
-    """Mutants: comparison.py ``_more`` without its new targets; narrowing.py ``_held_back`` that keeps ``seen``."""
+    """Mutants: permitted.py ``difference`` without its new targets; narrowing.py ``_held_back`` that keeps ``seen``."""
     hosts = practice("gpu-01=leftovers", "gpu-02=leftovers", "gpu-03=leftovers")
     file, state = str(tmp_path / "plan.json"), {"XDG_STATE_HOME": str(tmp_path / "state")}
     where = ("-i", str(hosts.lab.inventory), "--hosts", "all")

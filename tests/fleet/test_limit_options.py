@@ -7,13 +7,13 @@ batches, not of hosts; a percentage compared with a number as if both were numbe
 from __future__ import annotations
 
 import pytest
-from runbook.values.limit_options import LimitOptions
 
 from runbook.errors import ConfigError
 from runbook.fleet.bounds import Bounds
 from runbook.fleet.limit_options import ordered, problems_with_variables, stricter
 from runbook.lang.loader import load_playbook
 from runbook.values.inventory import Host
+from runbook.values.limit_options import LimitOptions
 from runbook.values.playbook import HostOrder, Limits
 from tests.laws.toy_actions import ACTIONS
 from tests.tables import every_row

@@ -130,8 +130,8 @@ def no_plan(scene):
 
 
 def another_format(scene):
-    scene.file.write_text(json.dumps({**scene.document(), "format": 2}))
-    return "is a plan of format 2"
+    scene.file.write_text(json.dumps({**scene.document(), "format": 3}))
+    return "is a plan of format 3"
 
 
 def no_file(scene):
@@ -239,7 +239,7 @@ def test_the_plan_is_for_its_owner_alone_and_shows_what_the_dry_run_showed(scene
 
 
 def test_without_a_terminal_and_a_yes_nothing_is_done(scene):
-    """Mutants: apply_command.py ``_apply`` that takes SHOWN for NONE."""
+    """Mutants: apply.py ``_apply`` that takes SHOWN for NONE."""
     victim = scene.sleeper("a")
     assert scene.plan().code == 0
     done = scene.run("apply", "plan.json", "--output", "json")
@@ -309,7 +309,7 @@ def test_of_two_applies_at_once_one_wins(scene):
 
 @pytest.mark.slow
 def test_an_apply_that_was_killed_leaves_the_plan_used(scene):
-    """Mutants: apply_command.py that claims the plan after the run."""
+    """Mutants: apply.py that claims the plan after the run."""
     stubborn = scene.sleeper("a")
     scene.book.write_text(scene.book.read_text().replace("grace: 1s", "grace: 60s"))
     assert scene.plan(hosts="a").code == 0
@@ -329,7 +329,7 @@ def on_a_full_disk(scene, variable: str, folder: str) -> subprocess.CompletedPro
     place = scene.folder / "full"
     place.mkdir(mode=0o700)
     line = (
-        'mount --make-rprivate / && mount -t tmpfs -o size=16k,mode=700 none "$0" && mkdir -p "$0/$1" && '
+        'mount --make-rprivate / && mount -t tmpfs -o size=16k,mode=700 none "$0" && umask 077 && mkdir -p "$0/$1" && '
         'dd if=/dev/zero of="$0/fill" 2>/dev/null; cd "$2" && export "$3=$0" && shift 3 && exec "$@"'
     )
     words = (str(place), folder, str(scene.folder), variable, *PROGRAM, "apply", "plan.json", "--yes")
@@ -343,7 +343,7 @@ def on_a_full_disk(scene, variable: str, folder: str) -> subprocess.CompletedPro
 @pytest.mark.real("root", "lab")
 @pytest.mark.soak
 def test_an_apply_whose_record_fails_at_its_first_line_leaves_the_plan(scene):
-    """Mutants: apply_command.py without its release after RecordLost."""
+    """Mutants: apply.py without its release after RecordLost."""
     victim = scene.sleeper("a")
     assert scene.plan().code == 0
     done = on_a_full_disk(scene, "RUNBOOK_RECORDS", "")
@@ -522,7 +522,7 @@ def test_a_plan_is_applied_from_another_directory(scene, tmp_path):
 @pytest.mark.real("root")
 @pytest.mark.parametrize("out", ["theirs/plan.json", "/dev/null", "pipe"])
 def test_a_plan_is_written_over_nothing_that_is_not_ours(scene, out):
-    """Mutants: plan_command.py ``opened_plan`` without its refusal."""
+    """Mutants: plan.py ``opened_plan`` without its refusal."""
     os.mkfifo(scene.folder / "pipe")
     (scene.folder / "ours").mkdir()
     (scene.folder / "theirs").symlink_to("ours")
@@ -536,7 +536,7 @@ def test_a_plan_is_written_over_nothing_that_is_not_ours(scene, out):
 @pytest.mark.slow
 @pytest.mark.soak
 def test_the_hosts_of_a_recorded_run_are_those_of_the_plan(scene):
-    """Mutants: plan_command.py ``_hosts`` that gives the pattern."""
+    """Mutants: plan.py ``_hosts`` that gives the pattern."""
     victim = scene.sleeper("a")
     words = ("run", "sleepers.yaml", "-i", "hosts.yaml", "--hosts", "all", "-e", f"mark={scene.mark}", "--dry-run")
     assert scene.run(*words).code == 0
@@ -550,7 +550,7 @@ def test_the_hosts_of_a_recorded_run_are_those_of_the_plan(scene):
 
 @pytest.mark.soak
 def test_an_apply_that_cannot_be_recorded_is_not_begun_and_leaves_the_plan(scene):
-    """Mutants: apply_command.py without its release after RecordLost."""
+    """Mutants: apply.py without its release after RecordLost."""
     victim = scene.sleeper("a")
     assert scene.plan().code == 0
     done = scene.run("apply", "plan.json", "--yes", "--records", "/dev/full")
@@ -579,7 +579,7 @@ remediate:
 
 
 def test_a_secret_that_a_step_needs_is_read_when_the_plan_is_applied(scene):
-    """Mutants: apply_command.py that resolves secrets as a dry run does."""
+    """Mutants: apply.py that resolves secrets as a dry run does."""
     (scene.folder / "cleanup.yaml").write_text(SECRET)
     words = ("cleanup.yaml", "-i", "hosts.yaml", "--hosts", "a", "-e", f"folder={scene.folder}", "-o", "plan.json")
     made = scene.run("plan", *words, CLEANUP_TOKEN="canary-61ce90")

@@ -51,7 +51,7 @@ def approve(scene: Scene, key, out: str = "plan.json.other.sig") -> None:
 
 
 def test_without_a_saved_plan_nothing_is_changed(scene):
-    """Mutants: run_command.py ``_unapproved`` that gives nothing."""
+    """Mutants: run.py ``_unapproved`` that gives nothing."""
     words = ("run", "sleepers.yaml", "-i", "hosts.yaml", "--hosts", "a", "-e", f"mark={scene.mark}")
     done = scene.run(*words, "--yes")
     assert (done.code, done.out) == (2, "")
@@ -73,7 +73,7 @@ def test_an_include_takes_no_approval_away(scene):
 
 
 def test_a_plan_is_applied_with_the_approval_of_another_person_only(scene, keys):
-    """Mutants: apply_command.py without ``_unapproved``; approvals.py ``counted`` without the excluded."""
+    """Mutants: apply.py without ``_unapproved``; approvals.py ``counted`` without the excluded."""
     made = scene.plan()
     assert "it needs 1 approval of others: each runs `runbook approve plan.json`" in made.err
     without = scene.apply()

@@ -259,7 +259,7 @@ THEN = {"own": "{env: A_SEC}", "bmc": "{file: bmc-key}", "unused": "{env: X}"}
     ],
 )
 def test_a_secret_that_the_inventory_has_elsewhere_by_now_is_not_taken_without_a_word(scene, monkeypatch, now, said):
-    """Mutants: ``_resume`` without ``_other_secrets``; run_origin.py ``origin_of`` without ``secret_places``;
+    """Mutants: ``_resume`` whose ``_selected`` does not ask for secrets; rests_on.py ``rests_on`` without ``secret_places``;
     ``_place_digest`` without the words; with the description.
     """
     monkeypatch.setenv("A_SEC", "canary-aaaa")

@@ -23,7 +23,7 @@ diagnose:
 
 @pytest.mark.slow
 def test_a_record_names_the_user_of_the_process(tmp_path):
-    """Mutants: run_origin.py, or run.py, with ``getpass.getuser``."""
+    """Mutants: rests_on.py, or one_run.py, with ``getpass.getuser``."""
     (tmp_path / "hosts.yaml").write_text("hosts:\n  a: {transport: local}\n")
     (tmp_path / "owner.yaml").write_text(OWNER)
     lies = dict.fromkeys(("LOGNAME", "USER", "LNAME", "USERNAME"), "somebody-else")

@@ -216,7 +216,7 @@ def test_where_a_secret_is_may_be_shown(files):
 
 
 def test_a_mistake_that_comes_after_they_were_read_shows_none(files, monkeypatch):
-    """Mutants: run_command.py ``with_secrets_resolved`` without ``learn``."""
+    """Mutants: run.py ``with_secrets_resolved`` without ``learn``."""
     monkeypatch.setenv("ONE", "canary-4711")
     book, inventory = files(main="secrets: {one: {env: ONE}}\n" + USES)
     order = Order(playbook=book, inputs={}, inventory=inventory, selection=Selection(hosts=()))

@@ -113,7 +113,7 @@ def test_the_record_names_the_secret_and_settling_sends_its_value(tmp_path, serv
 
 @pytest.mark.real("curl")
 def test_a_secret_that_the_inventory_has_elsewhere_now_is_not_sent_without_a_word(tmp_path, service):
-    """Mutants: ``_refuse_other_secrets`` dropped; ``record.secret_places`` not written down."""
+    """Mutants: ``_refuse_changes`` dropped; ``secret places`` not written down."""
     port, heard = service
     record = owed_by(tmp_path, port, "host")
     PrivateFolder(tmp_path / "state" / "runbook" / "owed").write(record.name, record.text())

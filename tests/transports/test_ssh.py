@@ -106,7 +106,7 @@ def test_the_labs_own_server_answers_keepalives(sshd, interrupt, quickly_dead):
 
 
 def test_a_shell_that_starts_late_is_given_the_time_that_was_asked_for(sshd, interrupt, monkeypatch):
-    """Mutants: connection.py or run_command.py that do not hand it on."""
+    """Mutants: connection.py or workspace.py that do not hand it on."""
     monkeypatch.setattr(sessions_shell, "GREETED_WITHIN", 0.3)
     monkeypatch.setattr(sessions_shell, "CATCH_UP", 0.1)
     monkeypatch.setattr(sessions_shell, "EXEC", f"sleep 2; {sessions_shell.EXEC}")

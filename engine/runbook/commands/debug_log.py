@@ -1,4 +1,4 @@
-"""A log of what a run sends, decides and probes again, for whoever looks for a fault: RUNBOOK_DEBUG, or -vvv."""
+"""A log of what a run sends, decides and probes again, to find a fault: RUNBOOK_DEBUG, or -vvv."""
 
 from __future__ import annotations
 
