@@ -14,9 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.commands.order import Order
-from runbook.commands.owed.keeping import RunRecords, all_records
-from runbook.commands.owed.record import (
+from runbook.records.owed_record import (
     Damaged,
     Record,
     Withheld,
@@ -26,12 +24,11 @@ from runbook.commands.owed.record import (
     parsed,
     without_secrets,
 )
+from runbook.records.owed_records import RunRecords, all_records
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
 from runbook.records.process_identity import lives, this_process
 from runbook.secrets.masking import masking
-from runbook.values.inventory import Inventory, Selection
 from runbook.values.owed import NotePlace, OwedCleanup, OwedStep
-from runbook.values.playbook import Playbook
 from runbook.values.run_origin import ProcessIdentity, RestsOn, SecretPlace
 from tests.tables import every_row
 
@@ -120,11 +117,10 @@ def test_a_record_has_what_the_inventory_said_of_its_own_host_and_of_those_that_
     basis = RestsOn(
         playbook="/p", playbook_digest="a" * 64, hosts={"a": "of a", "b": "of b", "c": "of c"}, secret_places=places,
     )  # fmt: skip
-    order = Order(playbook=Playbook(name="p"), inputs={}, inventory=Inventory(hosts=()), selection=Selection(hosts=()))
     cleanup = OwedCleanup(
         run=GOOD.run, playbook="p", host="a", by="me", since="now", steps=(replace(STEP, on="c"), replace(STEP, id="x"))
     )
-    RunRecords(order, basis, masking([])).keep(cleanup)
+    RunRecords(basis, masking([])).keep(cleanup)
     ((record,), _) = all_records(PrivateFolder(state_directory("owed")))
     assert record.rests_on.hosts == {"a": "of a", "c": "of c"}
     assert record.rests_on.secret_places == (SecretPlace(secret="token", hosts=("a",), digest="1"),)

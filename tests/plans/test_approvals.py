@@ -9,7 +9,7 @@ import pytest
 
 from runbook.commands.approve import ApproveOptions, approve_plan
 from runbook.commands.plans.approvals import Approval, counted
-from runbook.commands.terminal import Terminal
+from runbook.reporting.terminal import Terminal
 from tests.plans.scene import ME, Scene, alive, asked, ended, resealed
 from tests.sshd import make_key
 from tests.tables import every_row

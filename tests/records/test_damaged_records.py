@@ -8,7 +8,6 @@ import sqlite3
 
 import pytest
 
-from runbook.commands.history.keeping import size_of, verified
 from runbook.commands.history.listing import Query, export_text, list_text
 from runbook.errors import ConfigError
 from runbook.records.chain import START, sealed
@@ -16,6 +15,7 @@ from runbook.records.index import Index, RunQuery
 from runbook.records.journal import Journal
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
+from runbook.records.pruning import size_of, verified
 from tests.program import runbook
 from tests.records.recorded import RUN, finished, forge, host_end, journal, started, whole
 from tests.tables import every_row

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runbook.commands.history.keeping import expired, prune, verified
 from runbook.commands.history.listing import Query, export_text
 from runbook.commands.history.showing import show_text
 from runbook.records import fetched_files
 from runbook.records.fetched_files import FetchedFiles, folder_name
 from runbook.records.private_folder import PrivateFolder
+from runbook.records.pruning import expired, prune, verified
 from runbook.secrets.masking import masking
 from runbook.values.event import HostStarted, StepFinished
 from runbook.values.kept_file import Fetched, KeptFile, NotKept

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from runbook.commands.history.keeping import expired, prune, verified
 from runbook.commands.history.recording import Recording
 from runbook.errors import RecordLost
 from runbook.records.chain import sealed
 from runbook.records.journal import Journal
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
+from runbook.records.pruning import expired, prune, verified
 from runbook.records.recorded_run import RunState, read_run
 from runbook.values.event import HostStarted
 from tests.records.recorded import RUN, change, ended, finished, host_end, journal, started, whole

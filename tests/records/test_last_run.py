@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.commands.history.finding_runs import LAST, latest_run, named_run
-from runbook.commands.history.keeping import prune
 from runbook.errors import ConfigError
+from runbook.records.finding_runs import LAST, latest_run, named_run
 from runbook.records.private_folder import PrivateFolder
+from runbook.records.pruning import prune
 from runbook.values.result import Mode
 from tests.program import runbook
 from tests.records.recorded import RUN, journal, started, whole

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from runbook.codec import first_difference
-from runbook.commands.owed.record import Damaged, Record, parsed
+from runbook.records.owed_record import Damaged, Record, parsed
 from runbook.values.owed import OwedStep
 from runbook.values.run_origin import ProcessIdentity, RestsOn
 from tests.tables import every_row

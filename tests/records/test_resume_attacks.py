@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.commands.history.keeping import expired
 from runbook.errors import RecordLost
 from runbook.records.journal import Journal
 from runbook.records.private_folder import PrivateFolder
+from runbook.records.pruning import expired
 from runbook.records.recorded_run import RunState, read_run
 from tests.program import Said, begun, runbook
 from tests.records.counting_scene import INVENTORY, Scene, as_if_killed_in, records

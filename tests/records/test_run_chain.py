@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from runbook.commands.history.keeping import prune
-from runbook.commands.history.run_chain import chain_from, root_of
 from runbook.commands.history.showing import show_text
 from runbook.commands.resume import _hosts
 from runbook.commands.undo import _checked
 from runbook.errors import ConfigError
 from runbook.records.journal import Journal
 from runbook.records.private_folder import PrivateFolder
+from runbook.records.pruning import prune
 from runbook.records.reading import earlier_changes
 from runbook.records.recorded_run import read_run
+from runbook.records.run_chain import chain_from, root_of
 from runbook.values.result import Mode, Verdict
 from tests.records.recorded import change, ended, finished, host_end, journal, started
 from tests.tables import every_row

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.commands.history.finding_runs import load_run
 from runbook.commands.history.undone import limits_of_undo, undone_hosts
 from runbook.commands.resume import ResumeOptions, _refuse_undone, without_undone
 from runbook.errors import ConfigError
+from runbook.records.finding_runs import load_run
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.reading import earlier_changes
 from runbook.values.playbook import Limits

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from runbook.commands.report_file import create
 from runbook.errors import ConfigError
+from runbook.reporting.report_file import create
 
 STRANGER = 54321
 """A user that the machine does not know."""

@@ -6,11 +6,10 @@ import os
 
 import pytest
 
-from runbook.commands.options import Output as OutputOptions
-from runbook.commands.outputs import outputs_for
-from runbook.commands.whole_report import WholeReport, can_be_replaced
 from runbook.errors import ConfigError
 from runbook.fleet import Cancellation
+from runbook.reporting.outputs import outputs_for
+from runbook.reporting.whole_report import WholeReport, can_be_replaced
 from runbook.values.event import RunStarted
 from runbook.values.result import Mode
 from tests.program import runbook
@@ -32,7 +31,7 @@ def told(path, *events) -> tuple[int, list[str]]:
     """The exit code of a run that tells these events, and what is complained about."""
     said: list[str] = []
     with open(os.devnull, "w") as nobody:
-        outputs = outputs_for(OutputOptions(output="json", report=(str(path),)), nobody, said.append, Cancellation())
+        outputs = outputs_for("json", nobody, said.append, Cancellation(), reports=[str(path)])
         with outputs:
             for event in events:
                 outputs.on(event)
@@ -61,9 +60,7 @@ def test_a_directory_that_has_gone_meanwhile_is_a_report_that_is_lost(tmp_path):
     folder.mkdir()
     said: list[str] = []
     with open(os.devnull, "w") as nobody:
-        outputs = outputs_for(
-            OutputOptions(output="json", report=(str(folder / "x.prom"),)), nobody, said.append, Cancellation()
-        )
+        outputs = outputs_for("json", nobody, said.append, Cancellation(), reports=[str(folder / "x.prom")])
         folder.rmdir()
         with outputs:
             outputs.on(finished())

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from runbook.commands.secret_sources import program
-from runbook.commands.secret_sources.reading import LARGEST, value_of
 from runbook.errors import ConfigError
+from runbook.secret_sources import program
+from runbook.secret_sources.reading import LARGEST, value_of
 from runbook.values.playbook import SecretReference, SecretSource, Where
 from tests.waiting import gone, until
 

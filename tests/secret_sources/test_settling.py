@@ -12,8 +12,8 @@ import pytest
 
 from runbook.actions import discover
 from runbook.commands.input_files import read_inventory, read_playbook
-from runbook.commands.owed.record import Record, without_secrets
 from runbook.commands.rests_on import secret_places
+from runbook.records.owed_record import Record, without_secrets
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.process_identity import this_process
 from runbook.secrets.masking import masking

@@ -33,8 +33,8 @@ from runbook.cli.options import (
 )
 from runbook.cli.plans import apply, approve, plan, signers_option
 from runbook.cli.strict_commands import StrictGroup
-from runbook.commands.standard_streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
 from runbook.errors import RunbookError
+from runbook.reporting.standard_streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
 from runbook.text.printable import printable
 from runbook.version import __version__
 
@@ -86,7 +86,7 @@ def monitor(**options: Any) -> int:
     """
     from runbook.commands.monitor import MonitorOptions, monitor_hosts
     from runbook.commands.options import made_from
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return monitor_hosts(made_from(MonitorOptions, options), Terminal())
 
@@ -103,7 +103,7 @@ def diagnose(**options: Any) -> int:
     """
     from runbook.commands.diagnose import diagnose_hosts
     from runbook.commands.options import FleetOptions, made_from
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return diagnose_hosts(made_from(FleetOptions, options), Terminal())
 
@@ -121,7 +121,7 @@ def run(playbook: str, **options: Any) -> int:
     """
     from runbook.commands.options import RunOptions, made_from
     from runbook.commands.run import run_playbook
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return run_playbook(playbook, made_from(RunOptions, {**options, "typed": sys.argv[1:]}), Terminal())
 
@@ -139,7 +139,7 @@ def settle(**options: Any) -> int:
     from runbook.commands.options import made_from
     from runbook.commands.settle import SettleOptions
     from runbook.commands.settle import settle as settle_owed
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return settle_owed(made_from(SettleOptions, options), Terminal())
 
@@ -157,7 +157,7 @@ def resume(run: str, **options: Any) -> int:
     from runbook.commands.options import made_from
     from runbook.commands.resume import ResumeOptions
     from runbook.commands.resume import resume as resume_run
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return resume_run(run, made_from(ResumeOptions, options), Terminal())
 
@@ -175,9 +175,9 @@ def undo(run: str, **options: Any) -> int:
     undone.
     """
     from runbook.commands.options import made_from
-    from runbook.commands.terminal import Terminal
     from runbook.commands.undo import UndoOptions
     from runbook.commands.undo import undo as undo_run
+    from runbook.reporting.terminal import Terminal
 
     return undo_run(run, made_from(UndoOptions, options), Terminal())
 
@@ -198,7 +198,7 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
     """
     from runbook.commands.exec import ExecOptions, exec_command
     from runbook.commands.options import made_from
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return exec_command(pattern, argv, made_from(ExecOptions, options), Terminal())
 
@@ -214,7 +214,7 @@ def locks(pattern: str, **options: Any) -> int:
     """
     from runbook.commands.locks import list_locks
     from runbook.commands.options import FleetOptions, made_from
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return list_locks(pattern, made_from(FleetOptions, options), Terminal())
 

@@ -112,8 +112,8 @@ def history_verify(run: str, records: str) -> int:
     digests, and a ledger has the last digest of each. Who can write both files again can forge them: keep a copy of the
     ledger elsewhere where that matters.
     """
-    from runbook.commands.history.keeping import verified
     from runbook.commands.history.recording import records_folder
+    from runbook.records.pruning import verified
 
     faults, summary = verified(records_folder(records), run)
     tell("\n".join([*faults, summary]))
@@ -130,8 +130,8 @@ def history_prune(older_than: str, keep_size: str, plan_only: bool, records: str
 
     A run that is still under way keeps its own.
     """
-    from runbook.commands.history.keeping import expired, prune
     from runbook.commands.history.recording import records_folder
+    from runbook.records.pruning import expired, prune
 
     folder = records_folder(records)
     runs = expired(folder, older_than, keep_size)
@@ -153,6 +153,6 @@ def history_replay(run: str, records: str, **options: Any) -> int:
     from runbook.commands.history.recording import records_folder
     from runbook.commands.history.replaying import replay
     from runbook.commands.options import Output
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return replay(records_folder(records), run, Output(**options), Terminal().say)

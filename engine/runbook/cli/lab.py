@@ -84,7 +84,7 @@ def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any
     """
     from runbook.commands.lab import run_in_lab
     from runbook.commands.options import RunOptions, made_from
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return run_in_lab(playbook, directory, faults, made_from(RunOptions, options), Terminal())
 

@@ -53,7 +53,7 @@ def plan(playbook: str, **options: Any) -> int:
     """
     from runbook.commands.options import made_from
     from runbook.commands.plan import PlanOptions, make_plan_file
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return make_plan_file(playbook, made_from(PlanOptions, options), Terminal())
 
@@ -84,7 +84,7 @@ def apply(file: str, **options: Any) -> int:
     """
     from runbook.commands.apply import ApplyOptions, apply_plan
     from runbook.commands.options import made_from
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return apply_plan(file, made_from(ApplyOptions, options), Terminal())
 
@@ -115,6 +115,6 @@ def approve(file: str, **options: Any) -> int:
     """
     from runbook.commands.approve import ApproveOptions, approve_plan
     from runbook.commands.options import made_from
-    from runbook.commands.terminal import Terminal
+    from runbook.reporting.terminal import Terminal
 
     return approve_plan(file, made_from(ApproveOptions, options), Terminal())

@@ -15,7 +15,7 @@ from runbook.commands.input_files import values_given
 from runbook.commands.one_run import limits_of
 from runbook.commands.options import FleetOptions, GivenInputs, RunOptions, made_from
 from runbook.commands.order import Order
-from runbook.commands.plan import Recorder, this_user
+from runbook.commands.plan import this_user
 from runbook.commands.plans.approvals import SIGNERS, signature_files, signers_file
 from runbook.commands.plans.binding import changes, missing_inputs
 from runbook.commands.plans.document import RECORDED, SavedPlan, parsed
@@ -31,6 +31,7 @@ from runbook.commands.workspace import OpenRun, Person, with_secrets_resolved
 from runbook.diagnosis.verdicts import sent
 from runbook.errors import ConfigError, Problem, RecordLost
 from runbook.executor import Consent
+from runbook.reporting.collector import Collector
 from runbook.secrets.masking import Masking, masked
 from runbook.text.printable import printable
 from runbook.values.result import Status, Verdict
@@ -227,7 +228,7 @@ def _carry_out(
     hiding: SecretMasking,
     consent: Consent | None,
 ) -> int:
-    kept, changing = Recorder(), consent is Consent.SHOWN
+    kept, changing = Collector(), consent is Consent.SHOWN
     origin = origin_of(order, "apply", reason=options.recording.reason)
     order = replace(order, origin=replace(origin, applies=saved.plan, undoes=saved.undoes))
     open_run = OpenRun(order, options, person, hiding, changing=changing, listeners=(kept,))
@@ -248,7 +249,7 @@ def _carry_out(
     return open_run.code(code)
 
 
-def _anything_sent(kept: Recorder) -> bool:
+def _anything_sent(kept: Collector) -> bool:
     """Whether anything was sent that may have changed a host."""
     hosts: Sequence[Any] = kept.result.hosts if kept.result else ()
     return kept.result is None or any(sent(step) for host in hosts for step in host.steps)

@@ -11,11 +11,11 @@ from typing import Any
 from runbook.actions import discover
 from runbook.commands.input_files import ENDINGS, find_playbook, own_folders, read_playbook
 from runbook.commands.secret_masking import masked_by, secrets_in_playbook_file
-from runbook.commands.text_files import read_text
 from runbook.errors import ConfigError
 from runbook.facts.commands.reading_programs import interpreter_in, is_to_be_confined
 from runbook.lang.lenient_read import unraw
 from runbook.lang.lint.linter import rule_texts, warnings_in
+from runbook.text_files import read_text
 from runbook.values.playbook import Playbook, Step
 from runbook.values.types import Json, plural
 

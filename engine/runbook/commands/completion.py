@@ -83,8 +83,8 @@ def _tree(given: Given) -> Mapping[str, Any]:
     The parser stops at an option whose value is being completed; then it is the first word that is a playbook.
     """
     from runbook.commands.input_files import find_playbook, playbook_files
-    from runbook.commands.text_files import read_text
     from runbook.lang.yaml_source import parse_playbook
+    from runbook.text_files import read_text
 
     words = [given.get("playbook") or "", *os.environ.get("COMP_WORDS", "").split()]
     known = {playbook_file.stem for playbook_file in playbook_files()}

@@ -20,18 +20,17 @@ from runbook.commands.input_files import (
     playbook_files,
     read_beside,
 )
-from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions
 from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.secret_sources.resolution import problems_with_references
 from runbook.commands.step_resolution import without_scratch
-from runbook.commands.workspace import Person, order_for, selected, with_secrets_resolved
+from runbook.commands.workspace import Person, inventory_for, order_for, selected, with_secrets_resolved
 from runbook.errors import ConfigError
 from runbook.fleet import Cancellation
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.loader import load_playbook
+from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.printable import printable
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Playbook

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.options import FleetOptions
 from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.workspace import Person, order_for, perform, selected, times, with_secrets_resolved
+from runbook.commands.workspace import Person, inventory_for, order_for, perform, selected, times, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
 from runbook.facts.commands.mutating_programs import mutating_command
 from runbook.values.playbook import Phase, Playbook, Step

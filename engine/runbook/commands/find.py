@@ -13,12 +13,12 @@ from typing import IO
 
 from runbook.actions import discover
 from runbook.commands.input_files import known_playbooks
-from runbook.commands.text_files import kind_of_file
 from runbook.errors import ConfigError
 from runbook.secrets.detection import masked_text
 from runbook.text.printable import on_one_line
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout
 from runbook.text.symptoms import fixed_part, regex_of_pattern, regex_of_text
+from runbook.text_files import kind_of_file
 from runbook.values.playbook import Playbook, Symptom, SymptomKind
 from runbook.values.types import Json, plural
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from runbook import transports
 from runbook.commands.options import GivenInputs
-from runbook.commands.text_files import LARGEST_INVENTORY, kind_of_file, read_text
 from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import MOVE_IT, is_foreign, refuse_foreign
 from runbook.protocols import Action
 from runbook.text.suggestions import suggest
+from runbook.text_files import LARGEST_INVENTORY, kind_of_file, read_text
 from runbook.values.inventory import Inventory
 from runbook.values.playbook import Playbook, Where
 from runbook.values.types import Json, plural
@@ -204,7 +204,7 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     """Every host in *paths*.  Raises ConfigError with every mistake in them."""
     from hashlib import sha256
 
-    from runbook.commands.inventory_files.opening import open_inventory
+    from runbook.commands.inventory_files import open_inventory
     from runbook.inventory import read
 
     texts = [(read_text(path, LARGEST_INVENTORY), path) for path in paths]

@@ -15,9 +15,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 from runbook.actions import discover
 from runbook.commands.history.recording import hosts_in_records
 from runbook.commands.input_files import find_playbook, playbook_files, read_playbook
-from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.options import Choosing
 from runbook.commands.show.layout import plain, width
+from runbook.commands.workspace import inventory_for
 from runbook.errors import ConfigError
 from runbook.inventory.groups import traits
 from runbook.inventory.host_patterns import select

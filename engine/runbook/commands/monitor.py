@@ -21,19 +21,18 @@ from runbook.commands.input_files import (
     read_inputs,
     read_playbook,
 )
-from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions, GivenInputs
 from runbook.commands.order import Order
-from runbook.commands.outputs import outputs_for
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.secret_sources.resolution import problems_with_references
-from runbook.commands.workspace import Person, order_for, selected, with_secrets_resolved
+from runbook.commands.workspace import Person, inventory_for, order_for, selected, with_secrets_resolved
 from runbook.errors import ConfigError, Problem, TransportError
 from runbook.fleet import Cancellation, Fleet
 from runbook.lang.includes import inputs_of_parts
 from runbook.protocols import Connection
 from runbook.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
+from runbook.reporting.outputs import outputs_for
+from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
 from runbook.values.command import Command, Completed
@@ -417,7 +416,7 @@ def _monitor_hosts(options: MonitorOptions, person: Person, hiding: SecretMaskin
 
 def _once(order: Order, options: MonitorOptions, stop: Cancellation, person: Person) -> int:
     if options.output.output != "console":
-        with outputs_for(options.output, sys.stdout, person.say, stop) as outputs:
+        with outputs_for(options.output.output, sys.stdout, person.say, stop) as outputs:
             code = Run(order, (outputs,), stop).plan_only()
         return outputs.code(code)
     code, results = Run(order, (), stop).probed()

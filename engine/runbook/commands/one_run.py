@@ -14,12 +14,9 @@ from datetime import UTC, datetime
 
 from runbook import transports
 from runbook.actions import discover
-from runbook.commands.debug_log import DebugLog
 from runbook.commands.history.remembering import change_limits_of, pool_of
 from runbook.commands.order import Order, Record, hidden_inputs, no_record, secrets_of_order
-from runbook.commands.owed.keeping import RunRecords
-from runbook.commands.owed.noticing import NoticingConnection
-from runbook.commands.rests_on import rests_on
+from runbook.commands.rests_on import rests_on, secret_values
 from runbook.commands.step_resolution import place
 from runbook.diagnosis import OtherHosts, SharedProbes, exit_code
 from runbook.errors import ConfigError, Problem
@@ -27,7 +24,10 @@ from runbook.executor import Consent
 from runbook.fleet import Bounds, Cancellation, Fleet, Planned, waits
 from runbook.guards import Redacting
 from runbook.protocols import Connection, Emit, Reporter
+from runbook.records.owed_notes import NoticingConnection
+from runbook.records.owed_records import RunRecords
 from runbook.records.process_identity import process_user
+from runbook.reporting.debug_log import DebugLog
 from runbook.secrets.masking import masked, masking
 from runbook.secrets.names import MASK
 from runbook.values.event import Answered, Asked, ChangeStarted, Event, HostFinished, RunFinished, RunStarted
@@ -104,7 +104,7 @@ class Run:
         """Secrets, which are masked in everything that is shown."""
         self._mask = masking(self.secrets)
         self._shown: dict[str, tuple[HostResult, HostResult]] = {}
-        self._owed = RunRecords(order, rests_on(order), self._mask) if order.keeps_owed else None
+        self._owed = self._owed_records() if order.keeps_owed else None
         self._journal = record(self.id)
         self.waiting = False
         """Whether the run, which is over, has planned something that it did not do."""
@@ -112,6 +112,10 @@ class Run:
         self.emit = self._fan_out((*reporters, self._debug) if self._debug else reporters)
         self.shared = transports.SharedConnections()
         self.fleet = self._fleet()
+
+    def _owed_records(self) -> RunRecords:
+        basis = rests_on(self.order)
+        return RunRecords(basis, self._mask, secrets=secret_values(self.order, basis), chain=self.order.chain)
 
     def hidden(self, result: HostResult) -> HostResult:
         """*result* without secrets; each result of a host is gone through once, however often it is shown."""

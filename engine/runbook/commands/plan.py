@@ -14,17 +14,16 @@ from runbook.commands.options import FleetOptions, RunOptions
 from runbook.commands.order import Order
 from runbook.commands.plans.binding import parts_of_playbook, secret_digests
 from runbook.commands.plans.document import TEXTS, Maker, SavedPlan, parsed
-from runbook.commands.rests_on import rests_on
+from runbook.commands.rests_on import rests_on, secret_values
 from runbook.commands.run import order_of, origin_of_playbook, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.whole_report import WholeReport, can_be_replaced
 from runbook.commands.workspace import OpenRun, Person, or_problems, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
 from runbook.executor.permitted import shown_host
 from runbook.records.process_identity import process_user
-from runbook.secrets.names import MASK
-from runbook.values.event import Event, HostPlanned, RunFinished
-from runbook.values.result import HostPlan, HostResult, RunResult, Status
+from runbook.reporting.collector import Collector
+from runbook.reporting.whole_report import WholeReport, can_be_replaced
+from runbook.values.result import HostResult, Status
 from runbook.values.types import Json, plural
 from runbook.values.units import time_span
 from runbook.version import __version__
@@ -45,22 +44,6 @@ class PlanFile:
 
     path: str
     expires: str
-
-
-class Recorder:
-    """A reporter that keeps the plans of the hosts, and the result, as they are shown."""
-
-    def __init__(self) -> None:
-        self.plans: dict[str, HostPlan] = {}
-        self.result: RunResult | None = None
-
-    def on(self, event: Event) -> None:
-        """Take note of *event*."""
-        match event:
-            case HostPlanned(plan=plan):
-                self.plans[plan.host] = plan
-            case RunFinished(result=result):
-                self.result = result
 
 
 def make_plan_file(name: str, options: PlanOptions, person: Person) -> int:
@@ -94,7 +77,7 @@ def save_plan(
     """
     lives, out = _lifetime(file.expires), opened_plan(file.path)
     order = with_secrets_resolved(order, hiding, changes=False)
-    kept = Recorder()
+    kept = Collector()
     with OpenRun(order, options, person, hiding, changing=False, listeners=(kept,)) as open_run:
         code = open_run.run.plan_only()
     if open_run.stop.asked:
@@ -129,10 +112,9 @@ def publish(out: WholeReport, text: str, path: str) -> None:
         out.close()
 
 
-def _saved(run: Run, kept: Recorder, name: str, options: FleetOptions, lives: timedelta) -> SavedPlan:
+def _saved(run: Run, kept: Collector, name: str, options: FleetOptions, lives: timedelta) -> SavedPlan:
     order, basis = run.order, rests_on(run.order)
     assert kept.result
-    secret = {name: order.inputs[name] for name, value in basis.inputs.items() if value == MASK}
     from_env = tuple(each.name for each in order.playbook.inputs if each.env and each.name in basis.secret_inputs)
     undoes = order.origin.undoes if order.origin else ""
     now = datetime.now(UTC)
@@ -144,7 +126,7 @@ def _saved(run: Run, kept: Recorder, name: str, options: FleetOptions, lives: ti
         rests_on=basis,
         named=name,
         parts=parts_of_playbook(order.playbook, run.masked_value),
-        secrets=secret_digests(secret, from_env, secrets.token_bytes(16)),
+        secrets=secret_digests(secret_values(order, basis), from_env, secrets.token_bytes(16)),
         options={**_recorded(options), **_hosts(run, options)},
         undoes=undoes,
         run={key: run.fleet.run[key] for key in sorted(run.fleet.run)},

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from runbook.codec import to_json
 from runbook.commands.order import Order, secret_inputs_of
-from runbook.commands.secret_sources.choice import Choice
 from runbook.errors import Problem
 from runbook.lang.secret_uses import secret_uses
 from runbook.records.process_identity import process_user, this_process
+from runbook.secret_sources.choice import Choice
 from runbook.secrets.masking import Masking, masked
 from runbook.secrets.names import MASK
 from runbook.values.inventory import Host, Inventory
@@ -40,6 +40,11 @@ def rests_on(order: Order) -> RestsOn:
         secret_inputs=tuple(sorted(name for name in hidden if order.inputs.get(name) != default.get(name))),
         secret_places=secret_places(playbook, inventory, order.selection.hosts),
     )
+
+
+def secret_values(order: Order, basis: RestsOn) -> dict[str, Json]:
+    """The values of the inputs of *order* that *basis*, on which it rests, must not hold."""
+    return {name: order.inputs[name] for name, value in basis.inputs.items() if value == MASK}
 
 
 def origin_of(order: Order, command: str, *, reason: str = "", diagnose_only: bool = False) -> RunOrigin:

@@ -12,7 +12,6 @@ from pathlib import Path
 from runbook.actions import discover
 from runbook.commands.continuing import ALL_THE_SAME, hosts_meant, inventory_again, other_machines, other_secrets
 from runbook.commands.history.recording import records_folder
-from runbook.commands.history.run_chain import Chain, chain_from, root_of
 from runbook.commands.history.undone import undone_hosts
 from runbook.commands.input_files import (
     places_of,
@@ -24,7 +23,6 @@ from runbook.commands.options import FleetOptions, GivenInputs
 from runbook.commands.rests_on import changed_since, origin_of
 from runbook.commands.run import unapproved
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.secret_sources.resolution import problems_with_references
 from runbook.commands.step_resolution import with_tags
 from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
@@ -34,6 +32,8 @@ from runbook.lang.static_arguments import problems_with_inputs_given
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.reading import earlier_changes
 from runbook.records.recorded_run import resumable
+from runbook.records.run_chain import Chain, chain_from, root_of
+from runbook.secret_sources.resolution import problems_with_references
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.names import MASK
 from runbook.text.name_ranges import fold

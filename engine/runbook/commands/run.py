@@ -8,19 +8,18 @@ from dataclasses import dataclass, replace
 
 from runbook.actions import discover
 from runbook.commands.input_files import find_playbook, places_of, read_inputs, read_playbook
-from runbook.commands.inventory_files.host_sources import inventory_for
 from runbook.commands.one_run import Run
 from runbook.commands.options import GivenInputs, RunOptions
 from runbook.commands.order import Order
 from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.secret_sources.resolution import problems_with_references
 from runbook.commands.settle import settle_first
 from runbook.commands.step_resolution import only_diagnosing, with_places, with_tags, without_scratch
 from runbook.commands.workspace import (
     OpenRun,
     Person,
     go,
+    inventory_for,
     or_problems,
     order_for,
     selected,
@@ -31,6 +30,7 @@ from runbook.errors import ConfigError, Problem
 from runbook.fleet.limit_options import given_limits, problems_with_variables
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.static_arguments import problems_with_inputs_given
+from runbook.secret_sources.resolution import problems_with_references
 from runbook.secrets.detection import masked_argv
 from runbook.values.inventory import Inventory, Selection
 from runbook.values.playbook import Playbook

@@ -14,9 +14,8 @@ from types import TracebackType
 from typing import Any
 
 from runbook.commands.input_files import find_playbook, inventory_paths, open_included
-from runbook.commands.inventory_files.opening import open_inventory
+from runbook.commands.inventory_files import open_inventory
 from runbook.commands.options import GivenInputs
-from runbook.commands.text_files import LARGEST_INVENTORY, read_text
 from runbook.errors import ConfigError, RunbookError
 from runbook.expressions.templates import names
 from runbook.lang.includes import MOST
@@ -25,6 +24,7 @@ from runbook.secrets.detection import masked_argv, secret_spans
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking, masked
 from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
+from runbook.text_files import LARGEST_INVENTORY, read_text
 from runbook.values.playbook import Playbook
 from runbook.values.types import Raw
 

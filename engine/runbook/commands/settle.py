@@ -5,35 +5,35 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
 from runbook.commands.continuing import hosts_meant, inventories_again
-from runbook.commands.input_files import read_inputs_file, values_given
+from runbook.commands.input_files import values_given
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions, GivenInputs, Output, RunOptions
 from runbook.commands.order import Order
-from runbook.commands.owed.keeping import Unreadable, all_records
-from runbook.commands.owed.record import Record
-from runbook.commands.owed.settling import GivenAgain, Prepared, Settling
 from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.secret_sources.resolution import SecretValues
+from runbook.commands.settling import GivenAgain, Prepared, Settling, given_for, given_for_playbook
 from runbook.commands.workspace import OpenRun, Person, go, order_for
 from runbook.errors import ConfigError
 from runbook.executor import Consent
 from runbook.executor.owed import DONE
 from runbook.fleet import Cancellation
 from runbook.protocols import ConnectOptions
+from runbook.records.owed_record import Record
+from runbook.records.owed_records import Unreadable, all_records
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
 from runbook.records.process_identity import lives
+from runbook.reporting.collector import Collector
+from runbook.secret_sources.resolution import SecretValues
 from runbook.secrets.documents import secrets_in
-from runbook.values.event import Event, HostFinished, RunFinished
 from runbook.values.inventory import Inventory, LeftOut, Selection
 from runbook.values.playbook import Playbook
-from runbook.values.result import HostResult, Mode
+from runbook.values.result import Mode
 from runbook.values.types import plural
 
 NAME = "settle"
@@ -79,7 +79,7 @@ def settle_first(order: Order, options: RunOptions, person: Person, hiding: Secr
     code = int(bool(damaged or others or len(living) < len(own)))
     if not living:
         return code
-    given = _given_again(order, options.given, living)
+    given = given_for_playbook(order.playbook, options.given, living)
     settling = SettleOptions(
         choosing=options.choosing,
         connecting=options.connecting,
@@ -95,18 +95,6 @@ def settle_first(order: Order, options: RunOptions, person: Person, hiding: Secr
     )
 
 
-def _given_again(order: Order, given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
-    """What the command line gives of the secret inputs of *records*."""
-    digests = {record.rests_on.playbook_digest for record in records}
-    known = digests <= {order.playbook.digest}  # else an input of that name is another
-    secret = {name for record in records for name in record.rests_on.secret_inputs} if known else set()
-    of_file = values_given((), given.inputs_file)
-    return GivenAgain(
-        options=tuple(option for option in given.inputs if option.partition("=")[0] in secret),
-        values={name: value for name, value in of_file.items() if name in secret},
-    )
-
-
 def _folder() -> PrivateFolder:
     try:
         return PrivateFolder(state_directory("owed"))
@@ -114,9 +102,9 @@ def _folder() -> PrivateFolder:
         raise ConfigError(str(error.strerror)) from error
 
 
-def _tell_damaged(damaged: Sequence[Unreadable], person: Person) -> None:
+def _tell_damaged(damaged: Sequence[Unreadable], person: Person, *, stays: bool = True) -> None:
     for broken in damaged:
-        hint = "" if Path(broken.file).is_dir() else " (`rm` removes it)"
+        hint = " (`rm` removes it)" if stays and not Path(broken.file).is_dir() else ""
         person.say(f"{broken.file} is not believed: {broken.why}{hint}")
 
 
@@ -128,22 +116,6 @@ def _without_living(records: Sequence[Record], person: Person) -> tuple[Record, 
     return tuple(record for record in records if record not in running)
 
 
-class _Results:
-    """Listens to a run, and keeps how its hosts ended."""
-
-    def __init__(self) -> None:
-        self.hosts: dict[str, HostResult] = {}
-        self.mode = Mode.PLAN
-
-    def on(self, event: Event) -> None:
-        """Take note of *event*."""
-        match event:
-            case HostFinished(result=result):
-                self.hosts[result.host] = result
-            case RunFinished(result=whole):
-                self.mode = whole.mode
-
-
 def _settle(folder: PrivateFolder, options: SettleOptions, person: Person, hiding: SecretMasking) -> int:
     records, damaged = all_records(folder)
     _tell_damaged(damaged, person)
@@ -153,17 +125,8 @@ def _settle(folder: PrivateFolder, options: SettleOptions, person: Person, hidin
         print("nothing is owed" + (f" by what can be read in {folder.path}" if damaged else ""))
         return int(bool(damaged))
     records = _without_living(records, person)
-    given = _given(options.given, records)
+    given = given_for(options.given, records)
     return _settle_records(folder, records, inventory, given, options, person, hiding, sys.stdout) or int(bool(damaged))
-
-
-def _given(given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
-    """The inputs that are given again for *records*.  Raises ConfigError."""
-    if not given.inputs_file:
-        return GivenAgain(options=given.inputs)
-    names = sorted({name for record in records for name in record.rests_on.secret_inputs})
-    values, places = read_inputs_file(given.inputs_file, names, "what is owed")
-    return GivenAgain(options=given.inputs, values=values, places=places)
 
 
 def _settle_records(
@@ -250,16 +213,16 @@ def _order(
 def _perform(
     order: Order, prepared: Prepared, options: SettleOptions, person: Person, hiding: SecretMasking, stdout: TextIO
 ) -> int:
-    results = _Results()
+    results = Collector()
     order = replace(order, origin=origin_of(order, NAME, reason=options.recording.reason))
     with OpenRun(order, options, person, hiding, changing=False, listeners=(results,), stdout=stdout) as open_run:
         stop, code = open_run.stop, go(open_run.run, options, person)
-        if results.mode is Mode.RUN and code != INTERRUPTED and not options.plan_only:
+        if results.result and results.result.mode is Mode.RUN and code != INTERRUPTED and not options.plan_only:
             code = _strike_needless(order, prepared, results, person, stop) or code
     return open_run.code(INTERRUPTED if stop.asked else code)
 
 
-def _strike_needless(order: Order, prepared: Prepared, results: _Results, person: Person, stop: Cancellation) -> int:
+def _strike_needless(order: Order, prepared: Prepared, results: Collector, person: Person, stop: Cancellation) -> int:
     """Remove the records of hosts on which nothing was to be done; they are probed once more, never changed.
 
     Returns 1 where one of them stays.
@@ -271,7 +234,7 @@ def _strike_needless(order: Order, prepared: Prepared, results: _Results, person
     }
     if needless:
         hosts = tuple(host for host in order.selection.hosts if host.name in needless)
-        again = _Results()
+        again = Collector()
         Run(replace(order, selection=Selection(hosts=hosts)), (again,), stop).go(Consent.NONE)
         needless &= prepared.records.open_hosts()
         for name in sorted(needless):
@@ -299,18 +262,13 @@ def _forget(folder: PrivateFolder, options: SettleOptions, person: Person) -> in
     for record in wanted:
         owed = "; ".join(step.words for step in record.steps)
         person.say(f"{record.host}: run {run} of {record.playbook} owes {owed}")
-    _tell_unbelieved(broken, person)
+    _tell_damaged(broken, person, stays=False)
     count = plural(len(wanted) + len(broken), "record")
     if not options.yes and not _confirmed(count, person):
         return INTERRUPTED
     _remove(folder, [each.name for each in wanted] + [Path(unreadable.file).name for unreadable in broken])
     person.say(f"{count} removed; a host's own note goes when it restarts (in /run/runbook or ~/.cache/runbook there)")
     return 0
-
-
-def _tell_unbelieved(broken: Iterable[Unreadable], person: Person) -> None:
-    for unreadable in broken:
-        person.say(f"{unreadable.file} is not believed: {unreadable.why}")
 
 
 def _confirmed(count: str, person: Person) -> bool:

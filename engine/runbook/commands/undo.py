@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from runbook.codec import to_json
 from runbook.commands.continuing import ALL_THE_SAME, hosts_meant, inventory_again, other_machines
-from runbook.commands.history.finding_runs import LAST, latest_run, load_run
 from runbook.commands.history.recording import records_folder
 from runbook.commands.history.undo_steps import HostUndo, undo_steps
 from runbook.commands.history.undone import limits_of_undo
@@ -19,6 +18,7 @@ from runbook.commands.secret_masking import SecretMasking, secrets_on_command_li
 from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
 from runbook.fleet import Assignment
+from runbook.records.finding_runs import LAST, latest_run, load_run
 from runbook.records.index import RunRow
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState

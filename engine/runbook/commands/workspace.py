@@ -12,22 +12,24 @@ from typing import Protocol, TextIO, TypeVar
 
 from runbook.actions import discover
 from runbook.commands.credentials import become_password, passphrases
-from runbook.commands.debug_log import debug_lines
 from runbook.commands.history.recording import hosts_in_records, recording_of
 from runbook.commands.history.remembering import past_of
+from runbook.commands.input_files import found_inventories, inventory_paths, read_inventory
 from runbook.commands.one_run import Run
-from runbook.commands.options import Choosing, Connecting, FleetOptions, Limits
+from runbook.commands.options import Choosing, Connecting, FleetOptions, Limits, Output
 from runbook.commands.order import Order
-from runbook.commands.outputs import outputs_for
 from runbook.commands.secret_masking import SecretMasking
-from runbook.commands.secret_sources.resolution import resolved
 from runbook.commands.step_resolution import with_places
 from runbook.errors import ConfigError, Problem
 from runbook.executor import Consent
 from runbook.fleet import Cancellation
 from runbook.fleet.limit_options import ordered, stricter
+from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.inventory.host_patterns import select
 from runbook.protocols import ConnectOptions, Reporter
+from runbook.reporting.debug_log import debug_lines
+from runbook.reporting.outputs import Outputs, outputs_for
+from runbook.secret_sources.resolution import resolved
 from runbook.sessions.shared_password import SharedPassword
 from runbook.values.inventory import Host, Inventory, Selection
 from runbook.values.playbook import Playbook
@@ -78,6 +80,30 @@ def or_problems(problems: list[Problem], read: Callable[[], T]) -> T | None:
     except ConfigError as error:
         problems.extend(error.problems)
         return None
+
+
+def inventory_for(choosing: Choosing, pattern: str) -> Inventory:
+    """The inventory that *choosing* or the environment give; where there is none, the addresses that *pattern* lists.
+
+    Raises ConfigError, also with every mistake in the inventory.
+    """
+    paths = () if choosing.only_addresses else found_inventories(choosing.inventory)
+    if paths:
+        return read_inventory(paths)
+    if addresses := addresses_in(pattern):
+        return inventory_of_addresses(addresses)
+    try:
+        return read_inventory(inventory_paths(choosing.inventory))
+    except ConfigError as error:
+        raise ConfigError(*(_with_address(problem, pattern) for problem in error.problems)) from error
+
+
+def _with_address(problem: Problem, pattern: str) -> Problem:
+    """*problem*, which is that there is no inventory, with what can be written where *pattern* is one plain name."""
+    name = pattern.strip() if pattern.strip().replace("-", "").replace("_", "").isalnum() else ""
+    if not name or name == "all" or problem.hint:
+        return problem
+    return replace(problem, hint=f"without one, write an address: --hosts USER@{name}")
 
 
 def selected(inventory: Inventory, pattern: str, choosing: Choosing, records: str | None = "") -> Selection:
@@ -167,6 +193,11 @@ def with_secrets_resolved(order: Order, hiding: SecretMasking, *, changes: bool)
     return replace(order, secret_values=values)
 
 
+def outputs_of(wanted: Output, stdout: TextIO, complain: Callable[[str], None], stop: Cancellation) -> Outputs:
+    """The outputs that are *wanted*, opened.  Raises ConfigError."""
+    return outputs_for(wanted.output, stdout, complain, stop, reports=wanted.report, verbosity=wanted.verbosity)
+
+
 class OpenRun:
     """A run with its outputs and its record open, which the person can stop; within ``with``."""
 
@@ -183,7 +214,7 @@ class OpenRun:
     ) -> None:
         """*changing*: whether the run is not begun where it cannot be recorded.  Raises ConfigError, RecordLost."""
         self.stop, recording = Cancellation(), options.recording
-        self.outputs = outputs_for(options.output, stdout or sys.stdout, person.say, self.stop)
+        self.outputs = outputs_of(options.output, stdout or sys.stdout, person.say, self.stop)
         self.run = Run(
             order,
             (self.outputs, *listeners),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Playbook, written_id
-from runbook.values.result import Fault, HostResult, Status, StepResult, Verdict, wrote
+from runbook.values.result import Fault, HostResult, Status, StepResult, Verdict
 
 
 def verdict(playbook: Playbook, steps: tuple[StepResult, ...], findings: tuple[Finding, ...]) -> Verdict:
@@ -88,4 +88,10 @@ def _assertion_not_run(step: StepResult) -> bool:
 
 def sent(step: StepResult) -> bool:
     """Whether the step sent a write; what a plan says of a later turn was not sent."""
-    return step.status is not Status.WOULD_CHANGE and wrote(step.status, step.commands)
+    if step.status is Status.WOULD_CHANGE:
+        return False
+    still = step.status in (Status.OK, Status.SKIPPED, Status.BLOCKED)  # then what has no answer was not sent
+    return any(
+        command.effect == "write" and (command.exit_code is not None or command.timed_out or not still)
+        for command in step.commands
+    )

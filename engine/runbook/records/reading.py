@@ -16,7 +16,7 @@ from runbook.records.private_folder import PrivateFolder
 from runbook.values.earlier_change import EarlierChange, equal_items, item_text, own_change
 from runbook.values.event import ChangeStarted, Event, HostPlanned, StepFinished
 from runbook.values.playbook import place_in_each, written_id
-from runbook.values.result import HostPlan, Sent, SentCommand, Status, wrote
+from runbook.values.result import HostPlan, Sent, Status
 from runbook.values.types import Json
 
 Beginning = TypeVar("Beginning")
@@ -64,7 +64,12 @@ class BegunChanges(Generic[Beginning]):
 
 
 def may_have_been_sent(status: str, sent: str) -> bool:
-    """Whether anything of a change that was begun may have reached the host, by the *status* and *sent* of its step."""
+    """Whether anything of a change that was begun may have reached the host, by the *status* and *sent* of its step.
+
+    Where that is not said, a step that broke (also by a fault of ours) counts: ignorance permits nothing.
+    """
+    if sent in (Sent.PART, Sent.ALL):
+        return True
     return sent != Sent.NOTHING and status not in (Status.BLOCKED, Status.SKIPPED)
 
 
@@ -177,7 +182,8 @@ class _ContentReader:
             case "step_finished":
                 host, result = event["host"], event["result"]
                 if change := self._changes.end(host, result["id"]):
-                    change.status, change.sent = result["status"], _wrote(result)
+                    change.status = str(result["status"])
+                    change.sent = may_have_been_sent(change.status, str(result.get("sent", "")))
             case "host_planned":
                 self._seen(event["plan"]["host"], event["plan"]["looks"])
             case "host_finished":
@@ -189,17 +195,6 @@ class _ContentReader:
             wanted = step["phase"] == "diagnose" and step["id"] in self._probes
             if wanted and step.get("state") and step["status"] in ("ok", "skipped"):
                 self.answers[host, step["id"]] = step["state"]
-
-
-def _wrote(result: Mapping[str, Any]) -> bool:
-    """Whether a step, as JSON has its *result*, sent a write."""
-    commands = (
-        SentCommand(
-            line="", effect=each["effect"], exit_code=each.get("exit_code"), timed_out=bool(each.get("timed_out"))
-        )
-        for each in result["commands"]
-    )
-    return wrote(result["status"], commands)
 
 
 def _seconds(at: str) -> float:

@@ -128,15 +128,6 @@ class SentCommand:
         return cls(line=line, script=digest, text=text, effect=command.effect.value, shown=command.shown())
 
 
-def wrote(status: str, commands: Iterable[SentCommand]) -> bool:
-    """Whether a command that writes was sent; one without an answer was, unless its step ended with nothing to do."""
-    still = status in (Status.OK, Status.SKIPPED, Status.BLOCKED)
-    return any(
-        command.effect == "write" and (command.exit_code is not None or command.timed_out or not still)
-        for command in commands
-    )
-
-
 LONG = 400
 """Characters of a script of ours from which on a record has its digest instead of its text, host by host."""
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from runbook.actions import discover
-from runbook.commands.history.finding_runs import load_run
 from runbook.commands.history.listing import checked_query
 from runbook.commands.history.recording import recording_of, records_folder
 from runbook.commands.input_files import find_playbook, read_playbook
@@ -21,9 +20,11 @@ from runbook.commands.workspace import with_secrets_resolved
 from runbook.errors import Cancelled, ConfigError, Problem
 from runbook.executor import Consent
 from runbook.fleet import Cancellation
+from runbook.records.finding_runs import load_run
 from runbook.records.index import Index, RunRow
 from runbook.records.recorded_run import RecordedRun
-from runbook.values.event import Event, RunFinished
+from runbook.reporting.collector import Collector
+from runbook.values.event import Event
 from runbook.values.playbook import Playbook
 from runbook.values.result import HostPlan, RunResult
 from runbook.values.types import Json
@@ -128,16 +129,15 @@ class _Nobody:
         pass
 
 
-class _Listener:
+class _Listener(Collector):
     """Keeps the result of a run, and passes its events on."""
 
     def __init__(self, on_event: OnEvent | None) -> None:
+        super().__init__()
         self._on_event, self._lock = on_event, threading.Lock()
-        self.result: RunResult | None = None
 
     def on(self, event: Event) -> None:
-        if isinstance(event, RunFinished):
-            self.result = event.result
+        super().on(event)
         if self._on_event:
             with self._lock:
                 self._on_event(event)

@@ -65,7 +65,7 @@ def hosts_in_records(given: str = "") -> Callable[[str], frozenset[str]]:
     """The hosts that ``@RUN:VERDICT`` in a host pattern names, by the records in *given*, or the user's own."""
 
     def recorded(text: str) -> frozenset[str]:
-        from runbook.commands.history.finding_runs import recorded_hosts  # SQLite, only where it is needed
+        from runbook.records.finding_runs import recorded_hosts  # SQLite, only where it is needed
 
         return recorded_hosts(records_folder(given), text)
 

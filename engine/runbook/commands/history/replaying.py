@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from runbook.commands.history.finding_runs import load_run
 from runbook.commands.options import Output
-from runbook.commands.outputs import outputs_for
+from runbook.commands.workspace import outputs_of
 from runbook.fleet import Cancellation
+from runbook.records.finding_runs import load_run
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState
 from runbook.text.timestamps import iso
@@ -26,7 +26,7 @@ def replay(folder: PrivateFolder, run: str, output: Output, complain: Callable[[
         complain(f"run {recorded.run} {words}: its hosts without an end are shown as far as it got")
     for fault in recorded.faults:
         complain(f"run {recorded.run} is not as it was written: {fault}")
-    outputs = outputs_for(output, sys.stdout, complain, Cancellation())
+    outputs = outputs_of(output, sys.stdout, complain, Cancellation())
     with outputs:
         for event in events_of(recorded):
             outputs.on(event)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from runbook.commands.history.finding_runs import load_run
 from runbook.errors import ConfigError
+from runbook.records.finding_runs import load_run
 from runbook.records.index import recorded_runs
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState, resumable

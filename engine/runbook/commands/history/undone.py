@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from runbook.actions import discover
-from runbook.commands.history.run_chain import believed
 from runbook.commands.input_files import read_playbook
 from runbook.errors import ConfigError, Problem
 from runbook.records.index import recorded_runs
@@ -14,6 +13,7 @@ from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.reading import sent_changes
 from runbook.records.recorded_run import RecordedRun, RunState
+from runbook.records.run_chain import believed
 from runbook.values.plan import Risk
 from runbook.values.playbook import Limits
 from runbook.values.result import Mode

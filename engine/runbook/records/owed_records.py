@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from runbook.commands.order import Order
-from runbook.commands.owed.record import Damaged, Record, decoded, file_name, inputs_in, parsed, without_secrets
 from runbook.facts.system.owed_note import HostNote
+from runbook.records.owed_record import Damaged, Record, decoded, file_name, inputs_in, parsed, without_secrets
 from runbook.records.private_folder import LARGEST, PrivateFolder, Unsafe, state_directory
 from runbook.records.process_identity import lives, this_process
 from runbook.secrets.masking import Masking
-from runbook.secrets.names import MASK
 from runbook.values.owed import NotedIn, NotRecorded, Owed, OwedCleanup, OwedStep
 from runbook.values.run_origin import RestsOn
+from runbook.values.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +57,12 @@ def _of_host(basis: RestsOn, host: str, places: Sequence[str]) -> RestsOn:
 class RunRecords:
     """What one run owes, host by host; used by many threads."""
 
-    def __init__(self, order: Order, basis: RestsOn, mask: Masking) -> None:
-        """*basis*: what a run of *order* rests on."""
-        self._basis, self._chain, self._mask, self._maker = basis, order.chain, mask, this_process()
-        self._secrets = {name: order.inputs[name] for name, value in basis.inputs.items() if value == MASK}
+    def __init__(
+        self, basis: RestsOn, mask: Masking, *, secrets: Mapping[str, Json] | None = None, chain: Collection[str] = ()
+    ) -> None:
+        """*basis*: what the run rests on; *secrets*: its secret inputs; *chain*: the runs with which it goes on."""
+        self._basis, self._chain, self._mask, self._maker = basis, frozenset(chain), mask, this_process()
+        self._secrets = secrets or {}
         self._lock = threading.Lock()
         self._kept: dict[str, Record] = {}
         self._folder: PrivateFolder | None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runbook.commands.secret_sources.choice import Choice, problem_at
-from runbook.commands.secret_sources.reading import value_of
 from runbook.errors import ConfigError, Problem
 from runbook.lang.secret_uses import SecretUse, host_fields, only_in_change, secret_uses
 from runbook.protocols import Action
+from runbook.secret_sources.choice import Choice, problem_at
+from runbook.secret_sources.reading import value_of
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking, masked
 from runbook.secrets.names import MASK

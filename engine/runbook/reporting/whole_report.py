@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from secrets import token_hex
 
-from runbook.commands.report_file import NEW, folder_of, refuse_foreign
+from runbook.reporting.report_file import NEW, folder_of, refuse_foreign
 
 
 class WholeReport(io.StringIO):

@@ -93,7 +93,7 @@ def _beginning(file: Path, _: tuple[str | int, ...]) -> Where:
 
 
 def _text_of(file: Path) -> str:
-    from runbook.commands.text_files import LARGEST, read_text
+    from runbook.text_files import LARGEST, read_text
 
     return read_text(refuse_foreign(file, MOVE_IT), LARGEST)
 

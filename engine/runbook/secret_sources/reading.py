@@ -7,8 +7,8 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from runbook.commands.secret_sources.program import printed
 from runbook.errors import ConfigError
+from runbook.secret_sources.program import printed
 from runbook.secrets.documents import ARMOUR, can_be_hidden
 from runbook.secrets.masking import SHORTEST, is_ordinary
 from runbook.values.playbook import SecretReference, SecretSource

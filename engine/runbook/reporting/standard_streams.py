@@ -10,8 +10,8 @@ import signal
 import sys
 from typing import NoReturn, TextIO
 
-from runbook.commands.report_file import create
 from runbook.errors import Cancelled, RunbookError
+from runbook.reporting.report_file import create
 
 
 class OutputLost(RunbookError):

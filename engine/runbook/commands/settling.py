@@ -11,18 +11,19 @@ from pathlib import Path
 
 from runbook.actions import discover
 from runbook.commands.continuing import other_machines
-from runbook.commands.input_files import read_playbook
-from runbook.commands.owed.record import Record, decoded, inputs_in
+from runbook.commands.input_files import read_inputs_file, read_playbook, values_given
+from runbook.commands.options import GivenInputs
 from runbook.commands.rests_on import changed_since
 from runbook.commands.secret_masking import secret_inputs, secrets_of
-from runbook.commands.secret_sources.reading import value_of
-from runbook.commands.secret_sources.resolution import resolved
 from runbook.errors import ConfigError, Problem
 from runbook.fleet import Assignment
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.inputs import faults, parse_input_option
 from runbook.lang.secret_uses import with_templates_of_secrets
+from runbook.records.owed_record import Record, decoded, inputs_in
 from runbook.records.private_folder import PrivateFolder
+from runbook.secret_sources.reading import value_of
+from runbook.secret_sources.resolution import resolved
 from runbook.secrets.documents import secrets_in
 from runbook.values.inventory import Inventory
 from runbook.values.owed import NotRecorded, OwedCleanup, OwedStep
@@ -286,6 +287,27 @@ class Settling:
         self._secrets += (*secrets_of(playbook), *secrets_in({"secret": [inputs.get(word) for word in sorted(secret)]}))
         self._secrets += secrets_in({"secret": list(given.values())})
         return inputs
+
+
+def given_for_playbook(playbook: Playbook, given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
+    """What a command line for *playbook* gives of the secret inputs of *records*."""
+    digests = {record.rests_on.playbook_digest for record in records}
+    known = digests <= {playbook.digest}  # else an input of that name is another
+    secret = {name for record in records for name in record.rests_on.secret_inputs} if known else set()
+    of_file = values_given((), given.inputs_file)
+    return GivenAgain(
+        options=tuple(option for option in given.inputs if option.partition("=")[0] in secret),
+        values={name: value for name, value in of_file.items() if name in secret},
+    )
+
+
+def given_for(given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
+    """The secret inputs of *records* that a command line gives again.  Raises ConfigError."""
+    if not given.inputs_file:
+        return GivenAgain(options=given.inputs)
+    names = sorted({name for record in records for name in record.rests_on.secret_inputs})
+    values, places = read_inputs_file(given.inputs_file, names, "what is owed")
+    return GivenAgain(options=given.inputs, values=values, places=places)
 
 
 def _given_in_vain(given: GivenAgain, records: Sequence[Record]) -> list[Problem]:

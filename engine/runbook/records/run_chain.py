@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runbook.commands.history.finding_runs import named_run
 from runbook.errors import ConfigError, Problem
+from runbook.records.finding_runs import named_run
 from runbook.records.index import recorded_runs
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder

@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TextIO
 
-from runbook.commands.options import Output as OutputOptions
-from runbook.commands.standard_streams import OutputGivenUp, OutputLost, opened
-from runbook.commands.whole_report import WholeReport, can_be_replaced
 from runbook.errors import ConfigError
 from runbook.fleet import Cancellation
 from runbook.protocols import Reporter
+from runbook.reporting.standard_streams import OutputGivenUp, OutputLost, opened
+from runbook.reporting.whole_report import WholeReport, can_be_replaced
 from runbook.values.event import Asked, Event, RunFinished
 from runbook.values.types import plural
 from runbook.values.verbosity import Verbosity
@@ -161,14 +160,21 @@ class Outputs:
         return code or int(any(report.lost for report in self._reports) or (stdout.lost and not stdout.left))
 
 
-def outputs_for(wanted: OutputOptions, stdout: TextIO, complain: Complain, stop: Cancellation) -> Outputs:
-    """The reporter on *stdout*, and one for each report file.  Raises ConfigError; nothing was connected to."""
+def outputs_for(
+    output: str,
+    stdout: TextIO,
+    complain: Complain,
+    stop: Cancellation,
+    *,
+    reports: Sequence[str] = (),
+    verbosity: str | None = None,
+) -> Outputs:
+    """The reporter of the format *output* on *stdout*, and one for each report file.  Raises ConfigError."""
     from runbook import reporters
 
-    first = Output(
-        reporters.make(wanted.output, stdout, Verbosity(wanted.verbosity or Verbosity.NORMAL)), "stdout", complain, stop
-    )
-    named = [(path, reporters.for_file(path)) for path in wanted.report]  # before any of them is emptied
+    shown = reporters.make(output, stdout, Verbosity(verbosity or Verbosity.NORMAL))
+    first = Output(shown, "stdout", complain, stop)
+    named = [(path, reporters.for_file(path)) for path in reports]  # before any of them is emptied
     made = [_report(path, name, complain, stop) for path, name in named]
     return Outputs(first, made)
 

@@ -6,9 +6,9 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 
-from runbook.commands.history.finding_runs import named_run
 from runbook.errors import ConfigError
 from runbook.records.fetched_files import remove_files, size_of_files
+from runbook.records.finding_runs import named_run
 from runbook.records.index import NAME, Index, RunQuery, make_anew
 from runbook.records.journal import ENDING, UNNAMED
 from runbook.records.ledger import PRUNED, Entry, Ledger

@@ -1,1 +1,0 @@
-"""Inventory files and what lies beside them, read and parsed."""

@@ -1,1 +1,0 @@
-"""Clean-ups that are owed to hosts: the records on this machine, and `runbook settle`."""

@@ -1,0 +1,26 @@
+"""Keep the plans and the ends of hosts, for the command that has started a run."""
+
+from __future__ import annotations
+
+from runbook.values.event import Event, HostFinished, HostPlanned, RunFinished
+from runbook.values.result import HostPlan, HostResult, RunResult
+
+
+class Collector:
+    """Listens to a run, and keeps the plan and the end of each host as they are shown."""
+
+    def __init__(self) -> None:
+        self.plans: dict[str, HostPlan] = {}
+        self.hosts: dict[str, HostResult] = {}
+        self.result: RunResult | None = None
+        """That of the whole run, once it is over."""
+
+    def on(self, event: Event) -> None:
+        """Take note of *event*."""
+        match event:
+            case HostPlanned(plan=plan):
+                self.plans[plan.host] = plan
+            case HostFinished(result=host_result):
+                self.hosts[host_result.host] = host_result
+            case RunFinished(result=result):
+                self.result = result
