@@ -10,7 +10,7 @@ from runbook.records import past_runs
 from runbook.records.chain import START, sealed
 from runbook.records.past_runs import PastRuns
 from runbook.records.private_folder import PrivateFolder
-from runbook.values.result import SentCommand, Status, Verdict
+from runbook.values.result import Sent, Status, Verdict
 from runbook.values.types import Unknown
 from tests.records.recorded import RUN, change, ended, finished, host_end, journal, started, step
 from tests.tables import every_row
@@ -24,8 +24,7 @@ def past(folder: PrivateFolder, **more) -> PastRuns:
 
 
 def written(name: str, *, sent: bool, status: Status = Status.CHANGED):
-    line = SentCommand(line="x", effect="write", exit_code=0 if sent else None)
-    return replace(ended(name), result=replace(step(name, status), commands=(line,) if sent else ()))
+    return replace(ended(name), result=replace(step(name, status), sent=Sent.ALL if sent else Sent.NOTHING))
 
 
 @every_row(
