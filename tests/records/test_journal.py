@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from runbook.commands.history.recording import Recording
+from runbook.commands.history.recording import RunRecorder
 from runbook.errors import RecordLost
 from runbook.records.chain import sealed
 from runbook.records.journal import Journal
@@ -109,10 +109,10 @@ def full():
 
 
 def test_a_full_disk_stops_what_changes_and_the_rest_of_the_journal_stays_whole(tmp_path, full):
-    """Mutants: ``_give_up`` without ftruncate; ``_append`` that goes on after a fault; ``Recording.on`` that swallows."""
+    """Mutants: ``_give_up`` without ftruncate; ``_append`` that goes on after a fault; ``RunRecorder.on`` that swallows."""
     complaints: list[str] = []
     made = Journal(PrivateFolder(tmp_path), RUN)
-    recording = Recording(made, PrivateFolder(tmp_path), "r", complaints.append, changing=True)
+    recording = RunRecorder(made, PrivateFolder(tmp_path), "r", complaints.append, changing=True)
     recording.on(started())
     full((tmp_path / f"{RUN}.jsonl").stat().st_size + 50)
     recording.on(HostStarted(host="a"))

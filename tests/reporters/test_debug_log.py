@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 
@@ -43,7 +44,11 @@ def run(tmp_path):
 
 
 def lines_of(text: str) -> list[str]:
-    return [re.sub(r"^(runbook: )?debug [\d:.]+ ", "", line) for line in text.splitlines() if "debug " in line]
+    return [
+        re.sub(r"#\d+ ", "#N ", re.sub(r"#\d+:", "#N:", re.sub(r"^(runbook: )?debug [\dTZ:.-]+ ", "", line)))
+        for line in text.splitlines()
+        if "debug " in line
+    ]
 
 
 def test_it_says_what_is_sent_decided_and_probed_again_and_no_secret(run):
@@ -52,17 +57,18 @@ def test_it_says_what_is_sent_decided_and_probed_again_and_no_secret(run):
     assert "decided write: would_change" in said.err, said.err
     log = lines_of(said.err)
     assert "hunter2" not in said.err
-    assert len([line for line in log if line.startswith("a: send write: $ env 'TOKEN=***'")]) == 1, said.err
+    assert len([line for line in log if line.startswith("a: send #N write: $ env 'TOKEN=***'")]) == 1, said.err
     (begun,) = (
         number for number, line in enumerate(log) if line.startswith("a: change write begins (edits-files): run sh -c")
     )
-    again = [number for number, line in enumerate(log) if line.startswith("a: send probe again: $ env")]
+    again = [number for number, line in enumerate(log) if line.startswith("a: send #N probe again: $ env")]
     assert again, log
     assert again[-1] > begun
     assert any(
-        re.match(r"a: answer: exit 9 after \d\.\d{3} s, 0 \+ \d+ characters: no \*\*\* for you$", line) for line in log
+        re.match(r"a: answer #N: exit 9 after \d\.\d{3} s, 0 \+ \d+ characters: no \*\*\* for you$", line)
+        for line in log
     ), log
-    assert any(re.match(r"a: ended write: changed: .*, probed again$", line) for line in log), log
+    assert any(re.match(r"a: step write ended: changed: .*, probed again$", line) for line in log), log
     assert log[-1].endswith("ended with exit code 0")
 
 
@@ -73,7 +79,7 @@ def test_it_is_off_unless_it_is_asked_for_and_vvv_asks_for_it(run):
 
 
 def test_a_file_takes_it_which_only_its_user_can_read(run, tmp_path):
-    """Mutants: a file of mode 644; one that is emptied; a link that is followed."""
+    """Mutants: a file of mode 644; one that is emptied; a link that is followed; a pipe; one that others can read."""
     for count in (1, 2):
         said = run(RUNBOOK_DEBUG=str(tmp_path / "log"))
         assert lines_of(said.err) == []
@@ -81,6 +87,9 @@ def test_a_file_takes_it_which_only_its_user_can_read(run, tmp_path):
     assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o600
     assert "hunter2" not in (tmp_path / "log").read_text()
     (tmp_path / "link").symlink_to(tmp_path / "log")
-    for place in ("link", "none/log"):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "open").touch()
+    (tmp_path / "open").chmod(0o644)
+    for place in ("link", "none/log", "pipe", "open"):
         said = run(RUNBOOK_DEBUG=str(tmp_path / place))
         assert (said.code, "RUNBOOK_DEBUG: " in said.err, (tmp_path / "out").exists()) == (2, True, False), said.err

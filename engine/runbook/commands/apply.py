@@ -229,7 +229,7 @@ def _carry_out(
     consent: Consent | None,
 ) -> int:
     kept, changing = Collector(), consent is Consent.SHOWN
-    origin = origin_of(order, "apply", reason=options.recording.reason)
+    origin = origin_of(order, "apply")
     order = replace(order, origin=replace(origin, applies=saved.plan, undoes=saved.undoes))
     open_run = OpenRun(order, options, person, hiding, changing=changing, listeners=(kept,))
     usage, this = Usage(), this_user(datetime.now(UTC))

@@ -162,7 +162,7 @@ def _diagnose_hosts(options: FleetOptions, person: Person, hiding: SecretMasking
     whole = without_scratch(whole)
     order = order_for(whole, options, person, parts=parts, inventory=inventory, selection=chosen)
     order = with_secrets_resolved(order, hiding, changes=False)
-    order = replace(order, origin=origin_of(order, "diagnose", reason=options.recording.reason))
+    order = replace(order, origin=origin_of(order, "diagnose"))
     stop, recording = Cancellation(), options.recording
     person.can_stop(stop)
     for name, why in known.faulty.items():

@@ -38,7 +38,7 @@ def exec_command(pattern: str, argv: Sequence[str], options: ExecOptions, person
         chosen = selected(inventory, pattern, options.choosing, options.recording.records)
         order = order_for(playbook, options, person, inventory=inventory, selection=chosen)
         order = with_secrets_resolved(order, hiding, changes=not options.read)
-        order = replace(order, origin=origin_of(order, "exec", reason=options.recording.reason))
+        order = replace(order, origin=origin_of(order, "exec"))
         return perform(order, options, person, hiding)
 
 

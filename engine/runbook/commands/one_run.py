@@ -293,6 +293,8 @@ class Run:
             return Redacting(shown, handed_out.redacted) if handed_out else shown
 
         def connect(host: Host) -> Connection:
+            if self._debug:
+                self._debug.line(host.name, f"connect by {host.transport}: {' or '.join(map(str, host.addresses))}")
             return hiding(host.name, transports.load(host.transport).connect(host, options, self.stop.of(host.name)))
 
         def connect_noticing(host: Host) -> Connection:

@@ -50,6 +50,8 @@ class Order:
     planned_in: Mapping[str, Json] = field(default_factory=dict)
     """What expressions are to see of the run: that which made the saved plan, where one is applied."""
     options: ConnectOptions = field(default_factory=ConnectOptions)
+    reason: str = ""
+    """Why the run is made, as its record says."""
     origin: RunOrigin | None = None
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
     """What the runs that this one goes on with have sent to each host."""

@@ -47,7 +47,7 @@ def secret_values(order: Order, basis: RestsOn) -> dict[str, Json]:
     return {name: order.inputs[name] for name, value in basis.inputs.items() if value == MASK}
 
 
-def origin_of(order: Order, command: str, *, reason: str = "", diagnose_only: bool = False) -> RunOrigin:
+def origin_of(order: Order, command: str, *, diagnose_only: bool = False) -> RunOrigin:
     """The origin of a run of *order* that the *command* of the command line starts."""
     basis = rests_on(order)
     return RunOrigin(
@@ -56,7 +56,7 @@ def origin_of(order: Order, command: str, *, reason: str = "", diagnose_only: bo
         by=f"{process_user()}@{socket.gethostname()}",
         sudo_user=os.environ.get("SUDO_USER", ""),
         client=os.environ.get("SSH_CONNECTION", "").partition(" ")[0],
-        reason=reason,
+        reason=order.reason,
         version=__version__,
         process=this_process(),
         inputs_digest=digest_of(basis.known_inputs),

@@ -103,7 +103,7 @@ def _resume(
     playbook = with_tags(playbook, origin.tags, origin.skip_tags)
     order = order_for(playbook, options, person, inputs=inputs, parts=parts, inventory=inventory, selection=chosen)
     order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
-    origin_now = origin_of(order, "resume", reason=options.recording.reason or origin.reason)
+    origin_now = origin_of(replace(order, reason=order.reason or origin.reason), "resume")
     order = replace(
         order,
         keeps_owed=True,

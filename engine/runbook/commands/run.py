@@ -71,7 +71,7 @@ def origin_of_playbook(order: Order, options: RunOptions, command: str) -> RunOr
     tags, skipped = (
         tuple(part for text in texts for part in text.split(",")) for texts in (options.tags, options.skip_tags)
     )
-    origin = origin_of(order, command, reason=options.recording.reason, diagnose_only=options.diagnoses_only)
+    origin = origin_of(order, command, diagnose_only=options.diagnoses_only)
     return replace(origin, tags=tags, skip_tags=skipped)
 
 

@@ -214,7 +214,7 @@ def _perform(
     order: Order, prepared: Prepared, options: SettleOptions, person: Person, hiding: SecretMasking, stdout: TextIO
 ) -> int:
     results = Collector()
-    order = replace(order, origin=origin_of(order, NAME, reason=options.recording.reason))
+    order = replace(order, origin=origin_of(order, NAME))
     with OpenRun(order, options, person, hiding, changing=False, listeners=(results,), stdout=stdout) as open_run:
         stop, code = open_run.stop, go(open_run.run, options, person)
         if results.result and results.result.mode is Mode.RUN and code != INTERRUPTED and not options.plan_only:

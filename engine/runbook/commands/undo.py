@@ -93,7 +93,7 @@ def undo_order(run: str, options: UndoOptions, person: Person, *, approved: bool
         name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={}) for name, it in steps.items()
     }
     order = order_for(playbook, replace(options, force=False), person, inventory=inventory, selection=selection)
-    origin_now = replace(origin_of(order, NAME, reason=options.recording.reason), undoes=recorded.run)
+    origin_now = replace(origin_of(order, NAME), undoes=recorded.run)
     count = plural(len(selection.hosts), "host")
     person.say(f"run {recorded.run} of {recorded.started.playbook}: {count} with changes that can be undone")
     return replace(order, assignments=assignments, origin=origin_now)

@@ -181,6 +181,7 @@ def order_for(
         timeout=seconds["timeout"],
         deadline=seconds["deadline"],
         wait_lock=seconds["wait_lock"],
+        reason=options.recording.reason,
         debug=debug_lines(options.output.debug, person.say),
         past=past_of(playbook, inventory, options.recording.records),
     )

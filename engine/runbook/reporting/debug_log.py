@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from itertools import count
 from pathlib import Path
+from typing import TextIO
 
 from runbook.errors import ConfigError, RunbookError
 from runbook.protocols import Connection
@@ -25,7 +29,7 @@ from runbook.values.event import (
     StepFinished,
     Waiting,
 )
-from runbook.values.plan import Finding
+from runbook.values.plan import Finding, Presence
 from runbook.values.result import StepResult
 
 Say = Callable[[str], None]
@@ -51,13 +55,25 @@ def debug_lines(wanted: bool, say: Say) -> Say | None:
         return None
     if place in ("", "0", "1"):
         return say
-    path = Path(place).expanduser()
+    file = _opened(Path(place).expanduser())
+    return lambda line: print(line, file=file)
+
+
+def _opened(path: Path) -> TextIO:
+    """The file *path*, to append to; a new one only this user can read.  Raises ConfigError."""
+    # NONBLOCK: a pipe that nobody reads would be waited for
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.fdopen(os.open(path, flags, 0o600), "a", buffering=1, encoding="utf-8", errors="backslashreplace")
+        number = os.open(path, flags, 0o600)
     except OSError as error:
         raise ConfigError(f"{VARIABLE}: {path} cannot be written: {error.strerror}") from error
-    return lambda line: print(line, file=file)
+    file = os.fdopen(number, "a", buffering=1, encoding="utf-8", errors="backslashreplace")
+    found = os.fstat(number)
+    if not stat.S_ISREG(found.st_mode):
+        raise ConfigError(f"{VARIABLE}: {path} is not a regular file; name another one")
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise ConfigError(f"{VARIABLE}: others can read or write {path}: run chmod 600 {path}, or name another file")
+    return file
 
 
 class DebugLog:
@@ -67,10 +83,11 @@ class DebugLog:
         self._say, self._mask = say, mask
         self._lock = threading.Lock()
         self._planned: set[str] = set()
+        self._numbers = count(1)
 
     def line(self, host: str, text: str) -> None:
         """Write one line about *host*, without secrets."""
-        now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         shown = printable(self._mask(" ".join(text.split())))
         with self._lock:
             self._say(f"debug {now} {host or '-'}: {shown}")
@@ -79,22 +96,33 @@ class DebugLog:
         """*inner*, with what is sent to *host* and how it ends in the log."""
         return _Logged(inner, host, self)
 
-    def sent(self, host: str, command: Command) -> None:
-        """Note that *command* is about to be sent."""
+    def sent(self, host: str, command: Command) -> int:
+        """Note that *command* is about to be sent.  Returns the number by which its answer is known."""
+        number = next(self._numbers)
         again = " again" if host in self._planned and command.effect is Effect.READ else ""
         what = "probe" if command.effect is Effect.READ else str(command.effect)
         names = f" [{', '.join(found)}]" if (found := _scripts_in(command.script)) else ""
         shown = on_one_line(self._mask(command.without_private().shown()), MAX_COMMAND)
-        self.line(host, f"send {what}{again}:{names} {shown}")
+        self.line(host, f"send #{number} {what}{again}:{names} {shown}")
+        return number
 
-    def answered(self, host: str, command: Command, answer: Completed) -> None:
-        """Note how *command* has ended."""
+    def answered(self, host: str, number: int, command: Command, answer: Completed) -> None:
+        """Note how *command*, which has that *number*, has ended."""
         words = f"exit {answer.exit_code}" if answer.exit_code is not None else "no exit code"
         words = f"refused: {answer.refused}" if answer.refused else f"timed out, {words}" if answer.timed_out else words
         size = f"{len(answer.stdout)} + {len(answer.stderr)} characters"
         failed = not answer.answers(command) and answer.stderr and not command.private
         said = f": {answer.stderr[:MAX_STDERR]}" if failed else ""
-        self.line(host, f"answer: {words} after {answer.seconds:.3f} s, {size}{said}")
+        self.line(host, f"answer #{number}: {words} after {answer.seconds:.3f} s, {size}{said}")
+
+    def _findings(self, host: str, findings: Iterable[Finding]) -> None:
+        """Note what the probes came to."""
+        absent = [finding.id for finding in findings if finding.status is Presence.ABSENT]
+        for finding in findings:
+            if finding.status is not Presence.ABSENT:
+                self.line(host, f"finding {finding.id} is {finding.status}: {finding.say}")
+        if absent:
+            self.line(host, f"findings that are absent: {', '.join(absent)}")
 
     def on(self, event: Event) -> None:
         """Note what is decided, and what became of it."""
@@ -103,8 +131,7 @@ class DebugLog:
                 self.line("", f"run {run} of {playbook} begins ({mode})")
             case HostPlanned(plan=plan):
                 self._planned.add(plan.host)
-                for finding in plan.findings:
-                    self.line(plan.host, _finding_text(finding))
+                self._findings(plan.host, plan.findings)
                 for result in plan.results:
                     self.line(plan.host, f"decided {result.id}: {_result_text(result)}")
             case Answered(answer=answer):
@@ -115,16 +142,13 @@ class DebugLog:
                 self.line(host, f"change {step} begins ({risk}): {summary}")
             case StepFinished(host=host, result=result):
                 probed = ", probed again" if result.verified else ""
-                self.line(host, f"ended {result.id}: {_result_text(result)}{probed}")
+                self.line(host, f"step {result.id} ended: {_result_text(result)}{probed}")
             case HostFinished(result=result):
+                self._findings(result.host, result.findings)
                 why = f": {result.error}" if result.error else ""
-                self.line(result.host, f"ended as {result.verdict}{why}")
+                self.line(result.host, f"the host ends as {result.verdict}{why}")
             case RunFinished(result=result):
                 self.line("", f"run {result.run} ended with exit code {result.exit_code}")
-
-
-def _finding_text(finding: Finding) -> str:
-    return f"finding {finding.id} is {finding.status}: {finding.say}"
 
 
 def _result_text(result: StepResult) -> str:
@@ -133,21 +157,30 @@ def _result_text(result: StepResult) -> str:
 
 
 @cache
-def _script_files() -> tuple[tuple[str, str], ...]:
-    """Every script of ours: its file below the package, and its text as it is sent, without comment lines."""
+def _script_files() -> tuple[tuple[str, Sequence[str]], ...]:
+    """Every script of ours: its file below the package, and its text as it is sent, cut at ``@PLACEHOLDERS@``."""
     package = Path(__file__).parents[1]
     found = []
     for path in sorted(package.rglob("*.sh")):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         text = "".join(line for line in lines if not line.lstrip().startswith("#"))
-        found.append((str(path.relative_to(package)), text))
+        if text.strip():
+            found.append((str(path.relative_to(package)), re.split(r"@[A-Z_]+@", text)))
     return tuple(found)
 
 
 @lru_cache(maxsize=256)
 def _scripts_in(script: str) -> tuple[str, ...]:
     """The files that *script* ends with; what all scripts share stands before that, and is not named."""
-    return tuple(name for name, text in _script_files() if script and text.strip() and script.endswith(text))
+    return tuple(name for name, pieces in _script_files() if script and _ends_with(script, pieces))
+
+
+def _ends_with(script: str, pieces: Sequence[str]) -> bool:
+    """Whether *script* ends with *pieces*, between which its sender has put something."""
+    if not script.endswith(pieces[-1]):
+        return False
+    at = len(script) - len(pieces[-1])
+    return all((at := script.rfind(piece, 0, at)) >= 0 for piece in reversed(pieces[:-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +193,14 @@ class _Logged:
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands*, which are in the log before they are sent."""
-        for command in commands:
-            self.log.sent(self.host, command)
+        numbers = [self.log.sent(self.host, command) for command in commands]
         try:
             answers = self.inner.run(*commands)
         except RunbookError as error:
             self.log.line(self.host, f"no answer: {error}")
             raise
-        for command, answer in zip(commands, answers, strict=True):
-            self.log.answered(self.host, command, answer)
+        for number, command, answer in zip(numbers, commands, answers, strict=True):
+            self.log.answered(self.host, number, command, answer)
         return answers
 
     def close(self) -> None:

@@ -32,10 +32,12 @@ from runbook.values.types import Json
 OnEvent = Callable[[Event], None]
 """Receives each event of a run as it happens, in a thread of the run, one at a time; secrets are masked."""
 
-TAKEN = frozenset({"hosts", "inventory", "inputs", "below", "only_addresses", "settle", "plan_only", "yes", "report"})
+NOT_ACCEPTED = frozenset(
+    {"hosts", "inventory", "inputs", "below", "only_addresses", "settle", "plan_only", "yes", "report"}
+)
 """The options of `runbook run` that the arguments stand for, or that have no meaning here."""
 
-OPTIONS = frozenset(option_names(RunOptions)) - TAKEN - {"output", "verbosity", "typed"}
+OPTIONS = frozenset(option_names(RunOptions)) - NOT_ACCEPTED - {"output", "verbosity", "typed"}
 """The options of `runbook run` that a caller may give, by the names of their parameters; texts as on a command line."""
 
 

@@ -18,7 +18,7 @@ Complain = Callable[[str], None]
 NO_RECORD = "`--no-record` changes hosts without a record"
 
 
-class Recording:
+class RunRecorder:
     """The journal of a run: without it nothing is changed; what only probes goes on without."""
 
     def __init__(
@@ -72,13 +72,13 @@ def hosts_in_records(given: str = "") -> Callable[[str], frozenset[str]]:
     return recorded
 
 
-def recording_of(run: str, wanted: RecordingOptions, complain: Complain, *, changing: bool) -> Recording | None:
+def recording_of(run: str, wanted: RecordingOptions, complain: Complain, *, changing: bool) -> RunRecorder | None:
     """The recording of *run*; None where there is to be none.  Raises RecordLost where it changes hosts unrecorded."""
     if wanted.no_record:
         return None
     try:
         folder = records_folder(wanted.records or "")
-        return Recording(Journal(folder, run), folder, run, complain, changing=changing)
+        return RunRecorder(Journal(folder, run), folder, run, complain, changing=changing)
     except (RecordLost, ConfigError) as error:
         if changing:
             raise RecordLost(f"the run cannot be recorded, so it is not begun: {error} ({NO_RECORD})") from error
