@@ -12,40 +12,41 @@ from tempfile import TemporaryDirectory
 import pytest
 import yaml
 
-from runbook.actions import discover
-from runbook.actions.files import disk, log_scan
-from runbook.actions.gpu import gpu_health as gpu_health_action
-from runbook.actions.gpu import nccl_log as nccl
-from runbook.actions.system import kernel_log, memory
-from runbook.actions.system.infiniband import read_state as infiniband_state
 from runbook.codec import to_json
 from runbook.commands.input_files import read_playbook
 from runbook.diagnosis.findings import evaluated
 from runbook.errors import ProbeError
 from runbook.expressions.templates import Scope
-from runbook.facts.config_edit.config_text import Unparsable
-from runbook.facts.config_edit.patch import text_of
-from runbook.facts.docker.containers import container
-from runbook.facts.docker.daemon_options import conflicts, refusals
-from runbook.facts.docker.engine import read_docker
-from runbook.facts.files.log_reading import LogFile, LogReading
-from runbook.facts.gpu.health_query import GROUPS, OLD_REASONS, REASONS, read_health
-from runbook.facts.gpu.model import SmiReading
-from runbook.facts.gpu.nvlink import read_links
-from runbook.facts.gpu.pci import read_pci
-from runbook.facts.gpu.reset import refusal
-from runbook.facts.gpu.smi_answer import condition as condition_of_smi
-from runbook.facts.gpu.smi_output import FRAME
-from runbook.facts.gpu.smi_query import CORE, OPTIONAL, read_gpus
-from runbook.facts.gpu.utilisation import busy, complaints, idle, wedged
-from runbook.facts.gpu.verdict import Seen, verdicts
-from runbook.facts.kernel.modules import read_module
-from runbook.facts.processes.exit_codes import sentence
-from runbook.facts.scheduler.slurm import read_jobs
-from runbook.facts.scheduler.slurm import read_node as read_slurm_node
-from runbook.facts.system.clock import read_clock
-from runbook.facts.system.systemd_units import condition, is_up, read_unit
 from runbook.lang.arguments import build
+from runbook.library.config.facts.config_text import Unparsable
+from runbook.library.config.facts.patch import text_of
+from runbook.library.docker.facts.containers import container
+from runbook.library.docker.facts.daemon_options import conflicts, refusals
+from runbook.library.docker.facts.engine import read_docker
+from runbook.library.fabric.facts.nvlink import read_links
+from runbook.library.fabric.infiniband import read_state as infiniband_state
+from runbook.library.files import disk, log_scan
+from runbook.library.files.facts.log_reading import LogFile, LogReading
+from runbook.library.gpu import gpu_health as gpu_health_action
+from runbook.library.gpu import nccl_log as nccl
+from runbook.library.gpu.facts.health_query import GROUPS, OLD_REASONS, REASONS, read_health
+from runbook.library.gpu.facts.model import SmiReading
+from runbook.library.gpu.facts.pci import read_pci
+from runbook.library.gpu.facts.reset import refusal
+from runbook.library.gpu.facts.smi_answer import condition as condition_of_smi
+from runbook.library.gpu.facts.smi_output import FRAME
+from runbook.library.gpu.facts.smi_query import CORE, OPTIONAL, read_gpus
+from runbook.library.gpu.facts.utilisation import busy, complaints, idle, wedged
+from runbook.library.gpu.facts.verdict import Seen, verdicts
+from runbook.library.kernel import kernel_log
+from runbook.library.kernel.facts.modules import read_module
+from runbook.library.processes.facts.exit_codes import sentence
+from runbook.library.scheduler.facts.slurm import read_jobs
+from runbook.library.scheduler.facts.slurm import read_node as read_slurm_node
+from runbook.library.system import memory
+from runbook.library.system.facts.clock import read_clock
+from runbook.library.system.facts.systemd_units import condition, is_up, read_unit
+from runbook.plugins import discover
 from runbook.secrets.masking import masking
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Finding, Presence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runbook.actions.gpu import fabric, nvlink
-from runbook.actions.gpu.mig.reading import COLUMNS, misfit, read_mig, sort
 from runbook.codec import to_json
-from runbook.facts.gpu.smi_output import FRAME
 from runbook.lang.arguments import build
+from runbook.library.fabric import fabric, nvlink
+from runbook.library.gpu.facts.smi_output import FRAME
+from runbook.library.gpu.mig.reading import COLUMNS, misfit, read_mig, sort
 from runbook.values.command import Command, Completed
 from tests.data_cases import Case
 from tests.probe_driver import drive

@@ -42,10 +42,10 @@ IMPORTED = (
     "runbook.reporters.json",
     "runbook.sessions.session",
     "runbook.transports.local",
-    "runbook.actions.commands.command",
-    "runbook.actions.files.config_patch",
-    "runbook.actions.files.file",
-    "runbook.actions.processes.pkill",
+    "runbook.library.commands.command",
+    "runbook.library.config.config_patch",
+    "runbook.library.files.file",
+    "runbook.library.processes.pkill",
 )
 """Before the first fork; a run imports what else it needs."""
 READ_AT_START = ("PYTHON", "LC_", "LANG")

@@ -13,8 +13,8 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from runbook import lab
-from runbook.actions import discover
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from runbook.values.playbook import Step
 from tests import forked_program
 from tests.waiting import LIMIT

@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from runbook.actions import discover
-from runbook.actions.gpu import nccl_log
-from runbook.actions.system import infiniband, kernel_log
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.diagnosis.comparing import Candidate, Offer, compared
 from runbook.diagnosis.findings import evaluated
 from runbook.expressions.templates import Scope, value_of
-from runbook.facts.files.log_reading import LogFile, LogReading
+from runbook.library.fabric import infiniband
+from runbook.library.files.facts.log_reading import LogFile, LogReading
+from runbook.library.gpu import nccl_log
+from runbook.library.kernel import kernel_log
+from runbook.plugins import discover
 from runbook.values.command import Completed
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Playbook

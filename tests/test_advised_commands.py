@@ -8,11 +8,11 @@ import shlex
 import click
 import pytest
 
-from runbook.actions import discover
 from runbook.cli import cli
 from runbook.commands.input_files import find_playbook, library, read_playbook
 from runbook.errors import ConfigError
 from runbook.lang.inputs import parse_input_option, resolve_inputs
+from runbook.plugins import discover
 from runbook.values.playbook import Playbook
 
 COMMAND = re.compile(r"`(runbook [^`]+)`")

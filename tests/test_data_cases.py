@@ -7,12 +7,12 @@ import re
 import pytest
 import yaml
 
-from runbook.actions import discover
-from runbook.actions.gpu import gpu_health
 from runbook.commands.input_files import read_playbook
 from runbook.expressions.templates import Scope, evaluate
-from runbook.facts.gpu.verdict import Condition
-from runbook.facts.kernel.patterns import worth_sending
+from runbook.library.gpu import gpu_health
+from runbook.library.gpu.facts.verdict import Condition
+from runbook.library.kernel.facts.patterns import worth_sending
+from runbook.plugins import discover
 from runbook.values.playbook import Severity
 from tests.data_cases import Case, CaseError, Contains, Includes, UnknownFor, cases, differences, load, subjects
 from tests.data_readers import PLAYBOOKS, READERS, PlaybookLoader, kernel_conclusions

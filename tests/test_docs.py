@@ -17,8 +17,8 @@ from click import Group
 from click.testing import CliRunner
 
 from runbook import errors, reporters
-from runbook.actions import discover
 from runbook.cli import cli
+from runbook.plugins import discover
 from runbook.values.plan import Risk
 from runbook.values.result import Status, Verdict
 from tests.tables import every_row

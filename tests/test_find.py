@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runbook.actions import discover
 from runbook.commands.find import LARGEST, SymptomSearch, read_error_text
 from runbook.commands.input_files import library, read_playbook
+from runbook.plugins import discover
 from runbook.values.playbook import Playbook, Symptom, SymptomKind
 from tests.program import PROGRAM, runbook
 from tests.tables import every_row

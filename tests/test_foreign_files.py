@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import pytest
 
-from runbook.actions import discover
 from runbook.commands import completion, input_files
 from runbook.commands.input_files import (
     DEFAULT_INVENTORY,
@@ -20,6 +19,7 @@ from runbook.commands.input_files import (
 from runbook.commands.listings import list_text
 from runbook.errors import ConfigError
 from runbook.foreign_files import refuse_foreign
+from runbook.plugins import discover
 from tests.tables import every_row
 
 MALLORY = 4242

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.actions import discover
 from runbook.commands.input_files import GivenInputs, read_inputs, read_playbook
 from runbook.errors import ConfigError
+from runbook.plugins import discover
 
 BOOK = """
 name: lent

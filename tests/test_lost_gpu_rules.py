@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from runbook.actions import discover
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.expressions.history import HistoryScope
 from runbook.expressions.templates import Scope, evaluate
+from runbook.plugins import discover
 from runbook.values.recorded_change import RecordedAnswer
 from runbook.values.types import Unknown
 from tests.tables import every_row

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from runbook.actions import discover
-from runbook.actions.files import mounts
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.diagnosis.findings import evaluated
 from runbook.expressions.templates import Scope
 from runbook.lang.arguments import build
+from runbook.library.files import mounts
+from runbook.plugins import discover
 from runbook.values.command import Completed
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Playbook

@@ -9,15 +9,15 @@ from typing import Any
 
 import yaml
 
-from runbook.actions import discover
-from runbook.actions.files import log_scan
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.expressions.history import HistoryScope
 from runbook.expressions.templates import Scope, evaluate, say
-from runbook.facts.files.log_reading import LogFile, LogReading
 from runbook.lang.arguments import build
 from runbook.lang.lenient_read import unraw
+from runbook.library.files import log_scan
+from runbook.library.files.facts.log_reading import LogFile, LogReading
+from runbook.plugins import discover
 from runbook.values.playbook import Playbook
 from runbook.values.recorded_change import RecordedAnswer
 from runbook.values.types import Unknown

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from runbook.actions import discover
 from runbook.cli import cli
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

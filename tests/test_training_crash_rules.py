@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from runbook.actions import discover
-from runbook.actions.files import log_scan
-from runbook.actions.gpu import nccl_log
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.expressions.templates import Scope, evaluate, render
 from runbook.lang.arguments import build
 from runbook.lang.lenient_read import unraw
+from runbook.library.files import log_scan
+from runbook.library.gpu import nccl_log
+from runbook.plugins import discover
 from runbook.values.playbook import Playbook
 from runbook.values.types import Unknown
 from tests.probe_driver import Here, drive

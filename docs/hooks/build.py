@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import outside
 import reference
 
-from runbook.actions import discover
+from runbook.plugins import discover
 
 
 def on_config(config: Any) -> Any:

@@ -19,9 +19,9 @@ import click
 import yaml
 from click.testing import CliRunner
 
-from runbook.actions import discover
 from runbook.cli import cli
 from runbook.commands.listings import parts_of, public_fields
+from runbook.plugins import discover
 from runbook.text.field_descriptions import description
 from runbook.values.plan import Risk
 

@@ -268,7 +268,7 @@ done at the step's turn is what the plan shows, and what the field's expression 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One file in ``engine/runbook/actions``, seen from outside.
+    """One file in ``engine/runbook/library``, seen from outside.
 
     The module has ``Args`` and ``State`` (frozen dataclasses) and ``probe(args)``, and for what it is for:
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runbook.actions import discover
 from runbook.codec import from_json, to_json
 from runbook.diagnosis import HostContext
 from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
@@ -17,6 +16,7 @@ from runbook.diagnosis.probing import run_probes
 from runbook.executor import Consent, execute
 from runbook.guards import Recording
 from runbook.planner import make_plan
+from runbook.plugins import discover
 from runbook.protocols import Connection, ConnectOptions, KeptFiles
 from runbook.transports import local
 from runbook.values.command import Command, Completed, Effect

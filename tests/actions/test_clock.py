@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.system import clock
 from runbook.errors import ProbeError
-from runbook.facts.system.clock import read_clock
 from runbook.lang.arguments import build
+from runbook.library.system import clock
+from runbook.library.system.facts.clock import read_clock
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.actions.commands import command
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.commands.mutating_programs import mutating_command
-from runbook.facts.commands.output_parsing import parsed, problem_with
 from runbook.lang.arguments import build
+from runbook.library.commands import command
+from runbook.library.commands.facts.output_parsing import parsed, problem_with
+from runbook.programs.mutating_programs import mutating_command
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.plan import Change, NoChange, Risk

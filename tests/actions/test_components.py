@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.processes import components
-from runbook.actions.processes.components.discovery import with_found
-from runbook.actions.processes.components.supervision import Remains, ask_components, end_components, read_components
-from runbook.actions.processes.components.supervision import start_components as start
 from runbook.codec import to_json
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.processes.table import Table
 from runbook.lang.arguments import build
+from runbook.library.processes import components
+from runbook.library.processes.components.discovery import with_found
+from runbook.library.processes.components.supervision import Remains, ask_components, end_components, read_components
+from runbook.library.processes.components.supervision import start_components as start
+from runbook.library.processes.facts.table import Table
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runbook.actions import discover
-from runbook.actions.files import config_patch
 from runbook.codec import from_json, to_json
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.errors import ConfigError, ProbeError
 from runbook.executor.permitted import PermittedDecision, permitted_decision
 from runbook.expressions.templates import Scope, render
-from runbook.facts.config_edit.config_file import HostFile, digest_of, octal
 from runbook.lang.arguments import build
 from runbook.lang.loader import load_playbook
+from runbook.library.config import config_patch
+from runbook.library.config.facts.config_file import HostFile, digest_of, octal
+from runbook.plugins import discover
 from runbook.protocols import Action, Connection, ConnectOptions, Fails, Holds
 from runbook.secrets.config_lines import without_secrets
 from runbook.secrets.masking import masked, masking

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from runbook.actions.files import config_value
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
 from runbook.lang.arguments import build
+from runbook.library.config import config_value
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.types import Unknown

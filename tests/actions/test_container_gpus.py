@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from runbook.actions.docker import container_gpus
 from runbook.errors import ProbeError
+from runbook.library.docker import container_gpus
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from runbook.actions.docker import container, containers
-from runbook.facts.system.http import HttpRequest, ask, send
 from runbook.lang.arguments import build
+from runbook.library.docker import container, containers
+from runbook.library.system.facts.http import HttpRequest, ask, send
 from tests.tables import every_row
 
 IT = SimpleNamespace(id="db0123456789abcdef", name="web", status="restarting")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.files import disk
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.files.filesystems import read_disks
 from runbook.lang.arguments import build
+from runbook.library.files import disk
+from runbook.library.files.facts.filesystems import read_disks
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.actions.docker import container, container_logs, containers
 from runbook.codec import to_json
 from runbook.errors import ProbeError
-from runbook.facts.docker.events import Events
-from runbook.facts.processes.exit_codes import TABLE, explained, sentence
+from runbook.library.docker import container, container_logs, containers
+from runbook.library.docker.facts.events import Events
+from runbook.library.processes.facts.exit_codes import TABLE, explained, sentence
 from runbook.protocols import Action
 from runbook.values.command import Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.docker import docker_prune
 from runbook.errors import ProbeError
-from runbook.facts.docker import disk_usage
-from runbook.facts.docker.engine import amount, bytes_of, epoch, when
+from runbook.library.docker import docker_prune
+from runbook.library.docker.facts import disk_usage
+from runbook.library.docker.facts.engine import amount, bytes_of, epoch, when
 from runbook.protocols import Absent
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine

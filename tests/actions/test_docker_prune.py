@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from runbook.actions.docker import docker_prune
-from runbook.actions.docker.docker_prune import Args, Labels, removal_script
-from runbook.actions.docker.docker_prune.removal_script import SEEN
 from runbook.codec import to_json
-from runbook.facts.docker import engine as docker
+from runbook.library.docker import docker_prune
+from runbook.library.docker.docker_prune import Args, Labels, removal_script
+from runbook.library.docker.docker_prune.removal_script import SEEN
+from runbook.library.docker.facts import engine as docker
 from runbook.protocols import Action
 from runbook.values.command import Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk

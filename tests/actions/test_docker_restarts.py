@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from runbook.actions.docker import containers
+from runbook.library.docker import containers
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
 from tests.docker_engine import engine_of_its_own

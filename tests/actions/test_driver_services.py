@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.gpu import gpu_reset
 from runbook.errors import Cancelled
 from runbook.executor.apply import send
-from runbook.facts.gpu import driver_services, reset
-from runbook.facts.gpu.device_users import User, Users
+from runbook.library.gpu import gpu_reset
+from runbook.library.gpu.facts import driver_services, reset
+from runbook.library.gpu.facts.device_users import User, Users
 from runbook.values.command import Command, Completed, read
 from runbook.values.plan import Blocked, Change
 from runbook.values.playbook import Phase, Step

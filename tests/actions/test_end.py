@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.processes import end, processes
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.processes.table import table_of
-from runbook.facts.processes.victims import named
 from runbook.lang.arguments import build
+from runbook.library.processes import end, processes
+from runbook.library.processes.facts.table import table_of
+from runbook.library.processes.facts.victims import named
 from runbook.protocols import Fails, Holds
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.processes import end, faulted_processes
 from runbook.codec import to_json
 from runbook.errors import ProbeError
 from runbook.lang.arguments import build
+from runbook.library.processes import end, faulted_processes
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
 from runbook.values.plan import Change

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.files import fetch
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.files.fetched_output import fetch_file, unpacked
 from runbook.lang.arguments import build
+from runbook.library.files import fetch
+from runbook.onhost.fetched_output import fetch_file, unpacked
 from runbook.records.fetched_files import FetchedFiles
 from runbook.records.private_folder import PrivateFolder
 from runbook.secrets.masking import masking

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from runbook.actions.files import file
-from runbook.facts.files.writing import ask_place, make, read_place
 from runbook.lang.arguments import build
+from runbook.library.files import file
+from runbook.onhost.writing import ask_place, make, read_place
 from tests.actions.run_step import take
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell

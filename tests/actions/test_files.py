@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.actions.files import files
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.files.listing import number_of, read_files
 from runbook.lang.arguments import build
+from runbook.library.files import files
+from runbook.library.files.facts.listing import number_of, read_files
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

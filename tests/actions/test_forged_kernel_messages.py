@@ -11,9 +11,9 @@ import json
 
 import pytest
 
-from runbook.actions.system import kernel_log
-from runbook.facts.kernel.sources import read_text
 from runbook.lang.arguments import build
+from runbook.library.kernel import kernel_log
+from runbook.library.kernel.facts.sources import read_text
 from tests.probe_driver import Here, drive
 from tests.tables import every_row
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.system import git_checkout
 from runbook.diagnosis.probe_types import ProbeFailure
 from runbook.errors import ConfigError
 from runbook.lang.arguments import build
+from runbook.library.system import git_checkout
 from runbook.values.plan import Blocked
 from tests.actions.git_repositories import Origin, git
 from tests.actions.run_step import see, take

@@ -8,12 +8,12 @@ import subprocess
 
 import pytest
 
-from runbook.actions.gpu import gpu_idle, gpu_reset, nvidia_smi
 from runbook.codec import to_json
 from runbook.errors import ProbeError
-from runbook.facts.gpu import reset
-from runbook.facts.gpu.device_users import User, Users
-from runbook.facts.gpu.model import GpuPresence
+from runbook.library.gpu import gpu_idle, gpu_reset, nvidia_smi
+from runbook.library.gpu.facts import reset
+from runbook.library.gpu.facts.device_users import User, Users
+from runbook.library.gpu.facts.model import GpuPresence
 from runbook.protocols import Absent, Action, Fails, Holds
 from runbook.values.command import Completed, Effect, read
 from runbook.values.plan import Blocked, Change, NoChange, Risk

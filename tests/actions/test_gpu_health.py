@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.actions.gpu import gpu_health
 from runbook.errors import ProbeError
-from runbook.facts.gpu.clock_reasons import reasons_in
-from runbook.facts.gpu.health_query import GROUPS, OLD_REASONS, REASONS
 from runbook.lang.arguments import build
+from runbook.library.gpu import gpu_health
+from runbook.library.gpu.facts.clock_reasons import reasons_in
+from runbook.library.gpu.facts.health_query import GROUPS, OLD_REASONS, REASONS
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runbook.actions.system import kernel_log
-from runbook.facts.kernel.sources import read_kernel
 from runbook.lang.arguments import build
+from runbook.library.kernel import kernel_log
+from runbook.library.kernel.facts.sources import read_kernel
 from runbook.values.types import Unknown
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

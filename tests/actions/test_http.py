@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.actions.system import http
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.system.json_paths import keys_of, value_at
 from runbook.lang.arguments import build
+from runbook.library.system import http
+from runbook.library.system.facts.json_paths import keys_of, value_at
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.plan import Blocked, Change, NoChange

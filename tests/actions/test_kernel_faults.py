@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runbook.actions.system import kernel_log
 from runbook.errors import ProbeError
-from runbook.facts.gpu.gpu_needs import needs
-from runbook.facts.gpu.xids import Need, catalogue
-from runbook.facts.kernel.events import xids
-from runbook.facts.kernel.messages import Message
-from runbook.facts.kernel.patterns import KINDS, worth_sending
-from runbook.facts.kernel.sources import read_kernel, read_text
 from runbook.lang.arguments import build
+from runbook.library.gpu.facts.gpu_needs import needs
+from runbook.library.gpu.facts.xids import Need, catalogue
+from runbook.library.kernel import kernel_log
+from runbook.library.kernel.facts.events import xids
+from runbook.library.kernel.facts.messages import Message
+from runbook.library.kernel.facts.patterns import KINDS, worth_sending
+from runbook.library.kernel.facts.sources import read_kernel, read_text
 from runbook.values.types import Unknown
 from tests.data_cases import cases
 from tests.probe_driver import Here, drive

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.actions.system import kernel_log
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.kernel import query_script
-from runbook.facts.kernel.messages import HostClock, message
 from runbook.lang.arguments import build
+from runbook.library.kernel import kernel_log
+from runbook.library.kernel.facts import query_script
+from runbook.library.kernel.facts.messages import HostClock, message
 from runbook.text.timestamps import ctime, iso, offset, time_reference, written
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.system import kernel_module
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.kernel.modules import ask_module, load, read_module
 from runbook.lang.arguments import build
+from runbook.library.kernel import kernel_module
+from runbook.library.kernel.facts.modules import ask_module, load, read_module
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk, Skip

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.system import memory
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.system.memory import read_memory
 from runbook.lang.arguments import build
+from runbook.library.system import memory
+from runbook.library.system.facts.memory import read_memory
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

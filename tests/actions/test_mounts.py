@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.files import mounts
 from runbook.codec import to_json
 from runbook.errors import ProbeError
-from runbook.facts.files.mounts import ask_answers, read_answers, read_mounts, worded, worth_asking
 from runbook.lang.arguments import build
+from runbook.library.files import mounts
+from runbook.library.files.facts.mounts import ask_answers, read_answers, read_mounts, worded, worth_asking
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

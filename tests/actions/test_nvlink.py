@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from runbook.actions import discover
-from runbook.actions.gpu import nvlink
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.errors import ProbeError
 from runbook.expressions.templates import Scope, evaluate, render, say
-from runbook.facts.gpu.smi_output import FRAME
 from runbook.lang.arguments import build
+from runbook.library.fabric import nvlink
+from runbook.library.gpu.facts.smi_output import FRAME
+from runbook.plugins import discover
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.system import package
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.system import packages
-from runbook.facts.system.packages import install, shortened
 from runbook.lang.arguments import build
+from runbook.library.system import package
+from runbook.library.system.facts import packages
+from runbook.library.system.facts.packages import install, shortened
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, NoChange

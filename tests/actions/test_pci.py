@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.gpu import pci
 from runbook.errors import ProbeError
 from runbook.lang.arguments import build
+from runbook.library.gpu import pci
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from runbook.actions.commands.command import Program
-from runbook.actions.commands.script import Script
-from runbook.facts.commands.reading_programs import interpreter_in, is_to_be_confined
+from runbook.library.commands.command import Program
+from runbook.library.commands.script import Script
+from runbook.programs.reading_programs import interpreter_in, is_to_be_confined
 from runbook.values.command import Effect
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "probe_commands.yaml").read_text())

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions import discover
-from runbook.actions.processes import device_holders, fuser, gpu_jobs, pkill, processes
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.gpu_jobs import classification, leftover
-from runbook.facts.gpu_jobs.arguments import wanted
-from runbook.facts.process_selection.by_command_line import CommandLineMatch
-from runbook.facts.processes.table import Process, ask_processes, read_processes
 from runbook.lang.arguments import build
+from runbook.library.gpu import gpu_jobs
+from runbook.library.gpu.facts.gpu_jobs import classification, leftover
+from runbook.library.gpu.facts.gpu_jobs.arguments import wanted
+from runbook.library.processes import device_holders, fuser, pkill, processes
+from runbook.library.processes.facts.process_selection.by_command_line import CommandLineMatch
+from runbook.library.processes.facts.table import Process, ask_processes, read_processes
+from runbook.plugins import discover
 from runbook.protocols import Absent, Fails, Holds
 from runbook.text import regexes
 from runbook.text.field_descriptions import description

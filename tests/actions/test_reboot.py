@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from runbook.actions.system import reboot
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.processes.bystanders import bystanders
-from runbook.facts.processes.table import Process, Row, Table
-from runbook.facts.system.boot import LastReboot, ask_boot, ask_boot_id, read_boot, read_boot_id, send_reboot
 from runbook.lang.arguments import build
+from runbook.library.processes.facts.bystanders import bystanders
+from runbook.library.processes.facts.table import Process, Row, Table
+from runbook.library.system import reboot
+from runbook.onhost.boot import LastReboot, ask_boot, ask_boot_id, read_boot, read_boot_id, send_reboot
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, Risk
 from runbook.values.types import Unknown

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.files import remove
 from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.files.removal import NEVER, Entry, Found, forbidden
-from runbook.facts.files.removal import remove as removal
 from runbook.lang.arguments import build
+from runbook.library.files import remove
+from runbook.library.files.facts.removal import NEVER, Entry, Found, forbidden
+from runbook.library.files.facts.removal import remove as removal
 from tests.actions.run_step import see, take, way_to
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell
@@ -330,7 +330,7 @@ def test_a_mistake_in_the_arguments_is_refused(values, words):
 
 
 def test_an_answer_that_is_cut_off_is_not_known():
-    from runbook.facts.files.removal import read_entries
+    from runbook.library.files.facts.removal import read_entries
     from runbook.values.command import Completed
 
     cut = "stats\x000\x0081a4 1:2 3 8 512 x\0entry\0/a\0[... 9 bytes left out ...]\0mounts\0\0"

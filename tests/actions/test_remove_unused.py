@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.files import remove
 from runbook.errors import ConfigError
-from runbook.facts.files.removal import remove as removal
 from runbook.lang.arguments import build
+from runbook.library.files import remove
+from runbook.library.files.facts.removal import remove as removal
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, SHELLS, Machine, each, shell
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.system import scheduler
-from runbook.actions.system.scheduler import Fitness
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.scheduler import kubernetes
-from runbook.facts.scheduler.model import Node
-from runbook.facts.scheduler.query import ask_node, read_node
-from runbook.facts.scheduler.steering import drain, resume
 from runbook.lang.arguments import build
+from runbook.library.scheduler import scheduler
+from runbook.library.scheduler.facts import kubernetes
+from runbook.library.scheduler.facts.model import Node
+from runbook.library.scheduler.facts.query import ask_node, read_node
+from runbook.library.scheduler.facts.steering import drain, resume
+from runbook.library.scheduler.scheduler import Fitness
 from runbook.protocols import Fails, Holds
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.actions.files import disk_speed, write_probe
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.files.dd_output import rate
-from runbook.facts.files.scratch_script import errno_of
 from runbook.lang.arguments import build
 from runbook.lang.loader import load_playbook
+from runbook.library.files import disk_speed, write_probe
+from runbook.library.files.facts.dd_output import rate
+from runbook.library.files.facts.scratch_script import errno_of
 from runbook.protocols import Action
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

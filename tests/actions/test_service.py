@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from runbook.actions.system import service
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.system import systemd_units
-from runbook.facts.system.systemd_units import Unit, protected
 from runbook.lang.arguments import build
+from runbook.library.system import service
+from runbook.library.system.facts import systemd_units
+from runbook.library.system.facts.systemd_units import Unit, protected
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, NoChange

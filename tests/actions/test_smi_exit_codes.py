@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.gpu import gpu_health, nvlink
 from runbook.codec import to_json
-from runbook.facts.gpu.nvlink import ask_links, read_links
-from runbook.facts.gpu.smi_output import REFUSED, USABLE
-from runbook.facts.gpu.smi_query import ask_gpus, read_gpus
+from runbook.library.fabric import nvlink
+from runbook.library.fabric.facts.nvlink import ask_links, read_links
+from runbook.library.gpu import gpu_health
+from runbook.library.gpu.facts.smi_output import REFUSED, USABLE
+from runbook.library.gpu.facts.smi_query import ask_gpus, read_gpus
 from runbook.values.types import Unknown
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
 from tests.data_readers import LoadedDriver

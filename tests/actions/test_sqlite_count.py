@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from runbook.actions.system import sqlite_count
 from runbook.errors import ConfigError, ProbeError
 from runbook.lang.arguments import build
+from runbook.library.system import sqlite_count
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.types import Unknown

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from runbook.actions.files import log_scan
 from runbook.codec import to_json
 from runbook.errors import ConfigError
 from runbook.lang.arguments import build
+from runbook.library.files import log_scan
 from runbook.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each

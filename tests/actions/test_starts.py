@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runbook.actions.system import starts
-from runbook.actions.system.starts import of_container
 from runbook.errors import ConfigError, ProbeError
 from runbook.lang.arguments import build
+from runbook.library.system import starts
+from runbook.library.system.starts import of_container
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.types import Unknown
@@ -96,7 +96,7 @@ def test_a_start_that_came_through_ends_it(tmp_path):
 
 
 def test_what_ended_the_start_before_is_known_while_the_last_one_says_nothing_yet(tmp_path):
-    """Mutants: actions/system/starts/__init__.py with the lines of all starts before; with those of the last one."""
+    """Mutants: library/system/starts/__init__.py with the lines of all starts before; with those of the last one."""
     text = "".join(f"{stamp(it)} start container: begin\nfatal: {it}\n" for it in (50, 33, 16))
     path = tmp_path / "log"
     path.write_text(f"{text}{stamp(1)} start container: begin\n")

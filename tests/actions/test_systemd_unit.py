@@ -6,11 +6,11 @@ import secrets
 
 import pytest
 
-from runbook.actions.system import systemd_unit
 from runbook.commands.input_files import read_playbook
 from runbook.errors import ConfigError
-from runbook.facts.system import systemd_units
 from runbook.lang.arguments import build
+from runbook.library.system import systemd_unit
+from runbook.library.system.facts import systemd_units
 from tests.actions.run_step import ACTIONS, carry_out, take
 from tests.systemd_host import boot
 from tests.tables import every_row

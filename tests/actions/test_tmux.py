@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.commands import tmux
 from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.errors import ConfigError
 from runbook.lang.arguments import build
+from runbook.library.commands import tmux
 from runbook.values.plan import Blocked
 from tests.actions.run_step import see, take
 from tests.probe_driver import drive

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from runbook.actions import discover
-from runbook.actions.files import log_scan
-from runbook.actions.flow import note, pause, wait_for
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
 from runbook.executor.verification import verify
 from runbook.lang.arguments import build
 from runbook.lang.loader import load_playbook
+from runbook.library.files import log_scan
+from runbook.library.flow import note, pause, wait_for
 from runbook.planner import make_plan
+from runbook.plugins import discover
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
 from tests.laws.toy_actions import ToyHost, site

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runbook.actions import discover
 from runbook.commands.diagnose import ORDER, Conclusion, Named, concluded, lines_of, playbooks_of_a_host
 from runbook.commands.input_files import known_playbooks
+from runbook.plugins import discover
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from runbook.values.result import HostResult, Verdict

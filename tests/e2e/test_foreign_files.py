@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from runbook.actions import discover
 from runbook.commands.input_files import (
     GivenInputs,
     open_included,
@@ -18,6 +17,7 @@ from runbook.commands.input_files import (
     read_playbook,
 )
 from runbook.errors import ConfigError
+from runbook.plugins import discover
 from tests.tables import every_row
 
 SECRET = "hunter2"

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from runbook import lab
-from runbook.facts.kernel.modules import unload
+from runbook.library.kernel.facts.modules import unload
 from tests.program import Practice, Said
 from tests.waiting import until
 

@@ -15,9 +15,9 @@ import pytest
 from rich.console import Console
 
 from runbook import lab
-from runbook.actions import discover
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.commands.monitor import WIDEST, WORDS, HostView, _appended, view
+from runbook.plugins import discover
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from runbook.values.result import HostResult, Status, StepResult, Verdict

@@ -11,7 +11,7 @@ import pytest
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
 from runbook.expressions.templates import Scope, evaluate, say, value_of
-from runbook.facts.docker.engine import bytes_of, read_docker
+from runbook.library.docker.facts.engine import bytes_of, read_docker
 from runbook.reporters.json import Reporter
 from runbook.reporters.jsonl import Reporter as Lines
 from runbook.text.host_json import DEEPEST, finite, loads

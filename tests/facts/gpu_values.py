@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runbook.facts.gpu.model import Gpu
+from runbook.library.gpu.facts.model import Gpu
 from tests.actions.fake_nvidia_smi import uuid
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from runbook.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
-from runbook.facts.gpu_jobs.arguments import JobArguments
-from runbook.facts.gpu_jobs.classification import GpuUse, owners_in
-from runbook.facts.gpu_jobs.leftover import Load
-from runbook.facts.owners.evidence import OwnerEvidence
-from runbook.facts.processes.open_files import OpenFile, OpenFileScan
-from runbook.facts.processes.table import Process, Row, Table
+from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
+from runbook.library.gpu.facts.gpu_jobs.classification import GpuUse, owners_in
+from runbook.library.gpu.facts.gpu_jobs.leftover import Load
+from runbook.library.gpu.facts.model import ComputeProcess, Gpu, GpuPresence, SmiReading
+from runbook.library.processes.facts.open_files import OpenFile, OpenFileScan
+from runbook.library.processes.facts.owners.evidence import OwnerEvidence
+from runbook.library.processes.facts.table import Process, Row, Table
 from runbook.values.types import Unknown
 
 NO = Unknown(why="nvidia-smi did not answer")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.processes import blocked_processes
 from runbook.errors import ProbeError
-from runbook.facts.processes.blocked import ask_blocked, read_blocked, waits_for
 from runbook.lang.arguments import build
+from runbook.library.processes import blocked_processes
+from runbook.library.processes.facts.blocked import ask_blocked, read_blocked, waits_for
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
 from tests.probe_driver import SHELLS, Here, drive

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runbook.facts.config_edit import DesiredValues, Unparsable, format_of, key_path, key_text, patched
+from runbook.library.config.facts import DesiredValues, Unparsable, format_of, key_path, key_text, patched
 from tests.tables import every_row
 
 YAML = """\

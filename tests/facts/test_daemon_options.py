@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.docker import dockerd_config
 from runbook.errors import ProbeError
-from runbook.facts.docker.daemon_options import LOG_OPTIONS, refusals
 from runbook.lang.arguments import build
+from runbook.library.docker import dockerd_config
+from runbook.library.docker.facts.daemon_options import LOG_OPTIONS, refusals
 from runbook.values.types import Unknown
 from tests.probe_driver import Here, drive
 

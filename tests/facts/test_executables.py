@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from runbook.facts.processes.executables import programs_of
-from runbook.facts.processes.protected import disguise, protection
-from runbook.facts.processes.table import Row, Table, ask_processes, read_processes, table_of
+from runbook.library.processes.facts.executables import programs_of
+from runbook.library.processes.facts.protected import disguise, protection
+from runbook.library.processes.facts.table import Row, Table, ask_processes, read_processes, table_of
 from runbook.values.types import Unknown
 from tests.real_processes import Machine, Stage
 from tests.waiting import until

@@ -6,13 +6,13 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from runbook.actions.gpu import gpu_reset
-from runbook.actions.system import kernel_log
-from runbook.facts.gpu import reset
-from runbook.facts.gpu.model import Gpu
-from runbook.facts.gpu.reset import GpuSettings, mark, read_settings, set_again
-from runbook.facts.gpu.smi_output import FRAME
 from runbook.lang.arguments import build
+from runbook.library.gpu import gpu_reset
+from runbook.library.gpu.facts import reset
+from runbook.library.gpu.facts.model import Gpu
+from runbook.library.gpu.facts.reset import GpuSettings, mark, read_settings, set_again
+from runbook.library.gpu.facts.smi_output import FRAME
+from runbook.library.kernel import kernel_log
 from runbook.values.command import Completed
 from runbook.values.plan import Change
 from runbook.values.types import Unknown

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.facts.gpu.device_users import User, Users, ask_users, read_users
-from runbook.facts.gpu.model import UNLISTED, ComputeProcess, GpuPresence, SmiReading
-from runbook.facts.gpu.nvlink import Links, obstacle, together
-from runbook.facts.gpu.smi_query import ask_presence, read_presence
-from runbook.facts.gpu.utilisation import busy, complaints, idle, listed_on, selected, used_by_unseen, wedged
+from runbook.library.fabric.facts.nvlink import Links, obstacle, together
+from runbook.library.gpu.facts.device_users import User, Users, ask_users, read_users
+from runbook.library.gpu.facts.model import UNLISTED, ComputeProcess, GpuPresence, SmiReading
+from runbook.library.gpu.facts.smi_query import ask_presence, read_presence
+from runbook.library.gpu.facts.utilisation import busy, complaints, idle, listed_on, selected, used_by_unseen, wedged
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
 from tests.actions.fake_nvidia_smi import uuid

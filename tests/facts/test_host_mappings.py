@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 
-from runbook.actions.files import config_patch, config_value
-from runbook.actions.system import http
 from runbook.codec import NOT_THEIRS, UNKNOWN, from_host, to_json
 from runbook.expressions.templates import Scope, evaluate
-from runbook.facts.commands.output_parsing import parsed
-from runbook.facts.system.http import HttpResponse
-from runbook.facts.system.json_paths import value_at
 from runbook.lang.arguments import build
+from runbook.library.commands.facts.output_parsing import parsed
+from runbook.library.config import config_patch, config_value
+from runbook.library.system import http
+from runbook.library.system.facts.http import HttpResponse
+from runbook.library.system.facts.json_paths import value_at
 from runbook.values.types import Unknown
 from tests.probe_driver import Here, drive
 from tests.tables import every_row

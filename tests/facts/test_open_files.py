@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from runbook.errors import ProbeError
-from runbook.facts.processes.open_files import ask_holders, read_holders
-from runbook.facts.processes.table_script import BUDGET
+from runbook.library.processes.facts.open_files import ask_holders, read_holders
+from runbook.library.processes.facts.table_script import BUDGET
 from runbook.values.command import Completed
 from tests.probe_driver import broken_awk
 from tests.real_processes import NOBODY, Machine, computed

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runbook.facts.gpu_jobs.classification import JobMatch, classify
-from runbook.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
-from runbook.facts.owners.owners import owners_of
-from runbook.facts.processes.control_groups import container_in, unit_in
+from runbook.library.gpu.facts.gpu_jobs.classification import JobMatch, classify
+from runbook.library.processes.facts.control_groups import container_in, unit_in
+from runbook.library.processes.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
+from runbook.library.processes.facts.owners.owners import owners_of
 from runbook.shell import script
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
@@ -164,7 +164,7 @@ def asked(folder: Path, programs: dict[str, str], *words: str, shell=("sh",)) ->
         (folder / name).chmod(0o755)
     path = f"{folder}:{os.environ['PATH']}"
     done = subprocess.run(
-        [*shell, "-c", script("runbook.facts.owners", "owners"), "sh", *words],
+        [*shell, "-c", script("runbook.library.processes.facts.owners", "owners"), "sh", *words],
         capture_output=True, text=True, env={**os.environ, "PATH": path}, timeout=60, check=True,
     )  # fmt: skip
     return done.stdout.splitlines()

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from runbook.actions.processes import processes
 from runbook.errors import ProbeError
-from runbook.facts.processes.table import ask_processes, read_processes, table_of
-from runbook.facts.processes.table_script import BUDGET, CROWD, CROWDED, SHARE
+from runbook.library.processes import processes
+from runbook.library.processes.facts.table import ask_processes, read_processes, table_of
+from runbook.library.processes.facts.table_script import BUDGET, CROWD, CROWDED, SHARE
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown
 from tests.probe_driver import broken_awk, drive

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from runbook.codec import from_json, to_json
-from runbook.facts.gpu.reset import reset, set_persistence
+from runbook.library.gpu.facts.reset import reset, set_persistence
 from runbook.values.command import Command, Completed, Effect, read_script, write_script
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of

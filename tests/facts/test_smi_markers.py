@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runbook.errors import ProbeError
-from runbook.facts.gpu.model import GpuPresence, SmiReading
-from runbook.facts.gpu.smi_output import FRAME
-from runbook.facts.gpu.smi_query import CORE, OPTIONAL, read_gpus
-from runbook.facts.gpu.utilisation import busy, complaints, idle, listed_on, unseen, wedged
+from runbook.library.gpu.facts.model import GpuPresence, SmiReading
+from runbook.library.gpu.facts.smi_output import FRAME
+from runbook.library.gpu.facts.smi_query import CORE, OPTIONAL, read_gpus
+from runbook.library.gpu.facts.utilisation import busy, complaints, idle, listed_on, unseen, wedged
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
 from tests.actions.fake_nvidia_smi import gpu

@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runbook.errors import ProbeError
-from runbook.facts.gpu.nvlink import ask_links, read_links
-from runbook.facts.gpu.smi_output import FRAME, sections
-from runbook.facts.gpu.smi_query import (
+from runbook.library.fabric.facts.nvlink import ask_links, read_links
+from runbook.library.gpu.facts.smi_output import FRAME, sections
+from runbook.library.gpu.facts.smi_query import (
     CORE,
     ComputeProcess,
     Gpu,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runbook.facts.processes.table import Process
-from runbook.facts.processes.terminate import end_processes
+from runbook.library.processes.facts.table import Process
+from runbook.library.processes.facts.terminate import end_processes
 from runbook.shell import SAFE
 from runbook.values.command import Effect
 from tests.real_processes import NOBODY, Machine, lives, start_of

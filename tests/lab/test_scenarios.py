@@ -10,11 +10,11 @@ import sys
 import pytest
 
 from runbook import lab
-from runbook.actions import discover
 from runbook.commands.input_files import library, read_playbook
 from runbook.lab import cluster_leader as leader_of_lab
 from runbook.lab.faults import hosts_of
 from runbook.lang.inputs import resolve_inputs
+from runbook.plugins import discover
 from tests.program import runbook
 from tests.tables import every_row
 from tests.waiting import until

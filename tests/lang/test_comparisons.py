@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.expressions.compared_types import SIGNS, TESTS, mistakes_in_comparisons
 from runbook.expressions.static_types import NUMBER, TEXT, Kind, Type
 from runbook.expressions.templates import as_template
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from tests.tables import every_row
 
 TOY = """name: toy

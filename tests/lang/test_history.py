@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.expressions.history import HistoryScope
 from runbook.expressions.templates import Scope, evaluate, say, value_of
 from runbook.lang.history_calls import probes_remembered
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from runbook.values.recorded_change import RecordedAnswer, RecordedChange
 from runbook.values.types import Unknown
 from tests.tables import every_row

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runbook.actions import discover
 from runbook.commands.input_files import read_playbook
 from runbook.lang.lint.linter import warnings_in
 from runbook.lang.lint.rules import RULES
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from tests.program import runbook
 from tests.tables import every_row
 

@@ -222,7 +222,7 @@ def test_a_playbook_with_anything_done_to_it_is_good_or_a_config_error(data):
 
 
 def test_an_unknown_name_between_other_words_is_a_mistake_with_its_place():
-    from runbook.actions import discover
+    from runbook.plugins import discover
 
     text = 'name: it\nremediate:\n- note: {text: "port {{ inputs.prot }}"}\n'
     with pytest.raises(ConfigError, match=r"it\.yaml:3:\d+: .*prot"):

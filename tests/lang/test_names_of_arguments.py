@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 import pytest
 
-from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.lang.arguments import hints_of
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from tests.tables import every_row
 
 TOY = """name: toy

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.actions import discover
 from runbook.commands.input_files import library, read_playbook
 from runbook.commands.show import summary_lines
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from tests.tables import every_row
 
 LIBRARY = sorted(library().glob("*.yaml"))

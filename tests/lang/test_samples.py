@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.actions import discover
 from runbook.commands.show.steps import conditions
 from runbook.errors import ConfigError
 from runbook.expressions.sampling import sampling
@@ -18,6 +17,7 @@ from runbook.expressions.templates import Scope, evaluate, value_of
 from runbook.expressions.views import Silent, UnknownTouched
 from runbook.lang.loader import load_playbook
 from runbook.lang.static_arguments import problems_with_inputs_given
+from runbook.plugins import discover
 from runbook.values.sampling import Sampling, Series
 from runbook.values.types import Unknown
 from tests.laws.toy_actions import ACTIONS

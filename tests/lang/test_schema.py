@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.lang.lenient_read import unraw
 from runbook.lang.loader import load_playbook
 from runbook.lang.schema_export import exported_schema
 from runbook.lang.yaml_source import parse_playbook
+from runbook.plugins import discover
 from tests.program import runbook
 from tests.tables import every_row
 

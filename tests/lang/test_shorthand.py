@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.lang.loader import load_playbook
 from runbook.lang.shorthand import values_of, written_out
 from runbook.lang.yaml_source import parse_playbook
+from runbook.plugins import discover
 
 TOY = """name: toy
 let:

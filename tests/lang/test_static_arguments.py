@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from tests.program import runbook
 from tests.tables import every_row
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from runbook.actions import discover
 from runbook.errors import ConfigError, Problem
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from tests.tables import every_row
 
 LOOK = "diagnose:\n  - id: a\n"

@@ -99,8 +99,8 @@ def test_an_assertion_that_does_not_come_true_ends_with_its_time():
     ],
 )
 def test_a_within_that_nothing_could_see_is_a_mistake(step, words):
-    from runbook.actions import discover
     from runbook.lang.loader import load_playbook
+    from runbook.plugins import discover
 
     with pytest.raises(ConfigError, match=words):
         load_playbook(f"name: toy\nremediate:\n  - {step}\n", "toy.yaml", discover())

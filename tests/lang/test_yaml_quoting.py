@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.actions import discover
 from runbook.errors import ConfigError
 from runbook.lang.loader import load_playbook
 from runbook.lang.yaml_source import parse_playbook
+from runbook.plugins import discover
 from tests.tables import every_row
 
 HEAD = "name: toy\ndiagnose:\n  - {id: jobs, processes: {patterns: [train]}}\nfindings:\n  - id: held\n    severity: info\n"

@@ -17,16 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.files import disk_speed, write_probe
-from runbook.actions.processes import components
 from runbook.diagnosis.probe_types import ProbeFailure
-from runbook.facts.config_edit.config_file import ask_file, read_file, replace_file
-from runbook.facts.files.path_safety import REFUSED
-from runbook.facts.files.removal import ask_entries, read_entries, remove
-from runbook.facts.files.undo_copies import keep_copy, remove_written, restore_copy, why_not_kept
-from runbook.facts.files.writing import DesiredPath, ask_place, make, read_place
-from runbook.facts.processes import open_files_script
 from runbook.lang.arguments import build
+from runbook.library.config.facts.config_file import ask_file, read_file, replace_file
+from runbook.library.files import disk_speed, write_probe
+from runbook.library.files.facts.removal import ask_entries, read_entries, remove
+from runbook.library.processes import components
+from runbook.library.processes.facts import open_files_script
+from runbook.onhost.path_safety import REFUSED
+from runbook.onhost.undo_copies import keep_copy, remove_written, restore_copy, why_not_kept
+from runbook.onhost.writing import DesiredPath, ask_place, make, read_place
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.result import Status
 from runbook.values.undo import Ownership

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runbook.facts.system.owed_note import list_notes, make_note, read_notes, remove_note, why_not
+from runbook.onhost.owed_note import list_notes, make_note, read_notes, remove_note, why_not
 from runbook.records.owed_notes import NoticingConnection
 from runbook.values.command import Command, Completed, Effect, read
 from runbook.values.owed import NotedIn, OwedCleanup, OwedStep

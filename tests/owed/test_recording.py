@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from runbook.actions import discover
 from runbook.errors import Cancelled, ConnectionLost, Unreachable
 from runbook.executor.owed import OwedRecord, owed_steps
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from runbook.values.command import Completed
 from runbook.values.inventory import Host
 from runbook.values.owed import NotePlace, NotRecorded

@@ -7,20 +7,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from runbook.actions.docker import container
-from runbook.actions.files import restore_file
-from runbook.actions.system import service, systemd_unit
 from runbook.codec import to_json
 from runbook.commands.history.undo_steps import undo_steps
 from runbook.commands.one_run import Run
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.errors import ConnectionLost
 from runbook.executor.undoing import _with_copies, change_started
-from runbook.facts.docker.containers import Container
-from runbook.facts.files.undo_copies import FileCopy
-from runbook.facts.files.writing import PathState
-from runbook.facts.system.systemd_units import Unit
 from runbook.lang.arguments import build
+from runbook.library.docker import container
+from runbook.library.docker.facts.containers import Container
+from runbook.library.files import restore_file
+from runbook.library.system import service, systemd_unit
+from runbook.library.system.facts.systemd_units import Unit
+from runbook.onhost.undo_copies import FileCopy
+from runbook.onhost.writing import PathState
 from runbook.records.recorded_run import RecordedRun, RunState
 from runbook.secrets.masking import masking
 from runbook.values.command import Effect

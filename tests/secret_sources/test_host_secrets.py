@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions import discover
 from runbook.commands import run as run_command
 from runbook.commands.input_files import read_inventory, read_playbook
 from runbook.commands.listings import hosts_text
 from runbook.commands.options import Choosing
 from runbook.errors import ConfigError
+from runbook.plugins import discover
 from runbook.secret_sources.resolution import problems_with_references, resolved
 from runbook.secrets.names import REFERENCE
 from runbook.values.command import shown_variable

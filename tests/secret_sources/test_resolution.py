@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions import discover
 from runbook.commands.input_files import read_inventory, read_playbook
 from runbook.commands.one_run import Order
 from runbook.commands.secret_masking import SecretMasking
@@ -17,6 +16,7 @@ from runbook.diagnosis.probe_types import ProbeFailure, ProbeRequest
 from runbook.diagnosis.probing import run_probes
 from runbook.errors import ConfigError
 from runbook.executor.apply import send
+from runbook.plugins import discover
 from runbook.secret_sources.resolution import problems_with_references, resolved
 from runbook.values.command import Command, Effect
 from runbook.values.inventory import Selection

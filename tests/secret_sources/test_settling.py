@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions import discover
 from runbook.commands.input_files import read_inventory, read_playbook
 from runbook.commands.rests_on import secret_places
+from runbook.plugins import discover
 from runbook.records.owed_record import Record, without_secrets
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.process_identity import this_process

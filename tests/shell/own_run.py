@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from runbook.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
+from runbook.onhost.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
 from runbook.values.command import Command, Completed
 
 ROOM = "mount -t tmpfs -o mode=755 none /run && mkdir -m 1777 /run/lock && echo ready && exec sleep 600"

@@ -15,15 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from runbook.facts.system.host_lock import (
-    LockBusy,
-    LockHeld,
-    LockUnavailable,
-    ask_lock,
-    ask_locks,
-    ask_unlock,
-    read_lock,
-)
+from runbook.onhost.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_locks, ask_unlock, read_lock
 from runbook.values.command import Command, Completed, Effect
 from tests.shell.another_user import SHELLS, STRANGER, directory, exchange_before, give, swapping
 from tests.shell.own_run import Room

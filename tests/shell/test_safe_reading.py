@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions.files import log_scan
-from runbook.actions.system.starts import ask_logs, read_logs
+from runbook.library.files import log_scan
+from runbook.library.system.starts import ask_logs, read_logs
 from runbook.shell import VIEW
 from runbook.values.types import Unknown
 from tests.real_processes import Machine

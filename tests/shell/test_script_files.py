@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 import runbook
-from runbook.actions import discover
 from runbook.cli import cli
 from runbook.commands.listings import scripts_of
+from runbook.plugins import discover
 from tests.tables import every_row
 
 ENGINE = Path(runbook.__file__).parent
@@ -134,7 +134,7 @@ def test_the_command_line_prints_the_scripts_of_an_action() -> None:
     made = CliRunner().invoke(cli, ["actions", "pkill", "--scripts"])
     assert made.exit_code == 0
     assert "# runbook/facts/processes/terminate.sh\n" in made.stdout
-    assert (ENGINE / "facts/processes/terminate.sh").read_text() in made.stdout
+    assert (ENGINE / "library/processes/facts/terminate.sh").read_text() in made.stdout
     assert "a plan shows the single commands" in CliRunner().invoke(cli, ["actions", "note", "--scripts"]).stdout
     every = CliRunner().invoke(cli, ["actions", "--scripts"]).stdout
     files = {path.relative_to(ENGINE.parent) for path in ENGINE.rglob("*.sh") if "lab" not in path.parts}

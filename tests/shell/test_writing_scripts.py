@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import runbook
-from runbook.facts.system.host_lock import ask_lock
+from runbook.onhost.host_lock import ask_lock
 from runbook.shell import SAFE, VIEW, script
 from tests.tables import every_row
 
@@ -26,21 +26,21 @@ NOT_SENT = ("runbook.lab", "runbook.__main__", "runbook.shell")
 """The lab makes hosts of its own; nothing of it is sent to others.  The shell room holds the safe ways themselves."""
 
 EXEMPT = {
-    "runbook.facts.system.host_lock.LOCK": "it follows SAFE in ask_lock, as a test below sees",
-    "runbook.facts.system.owed_note.OWED": "it follows SAFE in make_note and remove_note, as a test below sees",
+    "runbook.onhost.host_lock.LOCK": "it follows SAFE in ask_lock, as a test below sees",
+    "runbook.onhost.owed_note.OWED": "it follows SAFE in make_note and remove_note, as a test below sees",
     "runbook.sessions.programs.AGENT": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
     "runbook.sessions.programs._CONTROL_GROUP": "it writes to control groups that are its user's, and where nothing can be renamed",
     "runbook.sessions.programs.KILL_GROUP": "it writes to control groups that a change has made",
-    "runbook.facts.system.git._CLONE": "it follows GIT, which begins with SAFE",
-    "runbook.facts.gpu.reset._MARKER": "it adds a line to /dev/kmsg, where root alone can write, and to the system's log",
-    "runbook.actions.processes.components.probe_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
+    "runbook.library.system.facts.git._CLONE": "it follows GIT, which begins with SAFE",
+    "runbook.library.gpu.facts.reset._MARKER": "it adds a line to /dev/kmsg, where root alone can write, and to the system's log",
+    "runbook.library.processes.components.probe_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
 }
 """Scripts that write in another way, each with the reason why no other user can turn that against root."""
 
 
 GOES = {
     "runbook.sessions.programs._TRUSTED": {'"$cwd"'},
-    "runbook.facts.files.fetched_output._COMMAND": {'"./$work"'},
+    "runbook.onhost.fetched_output._COMMAND": {'"./$work"'},
 }
 """Places that a script goes to by itself: where a command shall be run, which it then holds against what the safe ways say
 of it; and a directory that `safe_workshop` has just made, in one where nobody else can rename it."""
@@ -110,7 +110,9 @@ def test_it_goes_where_it_writes_by_them_alone(name: str):
 
 
 def test_there_are_such_scripts():
-    assert {"runbook.facts.config_edit.config_file._WRITE", "runbook.facts.files.removal._REMOVE"} <= set(WRITING)
+    assert {"runbook.library.config.facts.config_file._WRITE", "runbook.library.files.facts.removal._REMOVE"} <= set(
+        WRITING
+    )
 
 
 @every_row(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runbook.actions import discover
 from runbook.commands.listings import parts_of, public_fields
+from runbook.plugins import discover
 from runbook.text.field_descriptions import description
 from tests.program import runbook
 from tests.tables import every_row

@@ -15,21 +15,22 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runbook.actions import discover
-from runbook.actions.docker import container_logs
-from runbook.actions.files import log_scan
-from runbook.actions.processes.components import discovery
-from runbook.actions.system import kernel_log, starts
 from runbook.errors import ConfigError, ProbeError
-from runbook.facts.commands.output_parsing import parsed
-from runbook.facts.gpu_jobs.arguments import JobArguments
-from runbook.facts.kernel.events import OomKill
-from runbook.facts.kernel.oom_victims import sort_kills
-from runbook.facts.process_selection import by_command_line
-from runbook.facts.processes.table import Process, Row, Table
 from runbook.lang.arguments import objection_to
 from runbook.lang.loader import load_playbook
 from runbook.lang.playbook_schema import violations
+from runbook.library.commands.facts.output_parsing import parsed
+from runbook.library.docker import container_logs
+from runbook.library.files import log_scan
+from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
+from runbook.library.kernel import kernel_log
+from runbook.library.kernel.facts.events import OomKill
+from runbook.library.kernel.facts.oom_victims import sort_kills
+from runbook.library.processes.components import discovery
+from runbook.library.processes.facts.process_selection import by_command_line
+from runbook.library.processes.facts.table import Process, Row, Table
+from runbook.library.system import starts
+from runbook.plugins import discover
 from runbook.text import regexes
 from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
 from runbook.text.signatures import STRIKES, SignatureSearch

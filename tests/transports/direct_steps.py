@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 
-from runbook.actions import discover
 from runbook.diagnosis import HostContext
 from runbook.diagnosis.probe_types import ProbeRequest
 from runbook.diagnosis.probing import run_probes as look_for
 from runbook.executor.apply import send
+from runbook.plugins import discover
 from runbook.protocols import Action
 from runbook.values.command import Command, Effect
 from runbook.values.inventory import Host

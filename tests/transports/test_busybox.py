@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from runbook.actions import discover
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.lang.arguments import build
+from runbook.plugins import discover
 from runbook.protocols import ConnectOptions
 from runbook.transports import ssh
 from runbook.values.plan import Change, NoChange

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from runbook.actions import discover
 from runbook.commands.input_files import read_playbook
 from runbook.commands.one_run import Run
 from runbook.commands.order import Order
 from runbook.errors import ConnectionLost
 from runbook.executor import Consent
 from runbook.fleet import Cancellation
+from runbook.plugins import discover
 from runbook.protocols import ConnectOptions
 from runbook.values.event import RunFinished
 from runbook.values.inventory import Address, Inventory, Selection

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from runbook.actions.processes.components.probe_scripts import COMMON
+from runbook.library.processes.components.probe_scripts import COMMON
 from runbook.sessions.programs import KILL_GROUP, end_group
 from tests.real_processes import NOBODY, lives, start_of
 

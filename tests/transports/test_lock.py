@@ -14,7 +14,7 @@ import pytest
 
 from runbook import transports
 from runbook.errors import ProbeError
-from runbook.facts.system.host_lock import (
+from runbook.onhost.host_lock import (
     LockBusy,
     LockHeld,
     LockUnavailable,

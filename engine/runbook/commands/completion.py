@@ -64,7 +64,7 @@ def outputs(given: Given, begun: str) -> Iterable[str]:
 
 def actions(given: Given, begun: str) -> Iterable[str]:
     """Every action."""
-    from runbook.actions import modules
+    from runbook.plugins import modules
 
     return list(modules())
 

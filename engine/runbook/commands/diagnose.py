@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runbook.actions import discover
 from runbook.codec import to_json
 from runbook.commands.history.recording import recording_of
 from runbook.commands.input_files import (
@@ -30,6 +29,7 @@ from runbook.errors import ConfigError
 from runbook.fleet import Cancellation
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.loader import load_playbook
+from runbook.plugins import discover
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.printable import printable
 from runbook.values.plan import Finding, Presence

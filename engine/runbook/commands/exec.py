@@ -12,7 +12,7 @@ from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.workspace import Person, inventory_for, order_for, perform, selected, times, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
-from runbook.facts.commands.mutating_programs import mutating_command
+from runbook.programs.mutating_programs import mutating_command
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.types import Raw
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from runbook.actions import discover
 from runbook.commands.input_files import known_playbooks
 from runbook.errors import ConfigError
+from runbook.plugins import discover
 from runbook.secrets.detection import masked_text
 from runbook.text.printable import on_one_line
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout

@@ -11,12 +11,12 @@ from pathlib import Path
 from shlex import quote
 
 from runbook import lab
-from runbook.actions import discover
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.commands.options import Recording, RunOptions
 from runbook.commands.run import run_playbook
 from runbook.commands.workspace import Person
 from runbook.errors import ConfigError
+from runbook.plugins import discover
 from runbook.values.types import Json, plural
 
 OF_ALL = "zombie-gpu"

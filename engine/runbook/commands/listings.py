@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from runbook.actions import discover
 from runbook.commands.history.recording import hosts_in_records
 from runbook.commands.input_files import find_playbook, playbook_files, read_playbook
 from runbook.commands.options import Choosing
@@ -23,6 +22,7 @@ from runbook.inventory.groups import traits
 from runbook.inventory.host_patterns import select
 from runbook.lang import keywords
 from runbook.lang.schema_export import exported_schema
+from runbook.plugins import discover
 from runbook.protocols import Action
 from runbook.text.field_descriptions import description
 from runbook.text.name_ranges import fold

@@ -14,7 +14,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from runbook.actions import discover
 from runbook.codec import UNKNOWN
 from runbook.commands.input_files import (
     find_playbook,
@@ -29,6 +28,7 @@ from runbook.commands.workspace import Person, inventory_for, order_for, selecte
 from runbook.errors import ConfigError, Problem, TransportError
 from runbook.fleet import Cancellation, Fleet
 from runbook.lang.includes import inputs_of_parts
+from runbook.plugins import discover
 from runbook.protocols import Connection
 from runbook.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
 from runbook.reporting.outputs import outputs_for

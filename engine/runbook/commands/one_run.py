@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from runbook import transports
-from runbook.actions import discover
 from runbook.commands.history.remembering import change_limits_of, pool_of
 from runbook.commands.order import Order, Record, hidden_inputs, no_record, secrets_of_order
 from runbook.commands.rests_on import rests_on, secret_values
@@ -23,6 +22,7 @@ from runbook.errors import ConfigError, Problem
 from runbook.executor import Consent
 from runbook.fleet import Bounds, Cancellation, Fleet, Planned, waits
 from runbook.guards import Redacting
+from runbook.plugins import discover
 from runbook.protocols import Connection, Emit, Reporter
 from runbook.records.owed_notes import NoticingConnection
 from runbook.records.owed_records import RunRecords

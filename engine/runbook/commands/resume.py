@@ -9,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from runbook.actions import discover
 from runbook.commands.continuing import ALL_THE_SAME, hosts_meant, inventory_again, other_machines, other_secrets
 from runbook.commands.history.recording import records_folder
 from runbook.commands.history.undone import undone_hosts
@@ -29,6 +28,7 @@ from runbook.errors import ConfigError, Problem
 from runbook.inventory.host_patterns import select
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.static_arguments import problems_with_inputs_given
+from runbook.plugins import discover
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.reading import earlier_changes
 from runbook.records.recorded_run import resumable

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from runbook.actions import discover
 from runbook.commands.input_files import find_playbook, places_of, read_inputs, read_playbook
 from runbook.commands.one_run import Run
 from runbook.commands.options import GivenInputs, RunOptions
@@ -30,6 +29,7 @@ from runbook.errors import ConfigError, Problem
 from runbook.fleet.limit_options import given_limits, problems_with_variables
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.static_arguments import problems_with_inputs_given
+from runbook.plugins import discover
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.secrets.detection import masked_argv
 from runbook.values.inventory import Inventory, Selection

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from runbook.actions import discover
 from runbook.commands.continuing import other_machines
 from runbook.commands.input_files import read_inputs_file, read_playbook, values_given
 from runbook.commands.options import GivenInputs
@@ -20,6 +19,7 @@ from runbook.fleet import Assignment
 from runbook.lang.includes import inputs_of_parts
 from runbook.lang.inputs import faults, parse_input_option
 from runbook.lang.secret_uses import with_templates_of_secrets
+from runbook.plugins import discover
 from runbook.records.owed_record import Record, decoded, inputs_in
 from runbook.records.private_folder import PrivateFolder
 from runbook.secret_sources.reading import value_of

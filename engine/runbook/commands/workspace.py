@@ -10,7 +10,6 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Protocol, TextIO, TypeVar
 
-from runbook.actions import discover
 from runbook.commands.credentials import become_password, passphrases
 from runbook.commands.history.recording import hosts_in_records, recording_of
 from runbook.commands.history.remembering import past_of
@@ -26,6 +25,7 @@ from runbook.fleet import Cancellation
 from runbook.fleet.limit_options import ordered, stricter
 from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.inventory.host_patterns import select
+from runbook.plugins import discover
 from runbook.protocols import ConnectOptions, Reporter
 from runbook.reporting.debug_log import debug_lines
 from runbook.reporting.outputs import Outputs, outputs_for

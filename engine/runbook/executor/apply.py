@@ -8,7 +8,7 @@ from runbook.diagnosis.host_context import HostContext
 from runbook.diagnosis.items import with_environment
 from runbook.diagnosis.probing import prepared
 from runbook.errors import Cancelled, ConnectionLost, Unreachable
-from runbook.facts.files.fetched_output import unpacked
+from runbook.onhost.fetched_output import unpacked
 from runbook.values.command import Command, Completed
 from runbook.values.kept_file import Keep, KeptFile, NotKept
 from runbook.values.plan import Change

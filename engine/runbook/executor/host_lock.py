@@ -7,7 +7,7 @@ from posixpath import dirname
 
 from runbook.diagnosis.host_context import HostContext
 from runbook.errors import Cancelled, TransportError
-from runbook.facts.system.host_lock import AGAIN, LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
+from runbook.onhost.host_lock import AGAIN, LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
 from runbook.values.event import Waiting
 from runbook.values.plan import Change
 from runbook.values.playbook import written_step

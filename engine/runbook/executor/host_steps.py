@@ -26,7 +26,7 @@ from runbook.executor.revalidation import Revalidation
 from runbook.executor.step_ends import as_planned, cut_off, held_back, not_changed, owing, plain_result
 from runbook.executor.undoing import change_started
 from runbook.executor.verification import verify
-from runbook.facts.system.host_lock import LockBusy
+from runbook.onhost.host_lock import LockBusy
 from runbook.values.earlier_change import equal_items
 from runbook.values.event import StepFinished, StepStarted
 from runbook.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Restart, Skip, Target

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from runbook.diagnosis.host_context import HostContext
 from runbook.errors import Cancelled, ConfigError, TransportError
-from runbook.facts.system.owed_note import make_note, remove_note, why_not
 from runbook.lang.arguments import build
+from runbook.onhost.owed_note import make_note, remove_note, why_not
 from runbook.protocols import OwedRecords
 from runbook.values.earlier_change import item_text
 from runbook.values.owed import NotePlace, NotRecorded, OwedCleanup, OwedStep

@@ -9,7 +9,7 @@ from runbook.errors import TransportError
 from runbook.executor.apply import SendResult
 from runbook.executor.host_lock import Lock
 from runbook.executor.owed import OwedRecord, OwedSettlement
-from runbook.facts.system.boot import ask_boot_id, read_boot_id
+from runbook.onhost.boot import ask_boot_id, read_boot_id
 from runbook.values.event import Waiting
 from runbook.values.plan import Restart
 from runbook.values.playbook import Step

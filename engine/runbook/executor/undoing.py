@@ -7,7 +7,7 @@ from dataclasses import replace
 from runbook.diagnosis.host_context import HostContext
 from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.errors import TransportError
-from runbook.facts.files.undo_copies import keep_copy, why_not_kept
+from runbook.onhost.undo_copies import keep_copy, why_not_kept
 from runbook.values.event import ChangeStarted
 from runbook.values.plan import Change, Risk
 from runbook.values.playbook import Step

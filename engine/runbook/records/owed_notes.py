@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runbook.facts.system.owed_note import HostNote, list_notes, read_notes
+from runbook.onhost.owed_note import HostNote, list_notes, read_notes
 from runbook.protocols import Connection
 from runbook.values.command import Command, Completed, Effect
 

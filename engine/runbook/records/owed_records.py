@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from runbook.facts.system.owed_note import HostNote
+from runbook.onhost.owed_note import HostNote
 from runbook.records.owed_record import Damaged, Record, decoded, file_name, inputs_in, parsed, without_secrets
 from runbook.records.private_folder import LARGEST, PrivateFolder, Unsafe, state_directory
 from runbook.records.process_identity import lives, this_process

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runbook.actions import discover
 from runbook.commands.history.listing import checked_query
 from runbook.commands.history.recording import recording_of, records_folder
 from runbook.commands.input_files import find_playbook, read_playbook
@@ -20,6 +19,7 @@ from runbook.commands.workspace import with_secrets_resolved
 from runbook.errors import Cancelled, ConfigError, Problem
 from runbook.executor import Consent
 from runbook.fleet import Cancellation
+from runbook.plugins import discover
 from runbook.records.finding_runs import load_run
 from runbook.records.index import Index, RunRow
 from runbook.records.recorded_run import RecordedRun

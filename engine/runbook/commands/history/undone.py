@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from runbook.actions import discover
 from runbook.commands.input_files import read_playbook
 from runbook.errors import ConfigError, Problem
+from runbook.plugins import discover
 from runbook.records.index import recorded_runs
 from runbook.records.ledger import Ledger
 from runbook.records.private_folder import PrivateFolder

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, get_type_hints
 
-from runbook.actions import discover
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.commands.secret_masking import SecretMasking, masked_by, secrets_in_playbook_file, secrets_of
 from runbook.commands.show.layout import WIDTH, plain, width, wrapped
@@ -18,6 +17,7 @@ from runbook.expressions.templates import Scope, names, render, value_of
 from runbook.expressions.views import UnknownTouched
 from runbook.lang.arguments import build
 from runbook.lang.includes import inputs_of_parts
+from runbook.plugins import discover
 from runbook.protocols import Action
 from runbook.secrets.masking import Masking, masked
 from runbook.values.command import shown_variable

@@ -1,0 +1,104 @@
+"""The result of a command that a playbook author wrote, and what it means as the check of a change."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from runbook.errors import ProbeError
+from runbook.library.commands.facts.output_parsing import parsed
+from runbook.programs.mutating_programs import MutatingCommand, mutating_command
+from runbook.protocols import Fails, Holds
+from runbook.values.command import Command, Completed
+from runbook.values.excerpts import excerpt
+from runbook.values.types import Json, Unknown, seconds
+
+_READ_ONLY = re.compile(r"Read-only file system|Errno 30\b|EROFS")
+
+_STATUS: dict[int, str] = {126: "the program cannot be executed", 127: "the program was not found"}
+
+
+MOST = 1024 * 1024
+"""Characters of each stream that an expression may use, and that may be parsed."""
+
+TOO_MUCH = f"the output exceeds {MOST // 1024} KiB, and its middle is missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandAnswer:
+    """What the probe, or the check of a change, gave."""
+
+    exit_code: int | Unknown
+    """The exit code (of a change: that of its check)."""
+    stdout: str = ""
+    """What the program wrote to its standard output."""
+    stderr: str = ""
+    """What the program wrote to its standard error."""
+    value: Json | Unknown = None
+    """Standard output as `parse` reads it."""
+
+
+UNASKED = CommandAnswer(exit_code=Unknown(why="a change without a check probes nothing"))
+"""Of a change without a check."""
+
+
+def answered(command: Command, done: Completed, parse: Json, *, checking: bool) -> CommandAnswer:
+    """What *done* says; *checking*: it is the check of a change.  Raises ProbeError where it is no answer."""
+    if not done.answers(command) or _was_kept_from_writing(command, done):
+        raise ProbeError(_fault(command, done, checking=checking))
+    assert done.exit_code is not None
+    whole = not done.missing[0] and len(done.stdout) <= MOST
+    stdout, stderr = excerpt(done.stdout, done.missing[0], MOST), excerpt(done.stderr, done.missing[1], MOST)
+    value = parsed(stdout, parse) if whole or parse == "text" else Unknown(why=TOO_MUCH)
+    return CommandAnswer(exit_code=done.exit_code, stdout=stdout, stderr=stderr, value=value)
+
+
+def _was_kept_from_writing(command: Command, done: Completed) -> bool:
+    """Whether *done* is no answer because of what we have done to the command: its exit code may say something else."""
+    kept = command.confined and not done.unconfined and bool(done.exit_code)
+    return kept and bool(_READ_ONLY.search(done.stderr))
+
+
+def _fault(command: Command, done: Completed, *, checking: bool) -> str:
+    what = "the check" if checking else "the command"
+    if _was_kept_from_writing(command, done):
+        return f"{what} wanted to write, and a probe cannot: {done.why_not()}"
+    if done.timed_out:
+        return f"{what} did not end within {seconds(done.seconds)}"
+    if done.exit_code is None:
+        return f"{what} returned no exit code"
+    wanted = "0 (nothing to do) or 1 (needed)" if checking else " or ".join(map(str, command.accepts))
+    said = [line.strip() for line in (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]]
+    why = [_STATUS[done.exit_code]] if done.exit_code in _STATUS and not said else said
+    return f"{what} exited with {done.exit_code}, wanted {wanted}" + (f": {' / '.join(why)}" if why else "")
+
+
+def still_needed(after: CommandAnswer) -> str:
+    """The words for a check that still says that the change is needed."""
+    said = (after.stderr.strip() or after.stdout.strip()).splitlines()[-1:]
+    return f"done, but its check still exits with {after.exit_code}" + "".join(f": {word.strip()}" for word in said)
+
+
+def holding(answer: CommandAnswer, *, checked: bool) -> Holds | Fails:
+    """A probe holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
+    if checked and answer.exit_code != 0:
+        return Fails(why=f"the check exits with {answer.exit_code}")
+    return Holds(why=f"exit code {answer.exit_code}")
+
+
+def objection_to_look(what: str, argv: tuple[str, ...], script: str, action: str) -> str:
+    """Why a probe (or a check) of *action* must not run this; empty: it may."""
+    found = _known(argv, script)
+    if not found:
+        return ""
+    return (
+        f"{what} may not change the host, and `{found.words}` does ({found.risk}); "
+        f"write it under remediate as `{action}: {{check: ..., do: ...}}`"
+    )
+
+
+@lru_cache(maxsize=256)
+def _known(argv: tuple[str, ...], script: str) -> MutatingCommand | None:
+    """As ``mutating_command``; every host of a run asks the same."""
+    return mutating_command(argv, script)

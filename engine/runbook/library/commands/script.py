@@ -1,0 +1,175 @@
+"""Run a shell script from a file beside the playbook: as a probe, or as a change with a check.
+
+The file is read when the playbook is loaded, so that the plan rests on its text. The text is sent to the host, and no
+file is left there. The first line chooses sh, dash, ash or bash; without such a line it is sh.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from runbook.library.commands.facts.author_commands import (
+    UNASKED,
+    CommandAnswer,
+    answered,
+    holding,
+    objection_to_look,
+    still_needed,
+)
+from runbook.library.commands.facts.output_parsing import problem_with
+from runbook.programs.mutating_programs import mutating_command
+from runbook.programs.reading_programs import is_to_be_confined
+from runbook.protocols import Fails, Holds, Probe
+from runbook.values.command import Command, Effect
+from runbook.values.plan import Change, Decision, NoChange, Risk
+from runbook.values.types import Json
+
+State = CommandAnswer
+
+_SHEBANG = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-S[ \t]*)?)?(?:\S*/)?(\S+)[ \t]*(.*)")
+_FLAGS = re.compile(r"-[a-zA-Z]+|")
+_BASH = 'exec 3<&0 </dev/null; exec bash "$@"'
+"""The text comes on stdin, and what it runs must not read it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One script to run."""
+
+    file: str = ""
+    """The script file on this machine: a path within the playbook's folder, or an absolute path."""
+    args: tuple[str, ...] = ()
+    """Its arguments: $1, $2 ..."""
+    text: str = field(default="", metadata={"content_of": "file"})
+    """The text of the file; read from it when the playbook is loaded."""
+
+    def __post_init__(self) -> None:
+        if self.args and not self.file:
+            raise ValueError("`args` are the arguments of a script, but no `file` is given")
+        if self.file and (why := _fault_in(self.text)):
+            raise ValueError(f"{self.file} {why}")
+
+    def __bool__(self) -> bool:
+        return bool(self.file)
+
+    def __str__(self) -> str:
+        return " ".join((self.file, *self.args))
+
+    def command(self, effect: Effect, accepts: tuple[int, ...]) -> Command:
+        """This, as a command."""
+        made = replace(self._whole(effect, accepts), called=(self.file, *self.args))
+        return replace(made, confined=effect is Effect.READ and is_to_be_confined((), self.text))
+
+    def _whole(self, effect: Effect, accepts: tuple[int, ...]) -> Command:
+        shell, flags = _first_line(self.text)
+        if shell == "bash":
+            argv = (*([flags] if flags else ()), "/dev/fd/3", *self.args)
+            return Command(argv=argv, script=_BASH, stdin=self.text, effect=effect, accepts=accepts, foreign=True)
+        text = f"set {flags}\n{self.text}" if flags else self.text
+        return Command(argv=self.args, script=text, effect=effect, accepts=accepts, foreign=True)
+
+
+def _first_line(text: str) -> tuple[str, str]:
+    """The shell that is wanted, and its flags."""
+    found = _SHEBANG.match(text)
+    return (found[1], found[2].strip()) if found else ("sh", "")
+
+
+def _fault_in(text: str) -> str:
+    shell, flags = _first_line(text)
+    if not text.strip():
+        return "is empty"
+    if "\r\n" in text:
+        return "has Windows line ends (CR LF), which no shell accepts: save it with LF"
+    if shell not in ("sh", "dash", "ash", "bash"):
+        return f"is for {shell}, but only sh, dash, ash and bash are run: start {shell} by `command` if hosts have it"
+    if not _FLAGS.fullmatch(flags):
+        return f"has `{shell} {flags}` in its first line: write such options into the script (set ...)"
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """A probe (file), or a change (do, with or without check)."""
+
+    file: str = ""
+    """A probe: the script file on this machine: a path within the playbook's folder, or an absolute path."""
+    args: tuple[str, ...] = ()
+    """Its arguments: $1, $2 ..."""
+    text: str = field(default="", metadata={"content_of": "file"})
+    """The text of the file; read from it when the playbook is loaded."""
+    parse: Json = "text"
+    """What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."""
+    accepts: tuple[int, ...] = field(default=(0,), metadata={"min_items": 1})
+    """Exit codes that count as success."""
+    check: Script = Script()
+    """A probe before the change: exit 0 nothing to do, 1 needed, else unknown."""
+    do: Script = Script()
+    """A change: what makes it."""
+
+    def __post_init__(self) -> None:
+        if bool(self.query) == bool(self.do):
+            raise ValueError("give `file` for a probe, or `do` (with `check`) for a change")
+        if self.check and not self.do:
+            raise ValueError("`check` belongs to a change, but no `do` is given")
+        if self.do and self.parse != "text":
+            raise ValueError("`parse` belongs to a probe, not to a change")
+        if problem := problem_with(self.parse):
+            raise ValueError(problem)
+
+    @property
+    def query(self) -> Script:
+        """The script of a probe."""
+        return Script(file=self.file, args=self.args, text=self.text)
+
+
+def probe(args: Args) -> Probe[State]:
+    """Run the probe, or the check; a change without a check is not probed."""
+    if args.do and not args.check:
+        return UNASKED
+    command = (args.check or args.query).command(Effect.READ, (0, 1) if args.check else args.accepts)
+    return answered(command, (yield command), args.parse, checking=bool(args.check))
+
+
+def decide(args: Args, state: State) -> Decision:
+    """A check's exit 0 means that nothing is to be done; without a check it is always done, and never verified."""
+    if not args.do:
+        return NoChange(why="a probe changes nothing")
+    if args.check and state.exit_code == 0:
+        return NoChange(why="the check says that there is nothing to do (exit code 0)")
+    return latent(args)
+
+
+def latent(args: Args) -> Change:
+    """What is done when the check calls for it."""
+    found = mutating_command((), args.do.text) if args.check else None
+    return Change(
+        summary=f"run {args.do}",
+        commands=(args.do.command(Effect.WRITE, args.accepts),),
+        risk=found.risk if found else Risk.UNKNOWN,
+        verifiable=bool(args.check),
+    )
+
+
+def explain(args: Args, before: State, after: State) -> str:
+    """The words for a check that still says that the change is needed."""
+    return still_needed(after)
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """A probe holds when its exit code is accepted; a check holds when it says that there is nothing to do."""
+    return holding(state, checked=bool(args.check))
+
+
+def objection(args: Args) -> str:
+    """A probe, or a check, whose script runs a program which is known to change things."""
+    return objection_to_look(f"the probe {args.file}", (), args.text, "script") or objection_to_look(
+        f"the check {args.check.file}", (), args.check.text, "script"
+    )
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The line that a person would paste."""
+    it = args.do or args.query
+    return (f"ssh HOST {_first_line(it.text)[0]} -s -- {' '.join(it.args)} <{it.file}".replace("  ", " "),)

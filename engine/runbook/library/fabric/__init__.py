@@ -1,0 +1,1 @@
+"""Actions on NVLink, NVSwitch fabrics and InfiniBand."""

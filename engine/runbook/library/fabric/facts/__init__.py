@@ -1,0 +1,1 @@
+"""What NVLink says of itself."""

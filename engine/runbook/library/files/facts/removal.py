@@ -1,0 +1,224 @@
+"""Files and directories that could be removed: what matches, where it really lies, and the script that removes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from runbook.errors import ProbeError
+from runbook.onhost.path_safety import refusal
+from runbook.shell import SAFE, script
+from runbook.text.sizes import bytes_of
+from runbook.values.command import Command, Completed, read_script, write_script
+from runbook.values.types import long_ago
+
+_SYSTEM = "/ /bin /boot /dev /etc /lib /lib64 /proc /root /run /sbin /sys /usr /var"
+_PLACES = (
+    "/home /lib32 /libx32 /media /mnt /opt /srv /tmp /usr/bin /usr/lib /usr/lib64 /usr/local /usr/sbin /usr/share "
+    "/var/cache /var/lib /var/log /var/run /var/tmp"
+)
+TOO_WIDE = frozenset(_SYSTEM.split())
+"""Directories that are too much to be a root."""
+
+NEVER = TOO_WIDE | frozenset(_PLACES.split())
+"""Directories of every host that are not removed, whatever stands in ``allowed_roots``."""
+
+_KINDS = {"4": "directory", "8": "file", "a": "link"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Something that matches."""
+
+    path: str
+    """Where it really lies: no directory on the way is a symbolic link."""
+    kind: str
+    """``file``, ``directory``, ``link`` (which is removed itself, never what it leads to) or ``other``."""
+    inode: str
+    """The numbers of its file system and its inode: ``device:inode``."""
+    modified: int
+    """Seconds since 1970; of a directory, the latest of all that is in it."""
+    moment: str
+    """The same as the host writes it, with as many digits as it has."""
+    bytes: int
+    """Bytes on disk, with all that is in it."""
+    patterns: tuple[int, ...]
+    """The numbers of the patterns that it matches."""
+    owner: str = "0"
+    """The number of the user whose it is."""
+    in_use: bool = False
+    """Whether a process has it open, or in its memory; only where that was asked for."""
+    say: str = ""
+    """The path with size, owner and age."""
+    refusal: str = ""
+    """Why it is not removed, with what to do: another user could lead the removal elsewhere (law 9)."""
+
+    @property
+    def key(self) -> str:
+        """Its identity."""
+        return f"{self.path} {self.inode} {self.modified}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a probe of some patterns found."""
+
+    entries: tuple[Entry, ...]
+    roots: tuple[str, ...]
+    """Where the allowed roots really lie; those that are not there are left out."""
+    home: str
+    mounts: tuple[str, ...]
+    now: int
+
+
+def ask_entries(patterns: tuple[str, ...], roots: tuple[str, ...], *, unused: bool = False) -> Command:
+    """What matches *patterns*, and where *roots* lie; *unused*: also which of it a process uses."""
+    return read_script(_LOOK, "unused" if unused else "", str(len(roots)), *roots, *patterns)
+
+
+_STEADY = script(__package__, "removal_steady")
+"""GNU's rm, unlike others, opens each directory from the one above it, and follows no link however fast one appears."""
+
+_IN_USE = script(__package__, "removal_in_use")
+
+_LOOK = SAFE + _STEADY + _IN_USE + script(__package__, "removal_probe")
+"""``$1``: whether to see what is in use, ``$2`` number of roots, the roots, the patterns."""
+
+
+def read_entries(done: Completed) -> Found:
+    """The answer to ``ask_entries``.  Raises ProbeError."""
+    if done.timed_out:
+        raise ProbeError("the files to remove could not be inspected in time")
+    if done.exit_code != 0:
+        raise ProbeError(done.why_not("the files to remove could not be determined"))
+    words = done.stdout.split("\0")
+    if words[-1] != "" or len(words) < 2 or words[-3] != "mounts":
+        raise ProbeError("the files to remove could not be determined: the output from the host is truncated")
+    try:
+        return _found(words)
+    except (ValueError, IndexError) as error:
+        raise ProbeError(
+            "the files to remove could not be determined: the output from the host is truncated"
+        ) from error
+
+
+def _found(words: list[str]) -> Found:
+    roots: list[str] = []
+    home, now = "/root", 0
+    found: dict[str, Entry] = {}
+    at = 0
+    while words[at] != "mounts":
+        match words[at]:
+            case "root":
+                roots.append(words[at + 1])
+            case "home":
+                home = words[at + 1]
+            case "now":
+                now = int(words[at + 1])
+            case "stats":
+                at = _take(words, at, found)
+                continue
+        at += 2
+    return Found(
+        entries=tuple(replace(entry, say=_said_of(entry, now)) for entry in found.values()),
+        roots=tuple(dict.fromkeys(roots)),
+        home=home,
+        mounts=tuple(_mounts(words[at + 1])),
+        now=now,
+    )
+
+
+def _said_of(entry: Entry, now: int) -> str:
+    age = f"written {long_ago(max(0, now - entry.modified))} ago"
+    return f"{entry.path} ({bytes_of(entry.bytes)}, uid {entry.owner}, {age})"
+
+
+def _take(words: list[str], at: int, found: dict[str, Entry]) -> int:
+    """Read the matches of one pattern; the place after them."""
+    number, lines = int(words[at + 1]), words[at + 2].split("\n")
+    at += 3
+    for line in lines:
+        if words[at] != "entry":
+            raise ProbeError("the files to remove could not be determined: the output from the host is inconsistent")
+        path, kib, newest, why, owner, held = words[at + 1 : at + 7]
+        before = found.get(path)
+        entry = _entry(path, kib, newest, line, (*before.patterns, number) if before else (number,))
+        found[path] = replace(entry, refusal=refusal(why, owner), in_use=bool(held))
+        at += 7
+    return at
+
+
+def _entry(path: str, kib: str, newest: str, line: str, patterns: tuple[int, ...]) -> Entry:
+    raw, inode, modified, blocks, size, owner, moment = line.split(" ", 6)
+    return Entry(
+        path=path,
+        kind=_KINDS.get(raw[0] if len(raw) == 4 else "", "other"),
+        inode=inode,
+        modified=int(newest or modified),
+        moment=moment,
+        owner=owner,
+        bytes=int(kib) * 1024 if kib else int(blocks) * int(size),
+        patterns=patterns,
+    )
+
+
+def _mounts(table: str) -> Iterable[str]:
+    for line in table.split("\n"):
+        fields = line.split(" ")
+        if len(fields) > 4:
+            yield re.sub(r"\\([0-7]{3})", lambda it: chr(int(it[1], 8)), fields[4])
+
+
+def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
+    """Why *entry* must not be removed; empty: it may."""
+    path = entry.path
+    if why := _outside(path, found.roots):
+        return why
+    if found.home == path or found.home.startswith(f"{path}/"):
+        return f"{path} is, or holds, the home directory {found.home}"
+    if entry.kind != "link" and (
+        below := next((mount for mount in found.mounts if f"{mount}/".startswith(f"{path}/")), "")
+    ):
+        return f"{path} is a mount point" if below == path else f"{path} holds the mount point {below}"
+    if entry.refusal:
+        return f"{path}: {entry.refusal}"
+    if entry.kind == "directory" and not directories:
+        return f"{path} is a directory: set `directories: true` to remove directories with all their contents"
+    return ""
+
+
+def _outside(path: str, roots: Sequence[str]) -> str:
+    """Why *path* is none that may be removed below *roots*, whatever is there; empty: it may be."""
+    if "\ufffd" in path or any("\ud800" <= letter <= "\udfff" for letter in path):
+        return f"{path!r}: its name is not UTF-8, so it cannot be passed to the host"
+    if wide := next((root for root in roots if root in TOO_WIDE), ""):
+        return f"{path}: an allowed root leads to {wide}, which is too broad"
+    if path in NEVER or re.fullmatch("/home/[^/]+", path) or path.rpartition("/")[2] in ("", ".", ".."):
+        return f"{path} belongs to the system"
+    if path in roots:
+        return f"{path} is itself an allowed root"
+    if not any(path.startswith(f"{root}/") for root in roots):
+        return f"{path} lies outside {' and '.join(roots) or 'the allowed roots, none of which exists'}"
+    return ""
+
+
+def remove(entries: Iterable[Entry], *, unused: bool = False) -> Command:
+    """Remove *entries*, each only if it is still what was seen; measure the room before and after by df.
+
+    *unused*: what a process has open, or in its memory, is left alone; that is seen again right before.
+
+    Exit code 1: something was left alone or would not go; stderr says what and why.
+    """
+    seen = tuple(entries)
+    words = [word for entry in seen for word in (*_parted(entry.path), f"{entry.inode}:{entry.modified}", entry.kind)]
+    return write_script(_REMOVE, "unused" if unused else "", *words, called=("remove", *(entry.path for entry in seen)))
+
+
+def _parted(path: str) -> tuple[str, str]:
+    folder, _, name = path.rpartition("/")
+    return folder or "/", name
+
+
+_REMOVE = SAFE + _STEADY + _IN_USE + script(__package__, "removal_remove")
+"""For each: its directory, its name, ``device:inode:modified``, and what it is."""

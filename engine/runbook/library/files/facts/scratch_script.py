@@ -1,0 +1,51 @@
+"""Scripts that make something of their own in a directory, and take it away again on every way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runbook.errors import ProbeError
+from runbook.onhost.path_safety import refusal
+from runbook.shell import SAFE, script
+
+SCRATCH_HEAD = SAFE + script(__package__, "scratch_file")
+"""``$1`` is the directory; it is worked in by relative names.
+
+What fails is reported as ``failed STEP`` with the program's words, indented, below it.  A directory that other users
+can exchange meanwhile is not worked in, and reported as ``refused``, with the reason, and ``become`` with the user who
+may.
+"""
+
+
+def must_not_be_refused(reported: Mapping[str, str]) -> None:
+    """Raises ProbeError, which says what to do, for an answer whose lines begin with ``refused``."""
+    if "refused" in reported:
+        raise ProbeError(refusal(reported["refused"].strip(), reported.get("become", "")))
+
+
+_ERRORS = {
+    "Permission denied": "EACCES",
+    "No space left on device": "ENOSPC",
+    "Disk quota exceeded": "EDQUOT",
+    "Read-only file system": "EROFS",
+    "No such file or directory": "ENOENT",
+    "Not a directory": "ENOTDIR",
+    "Operation not permitted": "EPERM",
+    "Input/output error": "EIO",
+    "Stale file handle": "ESTALE",
+    "Stale NFS file handle": "ESTALE",
+    "Transport endpoint is not connected": "ENOTCONN",
+    "File too large": "EFBIG",
+    "Invalid argument": "EINVAL",
+    "Too many open files in system": "ENFILE",
+    "Structure needs cleaning": "EUCLEAN",
+    "File name too long": "ENAMETOOLONG",
+    "Host is down": "EHOSTDOWN",
+    "Connection timed out": "ETIMEDOUT",
+}
+
+
+def errno_of(words: str) -> tuple[str, str]:
+    """The name of the error in what a program said, and its words; both empty where it names none."""
+    lower = words.lower()
+    return next(((name, it) for it, name in _ERRORS.items() if it.lower() in lower), ("", ""))

@@ -1,0 +1,176 @@
+"""Fetch a file, or what a command prints, from the host into the record of the run.
+
+Nothing is changed on the host. The file lies below the directory of the records, mode 600, without the secrets of the
+run and without what looks like one; `runbook history show RUN HOST` names it. A dry run fetches nothing, and says what
+would be. What is not there (a file, a program) is skipped, and said; how a command ended is no failure, and said.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from runbook.errors import ProbeError
+from runbook.onhost.fetched_output import ask_file, ask_programs, fetch_command, fetch_file
+from runbook.onhost.path_safety import unread
+from runbook.programs.mutating_programs import mutating_command
+from runbook.programs.reading_programs import is_to_be_confined
+from runbook.protocols import Probe
+from runbook.text.sizes import bytes_of
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.kept_file import Keep
+from runbook.values.plan import Blocked, Change, Decision, Risk, Skip
+from runbook.values.types import Duration, Size, Unknown, plural, seconds
+from runbook.values.undo import Undo
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes that one step may fetch."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """What to fetch, and how much of it."""
+
+    file: str = ""
+    """An absolute path on the host; a regular file."""
+    argv: tuple[str, ...] = ()
+    """A program that only reads, and its arguments; stdout and stderr are fetched."""
+    needs: tuple[str, ...] = ()
+    """Programs that `argv` calls: where one is missing, the step is skipped. Its own is among them."""
+    save_as: str = ""
+    """The name of the file in the record; empty: that of `file` or of the program."""
+    most: Size = field(default=Size(1024 * 1024), metadata={"minimum": 1, "maximum": LARGEST})
+    """So much of it is kept; where there is more, that is said."""
+    part: Literal["beginning", "end"] = "end"
+    """Which part is kept where there is more than `most`."""
+    at_most_for: Duration = field(default=Duration(60.0), metadata={"minimum": 1})
+    """How long the program may take; then it is ended."""
+    own_directory: bool = False
+    """Start the program in a new directory below /var/tmp, which is removed again, for one that writes files."""
+
+    def __post_init__(self) -> None:
+        if bool(self.file) == bool(self.argv):
+            raise ValueError("give one of `file` and `argv`")
+        if self.file and not self.file.startswith("/"):
+            raise ValueError(f"`file`: {self.file!r} is not an absolute path")
+        if self.argv and not self.argv[0]:
+            raise ValueError("`argv`: the program's name is empty")
+        if self.file and (self.own_directory or self.needs):
+            raise ValueError("`own_directory` and `needs` are for a program (`argv`), not for a file")
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"`save_as`: {self.name!r} is no name for a file: letters, digits, `.`, `_` and `-`, beginning with "
+                "a letter or a digit"
+            )
+
+    @property
+    def name(self) -> str:
+        """The name of the file in the record."""
+        return self.save_as or (self.file or self.argv[0]).rstrip("/").rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Whether there is anything to fetch."""
+
+    there: bool | Unknown = False
+    """Whether the file or the program is there."""
+    size: int | Unknown = 0
+    """Bytes of the file; of what a program will print it is unknown."""
+    missing: tuple[str, ...] = ()
+    """Those of the programs that the host has not got."""
+    why: str = ""
+    """Why the file may not be read; empty: it may."""
+
+
+def probe(args: Args) -> Probe[State]:
+    """Ask whether the file, or the programs, are there."""
+    if args.argv:
+        return (yield from _programs((args.argv[0], *args.needs)))
+    command = ask_file(args.file)
+    answer = yield command
+    word, _, rest = answer.stdout.partition("\n")
+    if not answer.answers(command) or not word:
+        raise ProbeError(f"{args.file} cannot be inspected: {answer.why_not()}")
+    if word == "absent":
+        return State()
+    if word == "refused":
+        why, _, owner = rest.partition("\n")
+        return State(there=True, size=Unknown(why="it may not be read"), why=unread(args.file, why, owner.strip()))
+    size = word.removeprefix("there").strip()
+    known = size.isascii() and size.isdigit()
+    return State(there=True, size=int(size) if known else Unknown(why="the host does not say how large it is"))
+
+
+def _programs(names: tuple[str, ...]) -> Probe[State]:
+    command = ask_programs(names)
+    answer = yield command
+    lines = answer.stdout.splitlines()
+    if not answer.answers(command) or len(lines) != len(names):
+        raise ProbeError(f"{names[0]} cannot be searched for: {answer.why_not()}")
+    missing = tuple(name for name, line in zip(names, lines, strict=True) if line != "there")
+    return State(there=not missing, size=Unknown(why="what a program prints is known when it has run"), missing=missing)
+
+
+def decide(args: Args, state: State) -> Decision:
+    """Fetch it, where it is there and may be read."""
+    if state.there is False:
+        absent = " and ".join(state.missing)
+        return Skip(why=f"{absent} is not installed here" if absent else f"this host has no {args.file}")
+    if state.why:
+        return Blocked(why=state.why)
+    more = isinstance(state.size, int) and state.size > args.most
+    much = f"the {'last' if args.part == 'end' else 'first'}" if more else "at most"
+    what = args.file or f"the output of {_shown(args)} (ended after {seconds(args.at_most_for)})"
+    return Change(
+        summary=f"fetch {what} into {args.name}, {much} {bytes_of(args.most)}",
+        commands=(_command(args),),
+        risk=Risk.READS,
+    )
+
+
+def _command(args: Args) -> Command:
+    keep = Keep(name=args.name, most=args.most, end=args.part == "end")
+    if args.file:
+        return fetch_file(args.file, keep)
+    confined = is_to_be_confined(args.argv)
+    return fetch_command(args.argv, keep, limit=args.at_most_for, own_directory=args.own_directory, confined=confined)
+
+
+def refused(command: Command, completed: Completed) -> str:
+    """The words for a file that must not be read any more."""
+    why = completed.stderr.strip()
+    return f"nothing is kept: {why}" if why and not completed.timed_out and completed.exit_code else ""
+
+
+def undo(args: Args, state: State, change: Change) -> Undo:
+    """Nothing was changed on the host."""
+    return Undo()
+
+
+def objection(args: Args) -> str:
+    """A program that is known to change things; one with a directory of its own may write there."""
+    found = None if args.own_directory or not args.argv else mutating_command(args.argv)
+    return f"`fetch` changes nothing on a host, and `{found.words}` does ({found.risk}): use `command`" if found else ""
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The line that a person would paste."""
+    line = f"cat {args.file}" if args.file else _line(args)
+    return (f"ssh HOST {line!r} >{args.name}",)
+
+
+def _shown(args: Args) -> str:
+    """The program, for people; of a text for a shell no more than its length and what it calls."""
+    text = next((word for word in args.argv if "\n" in word), "")
+    if not text:
+        return f"`{_line(args)}`"
+    calls = f" that calls {', '.join(args.needs)}" if args.needs else ""
+    return f"a script of {plural(len(text.strip().splitlines()), 'line')}{calls}"
+
+
+def _line(args: Args) -> str:
+    return str(Command(argv=args.argv, effect=Effect.READ))

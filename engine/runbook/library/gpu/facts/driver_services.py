@@ -1,0 +1,85 @@
+"""Services of the GPU driver that hold every GPU: stopped for a reset, and exactly those started again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from math import ceil
+
+from runbook.library.system.facts.systemd_units import BOOTED, full_name
+from runbook.shell import script
+from runbook.values.command import Command, Completed, read_script, write_script
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]*(\.service)?")
+
+TIMEOUT = 120.0
+"""Seconds that starting or stopping one service may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A service that runs, as systemd says."""
+
+    unit: str
+    pid: int
+    """Its main process."""
+    pulls: tuple[str, ...] = ()
+    """Units that run, and that systemd would stop with it."""
+
+
+def ask_services(names: Sequence[str]) -> Command:
+    """Which of the services *names* run; nothing where systemd does not run the host."""
+    return read_script(_ASK, BOOTED, *map(full_name, names))
+
+
+_ASK = script(__package__, "driver_services_probe")
+
+
+def read_services(done: Completed) -> tuple[Service, ...]:
+    """The answer to ``ask_services``: none where systemd did not answer, so that their processes stand in the way."""
+    if done.timed_out or done.exit_code != 0:
+        return ()
+    found: dict[str, Service] = {}
+    for block in done.stdout.split("\n\n"):
+        lines = [line.partition("=")[::2] for line in block.splitlines() if "=" in line]
+        reported = dict(lines)
+        pulls = tuple(dict.fromkeys(value for key, value in lines if key == "Pulls"))
+        pid = reported.get("MainPID", "")
+        if (
+            reported.get("ActiveState") == "active"
+            and pid.isascii()
+            and pid.isdigit()
+            and int(pid) > 0
+            and reported.get("Id")
+        ):
+            found[reported["Id"]] = Service(unit=reported["Id"], pid=int(pid), pulls=pulls)
+    return tuple(found.values())
+
+
+def stop(units: Sequence[str], again: Sequence[str], after: float) -> Command:
+    """Stop *units*; the first that cannot be stopped ends it.
+
+    Before that systemd itself is ordered to start *again* after so many seconds, in case nobody does: our line may be
+    lost, or we may be killed.  Where it does not take that on, nothing is stopped.
+    """
+    argv = (_timer(again), str(ceil(after)), str(len(again)), *again, *units)
+    command = write_script(_STOP, *argv, called=("stop-services", *units))
+    return replace(command, timeout=TIMEOUT * len(units))
+
+
+def start_again(units: Sequence[str]) -> Command:
+    """Start *units* in the order in which they are given; one that runs already is left as it is."""
+    command = write_script(_START, _timer(units), *units, called=("start-services", *units))
+    return replace(command, timeout=TIMEOUT * len(units))
+
+
+def _timer(units: Sequence[str]) -> str:
+    """The name of the timer that starts *units*: of others, which an earlier run may owe, it is another one."""
+    return f"runbook-start-again-{sha256(' '.join(units).encode()).hexdigest()[:12]}"
+
+
+_STOP = script(__package__, "driver_services_stop")
+
+_START = script(__package__, "driver_services_start")

@@ -1,0 +1,59 @@
+"""Arguments of actions that tell leftovers of jobs from jobs at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from runbook.errors import ProbeError
+from runbook.library.processes.facts.table import Row
+from runbook.values.types import Duration, Unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobArguments:
+    """What makes a process a leftover of a job, or a part of one that is at work."""
+
+    busy_above: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
+    """A job is at work if its GPU was busier than this (percent) in one of the samples of `idle_for`."""
+    idle_for: Duration = field(default=Duration(2.0), metadata={"minimum": 1, "maximum": 3600})
+    """A job is left over only if its GPUs were idle for so long: they are sampled every 5 s (or less) while the probe
+    runs, which takes as long; the default is two samples.
+    """
+    starting: Duration = field(default=Duration(300), metadata={"minimum": 0, "maximum": 86400})
+    """A job that has been running for less is starting, not left over: it may load weights, or be about to use a GPU.
+    Where what started it has gone, a minute is enough. 0: no age is asked for.
+    """
+    spare_owned: bool = True
+    """Spare every process whose owner lives: a job of the scheduler, a service, a container, a session; and one whose
+    owner is not known. With false they are treated as if nobody owned them.
+    """
+    incident: bool = False
+    """Whether a log shows that a GPU was found busy. Without that, an idle job that listens on a port may be a server
+    at rest: it is left over only if `idle_for` is 10 minutes or more.
+    """
+    older_than: Duration = field(default=Duration(0), metadata={"minimum": 0})
+    """Only processes that have been running for longer."""
+    user: str = ""
+    """Only processes of this user; none: everybody's."""
+    lost: tuple[str, ...] = ()
+    """Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only these open is not a
+    leftover.
+    """
+
+
+def wanted(rows: Iterable[Row], job: JobArguments) -> list[Row]:
+    """Those of *rows* that are of the user, and as old, as *job* says.
+
+    Raises ProbeError where an age is asked for and the host does not tell how old its processes are.
+    """
+    found = [row for row in rows if job.user in ("", row.process.user)]
+    if not job.older_than:
+        return found
+    return [row for row in found if _age(row) > job.older_than]
+
+
+def _age(row: Row) -> float:
+    if isinstance(row.process.seconds, Unknown):
+        raise ProbeError(f"it is not known how old processes are: {row.process.seconds.why}")
+    return row.process.seconds

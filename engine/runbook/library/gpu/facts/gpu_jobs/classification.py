@@ -1,0 +1,274 @@
+"""Classify processes as left over or at work, from two samples of the GPUs and a second read of /proc."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar, cast
+
+from runbook.errors import ProbeError
+from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
+from runbook.library.gpu.facts.gpu_jobs.jobs import process_jobs
+from runbook.library.gpu.facts.gpu_jobs.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
+from runbook.library.gpu.facts.model import Gpu, bus_id
+from runbook.library.processes.facts.open_files import GPUS, OpenFileScan, ask_holders, read_holders
+from runbook.library.processes.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
+from runbook.library.processes.facts.owners.model import Owner
+from runbook.library.processes.facts.owners.owners import of_whole_job, owned, owners_of
+from runbook.library.processes.facts.protected import Protected, shown, spared
+from runbook.library.processes.facts.table import Process, Table
+from runbook.values.command import Command
+from runbook.values.types import Unknown
+
+NOT_ASKED = Unknown(why="not checked, because the step is for all of these processes, at work or left over")
+
+
+LISTENING = 600.0
+"""Seconds for which a job that listens on a port must be seen idle: a server waits for requests that long by day."""
+
+ORPHANED = 60.0
+"""Seconds after which a process whose launcher has gone is not starting any more."""
+
+
+NOT_ASKED_FOR = Owner(kind="unknown", name="unknown: it was not asked for")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUse:
+    """What a closer probe saw."""
+
+    load: Load
+    walk: OpenFileScan | Unknown
+    job: JobArguments = field(default_factory=JobArguments)
+    owners: Mapping[int, Owner] = field(default_factory=dict)
+    """Whose the processes in question, and the others of their jobs, are."""
+    ports: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """The ports that these listen on."""
+
+
+def observe_gpu_use(
+    job: JobArguments, before: Table, pids: Collection[int], *globs: str
+) -> Generator[tuple[Command, ...], Any, GpuUse]:
+    """Sample the GPUs for as long as *job* says; then read who has their nodes, and files of *globs*, open.
+
+    *pids*, of the table *before*, are those in question: whose they are is asked meanwhile.
+    """
+    family = family_of(before, pids)
+    presence, gpus, answered, walked = yield (
+        *ask_load(job.idle_for), ask_owners(family, before), ask_holders(*(globs or (GPUS,)))
+    )  # fmt: skip
+    walk: OpenFileScan | Unknown
+    try:
+        walk = read_holders(walked)
+    except ProbeError as error:
+        walk = Unknown(why=str(error))
+    load = replace(read_load(presence, gpus, job.busy_above), lost=frozenset(filter(None, map(bus_id, job.lost))))
+    if isinstance(walk, Unknown):
+        return GpuUse(load=load, walk=walk, job=job)
+    evidence = read_owners(answered, family, before)
+    owners = owners_in(walk.table, family, evidence)
+    return GpuUse(load=load, walk=walk, job=job, owners=owners, ports=evidence.ports)
+
+
+def family_of(table: Table, pids: Collection[int]) -> frozenset[int]:
+    """*pids* with the other processes of their jobs."""
+    members = process_jobs(table).members
+    return frozenset(pid for one in pids for pid in members.get(one, ()))
+
+
+def owners_in(table: Table, pids: Collection[int], evidence: OwnerEvidence) -> dict[int, Owner]:
+    """Whose each of *pids*, about which the host was asked, is; what owns one process of a job owns all of it."""
+    members, own = process_jobs(table).members, owners_of(pids, table, evidence)
+    return {pid: of_whole_job(own, members[pid], pid) for pid in own}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMatch:
+    """Processes, classified by whether their jobs are at work."""
+
+    leftover: tuple[Process, ...] | Unknown = ()
+    """Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."""
+    at_work: tuple[Process, ...] | Unknown = ()
+    """Those whose jobs keep a GPU busy: workers, launchers and their helpers."""
+    starting: tuple[Process, ...] = ()
+    """Idle ones whose jobs were started less than `starting` ago: not left over."""
+    owned: tuple[Process, ...] = ()
+    """Idle ones whose owner lives (`owner`, `ownership`), so that they are not left over."""
+    listening: tuple[Process, ...] = ()
+    """Idle ones whose jobs listen on a port, and were not seen idle for 10 minutes: servers at rest, or left over."""
+    protected: tuple[Protected, ...] = ()
+    """Processes that are never ended, each with the reason."""
+    beyond_help: tuple[Protected, ...] = ()
+    """Those that hold only lost GPUs: left alone, because ending them brings no GPU back."""
+
+
+Match = TypeVar("Match", bound=JobMatch)
+
+
+class Spares(Protocol):
+    """A state that names whom it leaves alone."""
+
+    @property
+    def owned(self) -> tuple[Process, ...]:
+        """Those whose owner lives."""
+
+    @property
+    def protected(self) -> tuple[Protected, ...]:
+        """Those that are never ended, each with why."""
+
+
+S = TypeVar("S", bound=Spares)
+
+
+def without_owned(
+    state: S, processes: tuple[Process, ...], table: Table, *, spare: bool
+) -> Generator[Command, Any, tuple[tuple[Process, ...] | Unknown, S]]:
+    """Those of *processes* that nobody who lives owns, at work or not, and *state* with the others named in it."""
+    if not processes:
+        return processes, state
+    family = family_of(table, [process.pid for process in processes])
+    owners = owners_in(table, family, read_owners((yield ask_owners(family, table)), family, table))
+    every = tuple(owned(process, owners[process.pid]) for process in processes)
+    if not spare:
+        return every, state
+    living = tuple(process for process in every if owners[process.pid].lives)
+    hidden = tuple(process for process in every if owners[process.pid].kind == "unknown")
+    why = tuple(spared(one, f"whose it is, is not known: {owners[one.pid].why}") for one in hidden)
+    free = tuple(process for process in every if process not in living and process not in hidden)
+    unknown = Unknown(why=str(why[0])) if why else ()
+    less: S = replace(cast(Any, state), owned=living, protected=(*state.protected, *why))
+    return free or unknown, less
+
+
+def classify_into(
+    match: Match,
+    processes: tuple[Process, ...],
+    before: Collection[str],
+    closer: GpuUse,
+    blind: Unknown | None = None,
+) -> Match:
+    """*match* with *processes* classified; *blind*: why none that is left over would not mean that there is none."""
+    sides = classify(processes, before, closer)
+    return replace(
+        match,
+        leftover=sides.leftover or blind or (),
+        at_work=sides.at_work,
+        starting=sides.starting,
+        owned=sides.owned,
+        listening=sides.listening,
+        protected=(*match.protected, *sides.protected),
+        beyond_help=sides.beyond_help,
+    )
+
+
+def classify(processes: tuple[Process, ...], before: Collection[str], closer: GpuUse) -> JobMatch:
+    """*processes* by whether their jobs are at work, each by itself: a user's unknown does not hide another's leftover.
+
+    One whose key is not in *before* has just started, and so is at work.  An answer is unknown where nothing is in it
+    but what might be, and where nvidia-smi did not answer; those of which it is not known are protected.
+    """
+    if not processes:
+        return JobMatch()
+    if isinstance(closer.walk, Unknown):
+        return JobMatch(leftover=closer.walk, at_work=closer.walk)
+    work = at_work(closer.walk, closer.load)
+    hopeless = beyond_help(closer.walk, closer.load)
+    answers = [(process, True if process.key not in before else work[process.pid]) for process in processes]
+    beyond = [process for process, answer in answers if process.pid in hopeless and answer is not True]
+    others = [(process, answer) for process, answer in answers if process not in beyond]
+    lost = tuple(_beyond(process, hopeless[process.pid]) for process in beyond)
+    return replace(_by_answer(others, closer, closer.walk), beyond_help=lost)
+
+
+def _young(processes: Collection[Process], closer: GpuUse, walk: OpenFileScan) -> set[int]:
+    """Those of *processes* whose jobs have just been started.
+
+    Of a job that holds a GPU it is the youngest holder that counts, for a rank that was started again loads its weights
+    now; of another one the oldest process.  Whose age is not known may have been started just now.
+    """
+    if not closer.job.starting or closer.load.absent:
+        return set()
+    members = process_jobs(walk.table).members
+    found: set[int] = set()
+    for process in processes:
+        family = [walk.table.rows[pid].process for pid in members[process.pid]]
+        owners = [closer.owners.get(one.pid) for one in family]
+        supervised = any(owner is not None and owner.kind == "supervised" for owner in owners)
+        least = closer.job.starting if supervised else min(closer.job.starting, ORPHANED)
+        ages = [None if isinstance(one.seconds, Unknown) else one.seconds for one in family if walk.open.get(one.pid)]
+        if ages:
+            young = any(age is None or age < least for age in ages)
+        else:
+            young = not any(not isinstance(one.seconds, Unknown) and one.seconds >= least for one in family)
+        if young:
+            found.add(process.pid)
+    return found
+
+
+def _servers(processes: Collection[Process], closer: GpuUse, walk: OpenFileScan) -> set[int]:
+    """Those of *processes* in whose jobs one listens on a port, where nothing says that it is no server at rest."""
+    if closer.load.absent or closer.job.incident or closer.job.idle_for >= LISTENING:
+        return set()
+    members = process_jobs(walk.table).members
+    return {process.pid for process in processes if any(closer.ports.get(pid) for pid in members[process.pid])}
+
+
+def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse, walk: OpenFileScan) -> JobMatch:
+    """Processes, each with whether it is at work; of those that are not, an owner that lives comes first."""
+    idle = [process for process, answer in answers if answer is False]
+    spare = closer.job.spare_owned
+    owners = {process.pid: closer.owners.get(process.pid, NOT_ASKED_FOR) for process in idle}
+    owned_ones = tuple(process for process in idle if spare and owners[process.pid].lives)
+    hidden = tuple(process for process in idle if spare and owners[process.pid].kind == "unknown")
+    idle = [process for process in idle if process not in owned_ones and process not in hidden]
+    young, serving = _young(idle, closer, walk), _servers(idle, closer, walk)
+    undecided = tuple(
+        spared(process, f"whether it is left over is not known: {answer.why}")
+        for process, answer in answers
+        if isinstance(answer, Unknown)
+    ) + tuple(spared(process, f"whose it is, is not known: {owners[process.pid].why}") for process in hidden)
+    unknown = Unknown(why=str(undecided[0])) if undecided else None
+    if unknown and isinstance(closer.load.reading, Unknown):  # of no GPU is it known who uses it
+        return JobMatch(leftover=unknown, at_work=unknown, protected=undecided)
+    return JobMatch(
+        leftover=tuple(one for one in idle if one.pid not in young and one.pid not in serving) or unknown or (),
+        starting=tuple(one for one in idle if one.pid in young),
+        listening=tuple(one for one in idle if one.pid in serving and one.pid not in young),
+        owned=owned_ones,
+        at_work=tuple(process for process, answer in answers if answer is True) or unknown or (),
+        protected=undecided,
+    )
+
+
+def _beyond(process: Process, buses: tuple[str, ...]) -> Protected:
+    return spared(
+        process,
+        f"it holds GPU {', '.join(buses)}, which is lost: only a reboot of the host brings the GPU back, not a kill",
+    )
+
+
+def described(pid: int, walk: OpenFileScan, closer: GpuUse) -> Process:
+    """The process with what it has open, whether nvidia-smi lists it, and whose it is."""
+    load = closer.load
+    pids = load.pids()
+    devices = tuple(file.path for file in walk.open.get(pid, ()))
+    listed = pids if isinstance(pids, Unknown) else pid in pids
+    plain = replace(shown(walk.table.rows[pid]), devices=devices, listed=listed, gpus=_gpus(pid, walk, load))
+    return owned(plain, closer.owners[pid]) if pid in closer.owners else plain
+
+
+def _gpus(pid: int, walk: OpenFileScan, load: Load) -> tuple[str, ...]:
+    """The GPUs that the process holds by their indices, each with its memory there; none where that is not known."""
+    held = gpus_of(pid, walk, load)
+    if isinstance(held, Unknown):
+        return ()
+    apps = () if isinstance(load.apps, Unknown) else load.apps
+    used: dict[str, float | None] = {}
+    for app in apps:
+        if app.pid == pid:
+            used[app.gpu_uuid] = None if isinstance(app.memory_mib, Unknown) else app.memory_mib
+    return tuple(_with_memory(gpu, used.get(gpu.uuid)) for gpu in sorted(held, key=lambda it: it.index))
+
+
+def _with_memory(gpu: Gpu, mib: float | None) -> str:
+    return f"GPU {gpu.index}" + ("" if mib is None else f" ({mib:.0f} MiB)")

@@ -1,0 +1,239 @@
+"""Decide which processes are left over: a process is at work when a GPU that its job holds is busy.
+
+Where this is not certain the answer is Unknown, and an unknown process is never taken for left over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runbook.errors import ProbeError
+from runbook.library.gpu.facts.gpu_jobs.jobs import process_jobs, worst
+from runbook.library.gpu.facts.smi_query import (
+    ComputeProcess,
+    Gpu,
+    GpuPresence,
+    SmiReading,
+    ask_gpus,
+    ask_presence,
+    read_gpus,
+    read_presence,
+)
+from runbook.library.gpu.facts.utilisation import idle
+from runbook.library.processes.facts.open_files import OpenFile, OpenFileScan
+from runbook.values.command import Command, Completed
+from runbook.values.types import Unknown
+
+APART = 5.0
+"""Seconds between two samples of how busy a GPU is, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How busy the GPUs of a host are, and which processes nvidia-smi lists on them."""
+
+    reading: SmiReading | Unknown
+    presence: GpuPresence | Unknown
+    above: float
+    """Percent: a GPU that was busier on one of the probes is busy."""
+
+    @property
+    def absent(self) -> bool:
+        """Whether it is proven that the host has no NVIDIA GPU."""
+        return not isinstance(self.presence, Unknown) and self.presence.absent
+
+    lost: frozenset[str] = frozenset()
+    """Bus ids of GPUs that the kernel says only a reboot brings back."""
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Bus ids of GPUs that only a reboot brings back, by the kernel's word or by nvidia-smi's."""
+        if isinstance(self.reading, Unknown):
+            return self.lost
+        shown = (gpu.bus_id for gpu in self.gpus if gpu.bus_id and _wants_reboot(gpu))
+        return frozenset((*self.lost, *self.reading.lost, *shown))
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs that nvidia-smi shows."""
+        return () if isinstance(self.reading, Unknown) else self.reading.gpus
+
+    @property
+    def apps(self) -> tuple[ComputeProcess, ...] | Unknown:
+        """What nvidia-smi lists."""
+        if self.absent:
+            return ()
+        return self.reading if isinstance(self.reading, Unknown) else self.reading.apps
+
+    def pids(self) -> frozenset[int] | Unknown:
+        """The pids that nvidia-smi lists; they may belong to another pid namespace."""
+        apps = self.apps
+        if isinstance(apps, Unknown):
+            return apps
+        nameless = next((app.pid for app in apps if isinstance(app.pid, Unknown)), None)
+        return nameless or frozenset(app.pid for app in apps if not isinstance(app.pid, Unknown))
+
+
+def ask_load(idle_for: float) -> tuple[Command, Command]:
+    """What ``read_load`` needs: samples of the GPUs for *idle_for* seconds, which is how long it takes."""
+    times = math.ceil(idle_for / APART)
+    return ask_presence(), ask_gpus(idle_for / times, times, apps=True)
+
+
+def read_load(presence: Completed, gpus: Completed, above: float) -> Load:
+    """What is known of the GPUs.  Never raises: what is not known is Unknown."""
+    there: GpuPresence | Unknown
+    reading: SmiReading | Unknown
+    try:
+        there = read_presence(presence)
+    except ProbeError as error:
+        there = Unknown(why=str(error))
+    try:
+        reading = read_gpus(gpus)
+    except ProbeError as error:
+        reading = Unknown(why=str(error))
+    return Load(reading=reading, presence=there, above=above)
+
+
+def _wants_reboot(gpu: Gpu) -> bool:
+    return gpu.recovery_action == "Reboot" or any("GPU is lost" in fault for fault in gpu.faults)
+
+
+def beyond_help(walk: OpenFileScan, load: Load) -> Mapping[int, tuple[str, ...]]:
+    """The processes that have no GPU open but lost ones, each with those: ending them brings no GPU back.
+
+    A process without a GPU (a launcher) is among them where its job has nothing else open. Where it is not known which
+    node is that of a lost GPU, any node that is not known to be another's counts.
+    """
+    if not load.gone:
+        return {}
+    open_ = {pid: [node for node in nodes if node.gpu is not None] for pid, nodes in walk.open.items()}
+    sides = {pid: [_lost_of(node, walk, load) for node in nodes] for pid, nodes in open_.items() if nodes}
+    own = {pid: tuple(sorted(set(buses))) for pid, buses in sides.items() if all(buses)}
+    shared = process_jobs(walk.table)
+    hangs = shared.share(dict.fromkeys(own, True))
+    works = shared.share({pid: not all(buses) for pid, buses in sides.items()})
+    named = tuple(sorted({bus for buses in own.values() for bus in buses}))
+    launchers = {
+        pid: named for pid, answer in hangs.items() if answer is True and works[pid] is not True and pid not in own
+    }
+    return {**launchers, **own}
+
+
+def _lost_of(node: OpenFile, walk: OpenFileScan, load: Load) -> str:
+    """The lost GPU that *node* opens, or may open; empty: it opens another one."""
+    numbers = {} if isinstance(load.presence, Unknown) else load.presence.minors
+    mine = next((bus for bus, number in numbers.items() if number == node.gpu), "")
+    if mine:
+        return mine if mine in load.gone else ""
+    if all(bus in numbers for bus in load.gone):
+        return ""
+    gpu = _gpu_of(node, walk, load)
+    if not isinstance(gpu, Unknown):
+        return gpu.bus_id if gpu.bus_id in load.gone else ""
+    return ", ".join(sorted(load.gone))
+
+
+def at_work(walk: OpenFileScan, load: Load) -> Mapping[int, bool | Unknown]:
+    """For each process of the host whether its job is at work, by pid."""
+    if load.absent or _all_idle(walk, load):
+        return dict.fromkeys(walk.table.rows, False)
+    listed = _listed(load)
+    own = {pid: _own(pid, walk, load, listed) for pid in walk.table.rows}
+    return process_jobs(walk.table).share(own)
+
+
+def gpus_of(pid: int, walk: OpenFileScan, load: Load) -> tuple[Gpu, ...] | Unknown:
+    """The GPUs that a process holds."""
+    if isinstance(load.reading, Unknown) and not load.absent:
+        return load.reading
+    found = {app.gpu_uuid: None for app in load.apps if app.pid == pid} if not isinstance(load.apps, Unknown) else {}
+    held = {gpu.key: gpu for gpu in load.gpus if gpu.uuid in found}
+    nodes = [file for file in walk.open.get(pid, ()) if file.gpu is not None or file.partition]
+    for node in nodes:
+        gpu = _gpu_of(node, walk, load)
+        if isinstance(gpu, Unknown):
+            everything = (
+                len({node.gpu for node in nodes if node.gpu is not None}) == len(_gpu_nodes(walk)) == len(load.gpus)
+            )
+            return load.gpus if everything else gpu
+        held[gpu.key] = gpu
+    return tuple(held.values())
+
+
+def _all_idle(walk: OpenFileScan, load: Load) -> bool:
+    """Whether no GPU is busy, so that nobody can be at work."""
+    if isinstance(load.reading, Unknown) or load.reading.lost or not load.gpus:
+        return False
+    complete = len(load.gpus) >= len(_gpu_nodes(walk))
+    return complete and all(idle(gpu, load.above) is True for gpu in load.gpus)
+
+
+def _gpu_nodes(walk: OpenFileScan) -> set[int]:
+    return {node.gpu for node in walk.nodes if node.gpu is not None}
+
+
+def _listed(load: Load) -> dict[int, list[str]]:
+    """The UUIDs of the GPUs that nvidia-smi lists each pid on."""
+    found: dict[int, list[str]] = {}
+    for app in () if isinstance(load.apps, Unknown) else load.apps:
+        if not isinstance(app.pid, Unknown):
+            found.setdefault(app.pid, []).append(app.gpu_uuid)
+    return found
+
+
+def _own(pid: int, walk: OpenFileScan, load: Load, listed: Mapping[int, list[str]]) -> bool | Unknown:
+    """Whether the process itself holds a busy GPU."""
+    if isinstance(load.reading, Unknown):
+        if pid in walk.unseen:
+            return Unknown(why="its open files could not be inspected, and " + load.reading.why)
+        return load.reading if any(file.driver for file in walk.open.get(pid, ())) else False
+    answers = [_busy_node(file, walk, load) for file in walk.open.get(pid, ())]
+    answers += [_busy_uuid(word, load) for word in listed.get(pid, ())]
+    if pid in walk.unseen and not any(answer is True for answer in answers):
+        answers.append(
+            Unknown(why="its open files could not be inspected, and a GPU is busy, or its utilisation is unknown")
+        )
+    return worst(answers)
+
+
+def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown:
+    if node.gpu is None and not node.partition:
+        driver_only = node.driver and isinstance(load.apps, Unknown)
+        return load.apps if driver_only and isinstance(load.apps, Unknown) else False
+    gpu = _gpu_of(node, walk, load)
+    if not isinstance(gpu, Unknown):
+        return _busy(gpu, load)
+    answer = worst(_busy(gpu, load) for gpu in load.gpus)
+    if answer is False and len(load.gpus) < len(_gpu_nodes(walk)):
+        return gpu
+    return answer
+
+
+def _busy_uuid(uuid: str, load: Load) -> bool | Unknown:
+    """Whether the GPU that nvidia-smi lists a process on is busy; any that is, where it does not say which."""
+    named = [gpu for gpu in load.gpus if gpu.uuid == uuid and uuid]
+    return worst(_busy(gpu, load) for gpu in named or load.gpus)
+
+
+def _busy(gpu: Gpu, load: Load) -> bool | Unknown:
+    answer = idle(gpu, load.above)
+    if isinstance(answer, Unknown):
+        return Unknown(why=f"GPU {gpu.index} does not report how busy it is: {answer.why}")
+    return not answer
+
+
+def _gpu_of(node: OpenFile, walk: OpenFileScan, load: Load) -> Gpu | Unknown:
+    """The GPU that a node opens, by what the driver says of its number; never by the order of nvidia-smi."""
+    numbers = {} if isinstance(load.presence, Unknown) else load.presence.minors
+    buses = [bus for bus, number in numbers.items() if number == node.gpu and node.gpu is not None]
+    gpu = next((gpu for gpu in load.gpus if gpu.bus_id and gpu.bus_id in buses), None)
+    if gpu:
+        return gpu
+    if buses:
+        return Unknown(why=f"nvidia-smi does not show the GPU of {node.path}")
+    if len(load.gpus) == 1 and len(_gpu_nodes(walk)) == 1:
+        return load.gpus[0]
+    return Unknown(why=f"it is not known which GPU {node.path} belongs to")

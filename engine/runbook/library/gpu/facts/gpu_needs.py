@@ -1,0 +1,182 @@
+"""What each GPU of a host needs, by all the faults that its driver has reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from runbook.library.gpu.facts.xids import RANK, RECOVERY, Need, meaning, need_of, recovery_words, who_acts
+from runbook.values.types import Unknown
+
+
+class XidError(Protocol):
+    """An Xid as the kernel's log has it, oldest first in a sequence of them."""
+
+    @property
+    def code(self) -> int: ...
+    @property
+    def bus_id(self) -> str: ...
+    @property
+    def at(self) -> str | Unknown: ...
+    @property
+    def seconds(self) -> float | Unknown: ...
+    @property
+    def text(self) -> str: ...
+
+
+NOT_KNOWN_WHEN = Unknown(why="the log, or the host, does not give the time")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNeed:
+    """What one GPU needs by the faults that it has had."""
+
+    bus_id: str
+    """The PCI address of the GPU, as sysfs writes it; empty where the line has none."""
+    need: str
+    """What is needed: nothing, restart the application, check the node, contact the vendor, reset the GPU, reboot the
+    node."""
+    code: int
+    """The Xid that asks for it."""
+    bucket: str
+    """The vendor's word for what to do about that Xid: ``RESET_GPU``, ``RESTART_APP`` ...; empty: it has none."""
+    meaning: str
+    """What the vendor's catalogue says of that Xid, in short."""
+    at: str | Unknown
+    """When the kernel wrote that Xid: ISO 8601, UTC; unknown where the log does not say."""
+    seconds: float | Unknown
+    """The same, in seconds since 1970."""
+    text: str
+    """What the driver says behind the number of that Xid."""
+    count: int
+    """How many Xids this GPU has had in all."""
+    ago: str | Unknown = NOT_KNOWN_WHEN
+    """How long ago that Xid was, in words."""
+    who: str = ""
+    """Who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
+    serious: bool = False
+    """Whether it asks for more than a restart of the application."""
+    because: int = 0
+    """Of an Xid 154: the earlier Xid of this GPU that it speaks of, as far as the log has one; else 0."""
+    note: str = ""
+    """What goes with it by the vendor's workflow of this Xid; empty where there is nothing to add."""
+    say: str = ""
+    """All of it in one sentence."""
+
+
+SERIOUS = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.RESET, Need.REBOOT})
+"""What asks for more than a restart of the application."""
+
+LASTING = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.REBOOT})
+"""What reloading the driver does not settle; that does what a reset of the GPU does, and no job outlives it."""
+
+
+def needs(faults: Iterable[XidError]) -> tuple[GpuNeed, ...]:
+    """What each GPU with a fault needs, the most urgent first, and before those of which the log has no cause.
+
+    The newest 154 of a GPU overrules what was before it; later faults count again.
+    """
+    found = [_need(bus, of_gpu) for bus, of_gpu in _by_gpu(faults).items()]
+    return tuple(sorted(found, key=lambda gpu: (-RANK[Need(gpu.need)], gpu.code == RECOVERY and not gpu.because)))
+
+
+def unmended(before: Iterable[XidError], since: Iterable[XidError]) -> tuple[GpuNeed, ...]:
+    """What each GPU still needs by its faults *before* the driver was loaded last, and by those *since*.
+
+    A GPU that was reset without that says so itself by an Xid 154, or (before R570) nowhere in the kernel's log.
+    """
+    lasting = [
+        fault
+        for of_gpu in _by_gpu(before).values()
+        for fault in _counting(of_gpu)
+        if need_of(fault.code, fault.text) in LASTING
+    ]
+    return needs((*lasting, *since))
+
+
+def _by_gpu(faults: Iterable[XidError]) -> Mapping[str, list[XidError]]:
+    by_gpu: dict[str, list[XidError]] = {}
+    for fault in faults:
+        by_gpu.setdefault(fault.bus_id, []).append(fault)
+    return by_gpu
+
+
+def _counting(faults: list[XidError]) -> list[XidError]:
+    """Those of one GPU that count: from the driver's newest own verdict on."""
+    return faults[max((number for number, fault in enumerate(faults) if fault.code == RECOVERY), default=0) :]
+
+
+def _need(bus: str, faults: list[XidError]) -> GpuNeed:
+    counting = _counting(faults)
+    worst = max(reversed(counting), key=lambda fault: RANK[need_of(fault.code, fault.text)])
+    need, known = need_of(worst.code, worst.text), meaning(worst.code)
+    cause = _cause(faults) if worst.code == RECOVERY else None
+    return GpuNeed(
+        bus_id=bus,
+        need=need,
+        code=worst.code,
+        bucket=known.bucket,
+        meaning=known.meaning,
+        at=worst.at,
+        seconds=worst.seconds,
+        text=worst.text,
+        count=len(faults),
+        who=who_acts(worst.code, need),
+        serious=need in SERIOUS,
+        because=cause.code if cause else 0,
+        note=_note((cause or worst).code, faults),
+        say=_sentence(bus, worst, cause),
+    )
+
+
+def _cause(faults: Sequence[XidError]) -> XidError | None:
+    """What the newest 154 speaks of: the worst fault since the 154 before it, the newest of equals."""
+    *earlier, last = (number for number, fault in enumerate(faults) if fault.code == RECOVERY)
+    between = faults[(earlier[-1] + 1 if earlier else 0) : last]
+    serious = [fault for fault in between if need_of(fault.code, fault.text) in SERIOUS]
+    return max(reversed(serious), key=lambda fault: RANK[need_of(fault.code, fault.text)], default=None)
+
+
+def _sentence(bus: str, worst: XidError, cause: XidError | None) -> str:
+    when = "" if isinstance(worst.at, Unknown) else f" at {worst.at}"
+    bus = bus or "without a bus id"
+    if worst.code != RECOVERY:
+        return f"GPU {bus}: {meaning(worst.code).meaning} (Xid {worst.code}{when})"
+    words = recovery_words(worst.text) or need_of(worst.code, worst.text)
+    verdict = f'the driver itself says "{words}" (Xid 154{when})'
+    return (
+        f"GPU {bus}: {meaning(cause.code).meaning} (Xid {cause.code}), and {verdict}"
+        if cause
+        else f"GPU {bus}: {verdict}"
+    )
+
+
+def _note(code: int, faults: Sequence[XidError]) -> str:
+    """What the vendor's workflow of Xid *code* adds, with the other *faults* of the same GPU."""
+    codes = [fault.code for fault in faults]
+    match code:
+        case 48 | 171 | 172:
+            where = "in DRAM" if 171 in codes else "in SRAM" if 172 in codes else ""
+            kept = (
+                "it was noted for repair (63 or 64), so drain the GPU before its reset" if {63, 64} & {*codes} else ""
+            )
+            words = [f"the error was {where}" if where else "", kept, "then a field diagnosis by the vendor's tool"]
+            return "; ".join(word for word in words if word)
+        case 45 if {*codes} == {45}:
+            return (
+                "alone, a kill or Ctrl-C does that; without one, on a host with NVSwitches, restart the fabric manager"
+            )
+        case 63:
+            return "plan a reset for the next pause: the repair takes effect then"
+        case 13 | 31 if codes.count(code) > 1:
+            times = f"it came {codes.count(code)} times"
+            return f"{times}: from one application, its own fault; from several, the GPU wants the vendor's diagnosis"
+        case 79:
+            return "a GPU that `lspci -d 10de:` shows with `rev ff`, or not at all, comes back with a reboot only"
+        case 74:
+            return "look at the link that its line names, and at the same link of the GPU or switch at its other end"
+        case 163 if 162 in codes[codes.index(163) :]:
+            return "power smoothing has come back since (162)"
+        case _:
+            return ""

@@ -1,0 +1,160 @@
+"""The NVIDIA GPUs and NVSwitches on the PCI bus of a host, as sysfs and lspci show them without the driver's help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from runbook.errors import ProbeError
+from runbook.library.gpu.facts.model import bus_id
+from runbook.shell import script
+from runbook.values.command import Command, Completed, read_script
+from runbook.values.types import Unknown
+
+GONE_WIDTH = 63
+"""Lanes that a link register of all ones shows: nothing answers any more."""
+MOST_LANES = 32
+
+_SPEED = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?GT/s")
+_LSPCI = re.compile(
+    r"(?P<bus>[0-9A-Fa-f:.]+) (?P<kind>[^\[]+?) \[[0-9a-f]{4}\]: "
+    r"(?P<model>.*?)(?: \(rev (?P<rev>[0-9a-f]{2})\))?(?: \(prog-if [^)]*\))?\Z"
+)
+_NOT_SAID = Unknown(why="sysfs does not say")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciDevice:
+    """One GPU or NVSwitch on the bus."""
+
+    bus_id: str
+    """As sysfs writes it, ``0000:97:00.0``."""
+    kind: Literal["gpu", "nvswitch"]
+    """Whether it is a GPU or an NVSwitch."""
+    model: str
+    """As lspci names it; the device number where there is no lspci."""
+    driver: str
+    """The kernel driver that has it; empty: none."""
+    gone: bool | Unknown
+    """Whether it no longer answers: its configuration space is all ones, which lspci shows as ``(rev ff)``."""
+    speed: float | Unknown
+    """GT/s of each lane now; an idle GPU saves power at a lower speed."""
+    speed_max: float | Unknown
+    """GT/s that the device can do."""
+    width: int | Unknown
+    """Lanes that its link uses now."""
+    width_max: int | Unknown
+    """Lanes that the device can use."""
+    width_slot: int | Unknown
+    """Lanes of the port that it is plugged into."""
+    text: str
+    """The line of lspci; empty where there is no lspci."""
+
+    @property
+    def narrow(self) -> bool | Unknown:
+        """Whether it has fewer lanes than device and slot could use together."""
+        if self.gone is True:
+            return False
+        if isinstance(self.width, Unknown):
+            return self.width
+        if isinstance(self.width_max, Unknown):
+            return self.width_max
+        slot = self.width_max if isinstance(self.width_slot, Unknown) else self.width_slot
+        return self.width < min(self.width_max, slot)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciReading:
+    """What the bus, the driver's table and /dev show."""
+
+    devices: tuple[PciDevice, ...] = ()
+    cards: tuple[str, ...] | Unknown = field(default=_NOT_SAID)
+    """Bus ids of the GPUs in the driver's own table; unknown where the driver has none."""
+    nodes: tuple[str, ...] = ()
+    """``/dev/nvidia0`` ..."""
+    container: bool = False
+    """Whether the host is a container: it sees the whole bus, and may be given a part of the GPUs."""
+    boot_id: str | Unknown = field(default=_NOT_SAID)
+    """The kernel's own name for this boot."""
+
+
+def ask_pci(root: str = "") -> Command:
+    """One script that reads sysfs, lspci, the driver's table and /dev; *root* is where the file system begins."""
+    return read_script(script(__package__, "pci_probe"), root)
+
+
+def read_pci(done: Completed) -> PciReading:
+    """The answer to ``ask_pci``.  Raises ProbeError where the bus could not be inspected."""
+    if done.timed_out or done.exit_code != 0:
+        raise ProbeError(
+            "the PCI bus could not be inspected in time" if done.timed_out else "the PCI bus could not be inspected"
+        )
+    rows = [line.split("\t") for line in done.stdout.splitlines() if line]
+    if ["probed"] not in rows:
+        raise ProbeError("the PCI bus cannot be inspected: this host shows no /sys/bus/pci/devices")
+    listed = {bus_id(match["bus"]): match for match in _listed(rows)}
+    devices = (_device(row[1:], listed) for row in rows if row[0] == "device" and len(row) == 12)
+    no_driver = Unknown(why="the NVIDIA driver is not loaded: there is no /proc/driver/nvidia/gpus")
+    return PciReading(
+        devices=tuple(device for device in devices if device.bus_id),
+        cards=tuple(filter(None, map(bus_id, _values(rows, "card")))) if ["driver"] in rows else no_driver,
+        nodes=_values(rows, "node"),
+        container=["container"] in rows,
+        boot_id=next((boot for boot in _values(rows, "boot") if boot != "-"), _NOT_SAID),
+    )
+
+
+def _values(rows: Sequence[Sequence[str]], kind: str) -> tuple[str, ...]:
+    """What the rows of that kind say that have one value."""
+    return tuple(row[1] for row in rows if row[0] == kind and len(row) == 2)
+
+
+def _listed(rows: Sequence[Sequence[str]]) -> Iterator[re.Match[str]]:
+    """The lines of lspci, each split into its parts."""
+    for row in rows:
+        if row[0] == "lspci" and len(row) == 2 and (match := _LSPCI.fullmatch(row[1].strip())) and bus_id(match["bus"]):
+            yield match
+
+
+def _device(row: Sequence[str], listed: Mapping[str, re.Match[str]]) -> PciDevice:
+    bus, kind, number, driver, speed, speed_max, width, width_max, slot, power, config = row
+    line = listed.get(bus_id(bus))
+    return PciDevice(
+        bus_id=bus_id(bus),
+        kind="nvswitch" if kind.startswith("0x0680") else "gpu",
+        model=line["model"] if line else f"NVIDIA device {number}",
+        driver="" if driver == "-" else driver,
+        gone=_gone(config, "" if line is None else line["rev"] or "", speed, width, power),
+        speed=_speed(speed),
+        speed_max=_speed(speed_max),
+        width=_lanes(width),
+        width_max=_lanes(width_max),
+        width_slot=_lanes(slot),
+        text=line[0] if line else "",
+    )
+
+
+def _gone(config: str, revision: str, speed: str, width: str, power: str) -> bool | Unknown:
+    """Whether nothing answers on the bus.  A device that sleeps without power (D3cold) shows all ones, too."""
+    if power == "D3cold":
+        return Unknown(why="the device is switched off to save power (D3cold)")
+    if config.startswith("ffff") or revision == "ff":
+        return True
+    if len(config) == 8 or revision:
+        return False
+    if width == str(GONE_WIDTH) and speed.startswith("Unknown"):
+        return True
+    return False if _SPEED.match(speed) else Unknown(why="its configuration space cannot be read")
+
+
+def _speed(text: str) -> float | Unknown:
+    found = _SPEED.match(text)
+    return float(found[1]) if found else Unknown(why=f"sysfs says {text}" if text != "-" else _NOT_SAID.why)
+
+
+def _lanes(text: str) -> int | Unknown:
+    if text.isascii() and text.isdigit() and 0 < int(text[:4]) <= MOST_LANES:
+        return int(text)
+    return Unknown(why=f"sysfs says {text[:20]}" if text != "-" else _NOT_SAID.why)

@@ -1,0 +1,280 @@
+"""Read GPUs and processes out of what nvidia-smi printed, separating good rows from complaints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from runbook.errors import ProbeError
+from runbook.library.gpu.facts.model import NOT_ASKED, UNLISTED, ComputeProcess, Gpu, SmiReading, bus_id, bus_ids
+from runbook.library.gpu.facts.smi_markers import faults, lists_no_processes, says_nothing, unfilled_columns
+from runbook.library.gpu.facts.smi_output import (
+    USABLE,
+    QuerySection,
+    hung,
+    marker,
+    missing,
+    not_answered,
+    number,
+    reason,
+    row,
+    sections,
+    word,
+)
+from runbook.values.command import Completed
+from runbook.values.types import Unknown
+
+T = TypeVar("T")
+
+_LOST = re.compile(r"is lost|fallen off the bus|reboot the system", re.IGNORECASE)
+_INFOROM = re.compile(r"infoROM is corrupted", re.IGNORECASE)
+_NEEDS_RESET = re.compile(r"requires reset", re.IGNORECASE)
+_IS_GPU = re.compile(r"[0-9]{1,4} ?, ?(?:GPU-|\[|N/A|ERR!|Unknown)", re.ASCII)
+_IS_PART = re.compile(r"[0-9]{1,4} ?,", re.ASCII)
+_IS_APP = re.compile(r"GPU-|MIG-|\[")
+_KEYS = frozenset({"index", "uuid", "name", "utilization.gpu"})
+"""Columns that every question has."""
+_NO_SECOND = Unknown(why="nvidia-smi gave no second sample of this GPU")
+SILENT = Unknown(why="this driver does not report whether a reset is needed")
+_NOBODY = ("no running processes found", "no running compute processes found")
+
+
+def read_gpus(done: Completed) -> SmiReading:
+    """The GPUs in the answer to ``ask_gpus``, with what it complained about.
+
+    Raises ProbeError, in plain words, when there is not a single row that can be believed.
+    """
+    found = sections(done)
+    rows, errors = _gpu_rows(done, found)
+    for part in (section for section in found if section.name == "part"):
+        rows = _joined(rows, part)
+    gpus = tuple(_gpu(values, found) for values in rows)
+    for section in found:
+        if section.name == "status":
+            gpus = _with_status(gpus, section)
+        if section.name == "again" and "utilization.gpu" in section.fields:
+            again, more = _rows(section, "", _IS_GPU)
+            gpus, errors = tuple(_seen_again(gpu, again) for gpu in gpus), (*errors, *more)
+    listed, more = _listed(found, tuple(gpu.uuid for gpu in gpus if gpu.uuid and lists_no_processes(gpu.name)))
+    errors = tuple(dict.fromkeys((*errors, *more)))
+    return SmiReading(
+        gpus=gpus, errors=errors, lost=_named(errors, _LOST), bad_inforom=_bad_inforom(gpus, errors), apps=listed
+    )
+
+
+def _gpu_rows(done: Completed, found: Iterable[QuerySection]) -> tuple[list[dict[str, str]], tuple[str, ...]]:
+    """The rows of the question for all GPUs, and its complaints.  Raises ProbeError where there is none to believe."""
+    asked = [section for section in found if section.name == "gpus"]
+    if not asked:
+        raise ProbeError(reason(done.exit_code, ()))
+    if not set(asked[-1].fields) >= _KEYS:
+        raise ProbeError("the output from the host is truncated")
+    rows, errors = _rows(asked[-1], "name", _IS_GPU)
+    if done.timed_out:
+        if asked[-1].exit_code is None or not rows:
+            raise ProbeError(hung(done))
+        errors = (*errors, hung(done))
+    if not rows:
+        raise ProbeError(reason(asked[-1].exit_code, errors))
+    return rows, errors
+
+
+def _with_status(gpus: Iterable[Gpu], section: QuerySection) -> tuple[Gpu, ...]:
+    """*gpus* with what nvidia-smi says of the resets and drains that each needs."""
+    resets, drains = by_bus(section.lines, "Reset Required"), by_bus(section.lines, "Drain and Reset Recommended")
+    return tuple(
+        replace(
+            _told_by_status(gpu, resets),
+            drain_recommended=_yes(drains[gpu.bus_id]) if gpu.bus_id in drains else NOT_ASKED,
+        )
+        for gpu in gpus
+    )
+
+
+def read_apps(done: Completed) -> tuple[ComputeProcess, ...]:
+    """The processes in the answer to ``ask_apps``.  Raises ProbeError when it is not a list."""
+    found = sections(done)
+    if done.timed_out:
+        raise ProbeError(hung(done))
+    listed, _ = _listed(found)
+    if isinstance(listed, Unknown):
+        raise ProbeError(listed.why)
+    return listed
+
+
+def _rows(section: QuerySection, free: str, is_row: re.Pattern[str]) -> tuple[list[dict[str, str]], tuple[str, ...]]:
+    """The rows of *section*, and every other line that it printed."""
+    rows: list[dict[str, str]] = []
+    errors: list[str] = []
+    for line in section.lines:
+        values = row(line, section.fields, free)
+        if values is None or not is_row.match(line):
+            errors.append(line)
+        else:
+            rows.append(dict(zip(section.fields, values, strict=True)))
+    errors.extend(section.stderr)
+    if section.cut:
+        errors.append(f"incomplete line: {section.cut}")
+    if section.exit_code != 0 and (rows or not errors):
+        errors.append(reason(section.exit_code, ()))
+    return rows, tuple(dict.fromkeys(errors))
+
+
+def _joined(rows: list[dict[str, str]], part: QuerySection) -> list[dict[str, str]]:
+    more, _ = _rows(part, "", _IS_PART)
+    by_index = {each["index"]: each for each in more}
+    return [{**each, **by_index.get(each["index"], {})} for each in rows]
+
+
+def _gpu(values: Mapping[str, str], found: Sequence[QuerySection]) -> Gpu:
+    def maybe(column: str, read: Callable[[str], T | Unknown]) -> T | Unknown:
+        return read(values[column]) if column in values else not_answered(found, column, refused=NOT_ASKED)
+
+    uuid = values["uuid"]
+    mig = maybe("mig.mode.current", word)
+    busy = number(values["utilization.gpu"], most=100)
+    never = unfilled_columns(values)
+    if "utilization.gpu" in never:
+        kind = "MIG: the driver does" if mig == "Enabled" else "drivers of such GPUs do"
+        busy = Unknown(
+            why=f"{kind} not say how busy {'a partitioned GPU' if mig == 'Enabled' else 'they'} "
+            f"{'is' if mig == 'Enabled' else 'are'}"
+        )
+    return Gpu(
+        index=int(values["index"]),
+        uuid=uuid if uuid.startswith("GPU-") else "",
+        bus_id=bus_id(values.get("pci.bus_id", "")),
+        name="" if marker(values["name"]) else values["name"],
+        driver=maybe("driver_version", word),
+        persistence=maybe("persistence_mode", _yes),
+        memory_used=maybe("memory.used", number),
+        memory_total=maybe("memory.total", number),
+        utilization=busy,
+        samples=(busy,),
+        temperature=maybe("temperature.gpu", number),
+        pstate=maybe("pstate", word),
+        compute_mode=maybe("compute_mode", word),
+        mig=mig,
+        ecc=maybe("ecc.mode.current", word),
+        recovery_action=maybe("gpu_recovery_action", word),
+        requires_reset=_needs_reset(values, found),
+        remap_pending=maybe("remapped_rows.pending", _yes),
+        remap_failed=maybe("remapped_rows.failure", _yes),
+        retire_pending=maybe("retired_pages.pending", _yes),
+        untold=never,
+        faults=faults(values),
+    )
+
+
+def _yes(value: str) -> bool | Unknown:
+    """Drivers write Enabled or Disabled, Yes or No, 1 or 0."""
+    match value.lower():
+        case "enabled" | "yes" | "1":
+            return True
+        case "disabled" | "no" | "0":
+            return False
+    return missing(value)
+
+
+def _needs_reset(values: Mapping[str, str], found: Sequence[QuerySection]) -> bool | Unknown:
+    """The driver's own word: its marker in any column, else the recovery action that it asks for."""
+    if any(_NEEDS_RESET.search(value) for value in values.values()):
+        return True
+    action = values.get("gpu_recovery_action")
+    if action is None:
+        status = [section for section in found if section.name == "status" and section.exit_code in USABLE]
+        not_known = SILENT if status else Unknown(why="nvidia-smi -q was not asked, or failed")
+        return not_answered(found, "gpu_recovery_action", refused=not_known)
+    if marker(action):
+        return SILENT
+    return "reset" in action.lower()
+
+
+def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
+    """*gpu* with what a second probe saw of it."""
+    mine = [each for each in again if each["uuid"] == gpu.uuid] if gpu.uuid else []
+    mine = mine or [each for each in again if each["index"] == str(gpu.index) and not each["uuid"].startswith("GPU-")]
+    if not mine:
+        return replace(gpu, samples=(*gpu.samples, _NO_SECOND))
+    busy = number(mine[0]["utilization.gpu"], most=100)
+    if isinstance(busy, Unknown) and isinstance(gpu.utilization, Unknown):
+        busy = gpu.utilization
+    marked = any(_NEEDS_RESET.search(text) for text in mine[0].values())
+    later = faults({"name": gpu.name, "mig.mode.current": str(gpu.mig), **mine[0]})
+    return replace(
+        gpu,
+        utilization=busy,
+        samples=(*gpu.samples, busy),
+        requires_reset=True if marked else gpu.requires_reset,
+        faults=tuple(dict.fromkeys((*gpu.faults, *later))),
+    )
+
+
+def by_bus(lines: tuple[str, ...], label: str) -> dict[str, str]:
+    """What ``nvidia-smi -q`` says under *label*, by bus id; nothing of a GPU that stands there twice.
+
+    The names of processes stand there too, below what is said of a GPU, and may hold lines of their own.
+    """
+    found: dict[str, str] = {}
+    heads: list[str] = []
+    for line in lines:
+        if line.startswith("GPU ") and bus_id(line[4:]):
+            heads.append(bus_id(line[4:]))
+        name, _, value = line.partition(":")
+        if heads and name.strip() == label:
+            found.setdefault(heads[-1], value.strip())
+    return {bus: value for bus, value in found.items() if heads.count(bus) == 1}
+
+
+def _told_by_status(gpu: Gpu, resets: Mapping[str, str]) -> Gpu:
+    reported = _yes(resets.get(gpu.bus_id, ""))
+    silent = isinstance(gpu.requires_reset, Unknown) and not isinstance(reported, Unknown)
+    return replace(gpu, requires_reset=reported) if silent else gpu
+
+
+def _listed(
+    found: tuple[QuerySection, ...], silent: tuple[str, ...] = ()
+) -> tuple[tuple[ComputeProcess, ...] | Unknown, tuple[str, ...]]:
+    """The processes, and what was complained about instead of some of them.
+
+    Of GPUs whose UUIDs are *silent* the driver lists none: each has one entry, of which nothing is known.
+    """
+    asked = [query_section for query_section in found if query_section.name == "apps"]
+    if not asked:
+        return Unknown(why="nvidia-smi was not queried for processes"), ()
+    rows, errors = _rows(asked[-1], "", _IS_APP)
+    errors = tuple(error for error in errors if error.lower().rstrip(".") not in _NOBODY)
+    if silent:
+        rows = [values for values in rows if not says_nothing(", ".join(values.values()))]
+        errors = tuple(error for error in errors if not says_nothing(error))
+    if not rows and not all(map(_INFOROM.search, errors)):
+        return Unknown(why=reason(asked[-1].exit_code, errors)), errors
+    unlisted = (ComputeProcess(gpu_uuid=uuid, pid=UNLISTED, name="", memory_mib=UNLISTED) for uuid in silent)
+    lines = [line.split(" ", 2) for section in found if section.name == "names" for line in section.lines]
+    names = {line[0]: (line[1], line[2]) for line in lines if len(line) == 3}
+    return (*(_app(values, names) for values in rows), *unlisted), errors
+
+
+def _app(values: Mapping[str, str], names: Mapping[str, tuple[str, str]]) -> ComputeProcess:
+    pid = number(values["pid"])
+    state, name = names.get(values["pid"], ("", ""))
+    return ComputeProcess(
+        gpu_uuid="" if marker(values["gpu_uuid"]) else values["gpu_uuid"],
+        pid=pid if isinstance(pid, Unknown) else int(pid),
+        name=name,
+        ended=state in ("Z", "X"),
+        memory_mib=number(values["used_gpu_memory"]),
+    )
+
+
+def _named(errors: tuple[str, ...], pattern: re.Pattern[str]) -> tuple[str, ...]:
+    """The bus ids in those of *errors* that *pattern* finds."""
+    return tuple(dict.fromkeys(bus for line in errors if pattern.search(line) for bus in bus_ids(line)))
+
+
+def _bad_inforom(gpus: Sequence[Gpu], errors: tuple[str, ...]) -> tuple[str, ...]:
+    """The bus ids of GPUs whose infoROM is corrupted; an only GPU is meant also where the warning names none."""
+    only = tuple(gpu.bus_id for gpu in gpus if gpu.bus_id and len(gpus) == 1)
+    return _named(errors, _INFOROM) or (only if any(map(_INFOROM.search, errors)) else ())

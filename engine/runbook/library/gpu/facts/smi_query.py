@@ -1,0 +1,106 @@
+"""Query the NVIDIA GPUs of a host with nvidia-smi, and read the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runbook.errors import ProbeError
+from runbook.library.gpu.facts.model import ComputeProcess, Gpu, GpuPresence, SmiReading, bus_id
+from runbook.library.gpu.facts.smi_output import SCRIPT_HEAD, SMI
+from runbook.library.gpu.facts.smi_parser import read_apps, read_gpus
+from runbook.shell import script
+from runbook.values.command import Command, Completed, read_script
+
+__all__ = [
+    "ComputeProcess",
+    "Gpu",
+    "GpuPresence",
+    "SmiReading",
+    "ask_apps",
+    "ask_gpus",
+    "ask_presence",
+    "bus_id",
+    "read_apps",
+    "read_gpus",
+    "read_presence",
+]
+
+CORE = (
+    "index", "uuid", "pci.bus_id", "name", "driver_version", "persistence_mode", "memory.used", "memory.total",
+    "utilization.gpu", "temperature.gpu", "pstate", "compute_mode", "mig.mode.current", "ecc.mode.current",
+)  # fmt: skip
+"""Fields that every driver since R450 knows."""
+
+OPTIONAL = ("gpu_recovery_action", "remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending")
+"""Fields that only some drivers know; one unknown field makes nvidia-smi refuse the whole question."""
+
+SMALL = ("index", "uuid", "name", "utilization.gpu", "memory.used", "memory.total")
+"""Fields for an nvidia-smi that refuses the core: very old, or a reduced one."""
+
+APPS = ("gpu_uuid", "pid", "used_gpu_memory")
+"""Columns of a process.  Not its name: a user may put commas and newlines into it, and so forge the row of another."""
+
+
+VALID = 10.0
+"""Seconds for which a plan may rest on what was seen of the GPUs; before a change they are inspected again."""
+
+
+def ask_gpus(interval: float = 0.0, times: int = 1, *, apps: bool = False, groups: Sequence[str] = ()) -> Command:
+    """One script with every question about the GPUs; with *interval* they are probed again so many *times*.
+
+    *apps* also asks for the processes, in the same script, so that a driver that hangs is asked only once.
+    *groups* are more fields, with commas between them: all in one query, and group by group where that is refused;
+    ``NEW/OLD`` asks for OLD where NEW is refused.
+    """
+    full, core, small = (",".join(item) for item in ((*CORE, *OPTIONAL), CORE, SMALL))
+    words = (full, core, small, f"{interval:g} {times}" if interval else "", ",".join(APPS) if apps else "")
+    needs = interval * times
+    return replace(read_script(_ASK_GPUS, *words, *groups), hangs=SMI, valid_for=VALID + needs, waits=needs)
+
+
+def ask_apps() -> Command:
+    """The processes that nvidia-smi lists."""
+    return replace(read_script(_ASK_APPS, ",".join(APPS)), hangs=SMI)
+
+
+def ask_presence(root: str = "") -> Command:
+    """What shows without the driver whether there is an NVIDIA GPU; *root* is where the file system begins."""
+    return replace(read_script(_ASK_PRESENCE, root), valid_for=VALID)
+
+
+_ASK_GPUS = SCRIPT_HEAD + script(__package__, "smi_query")
+
+_ASK_APPS = (
+    SCRIPT_HEAD
+    + r"""
+listed "$1"
+exit 0
+"""
+)
+
+_ASK_PRESENCE = script(__package__, "gpu_presence")
+
+
+def read_presence(done: Completed) -> GpuPresence:
+    """What *done* shows.  Raises ProbeError when the probe did not come to its end."""
+    if done.timed_out or done.exit_code != 0:
+        raise ProbeError("sysfs and /dev could not be inspected for NVIDIA GPUs")
+    facts = [line.split() for line in done.stdout.splitlines() if line.strip()]
+    minors = {
+        bus_id(fact[1]): int(fact[2]) for fact in facts if fact[0] == "minor" and len(fact) == 3 and _is_minor(fact[2])
+    }
+    return GpuPresence(
+        pci=sum(fact[0] == "pci" for fact in facts),
+        nodes=tuple(fact[1] for fact in facts if fact[0] == "node" and len(fact) == 2),
+        tool=["tool"] in facts,
+        minors={bus: minor for bus, minor in minors.items() if bus},
+        probed=["probed"] in facts,
+        on_bus=tuple(bus for fact in facts if fact[0] == "bus" and len(fact) == 2 and (bus := bus_id(fact[1]))),
+        container=["container"] in facts,
+        all_processes=["machine"] in facts,
+    )
+
+
+def _is_minor(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6

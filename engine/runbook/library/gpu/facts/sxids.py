@@ -1,0 +1,51 @@
+"""The faults of NVSwitches (SXids): what each means, how severe it is, and what it requires.
+
+The driver's own word in the line (``Fatal``, ``Non-fatal``) counts first; the table ``sxids.csv``, after the appendix
+of the vendor's Fabric Manager guide, has the names, and distinguishes what of the rest may be ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from runbook.library.gpu.facts.xids import Need, table
+
+_WORD = re.compile(r"(?:^|[,\s])(non-?)?fatal\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchFault:
+    """What one SXid means."""
+
+    severity: str
+    """``fatal``, ``non-fatal``, ``harmless`` (may be ignored); empty where neither the driver nor the table says it."""
+    meaning: str
+    need: Need
+    who: str
+
+
+@cache
+def known_sxids() -> Mapping[int, tuple[str, str]]:
+    """Severity and meaning by number."""
+    return {int(line["sxid"]): (line["severity"], line["meaning"]) for line in table("sxids")}
+
+
+def switch_fault(code: int, text: str) -> SwitchFault:
+    """What SXid *code* means where the driver said *text* with it.
+
+    One that is fatal takes every GPU of the fabric with it: all of them are reset together with the switches.
+    """
+    listed, meaning = known_sxids().get(code, ("", "not in the table of the vendor's guide"))
+    said = _WORD.search(text)
+    severity = ("non-fatal" if said[1] else "fatal") if said else listed
+    if severity == "non-fatal" and listed == "harmless":
+        severity = "harmless"
+    need, who = {
+        "fatal": (Need.RESET, "whoever runs the node"),
+        "non-fatal": (Need.CHECK, "whoever runs the node"),
+        "harmless": (Need.NOTHING, "nobody"),
+    }.get(severity, (Need.CONTACT_VENDOR, "the vendor"))
+    return SwitchFault(severity=severity, meaning=meaning, need=need, who=who)

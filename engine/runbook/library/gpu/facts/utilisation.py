@@ -1,0 +1,158 @@
+"""Decide whether a GPU is busy, idle or wedged; the answer is Unknown where its values do not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from runbook.library.gpu.facts.model import UNLISTED, ComputeProcess, Gpu, GpuPresence, SmiReading
+from runbook.values.types import Unknown, plural
+
+EMPTY = 1024.0
+"""MiB: what an unused GPU may show as used (the driver's own share grows with the GPU; H200: about 600)."""
+
+
+def busy(gpu: Gpu, above: float) -> bool | Unknown:
+    """Whether it was busier than *above* percent on every probe; only numbers tell."""
+    if _only_starting(gpu):
+        return False
+    seen = gpu.samples or (gpu.utilization,)
+    if gpu.faults and not all(not isinstance(number, Unknown) and number > above for number in seen):
+        return _not_well(gpu)
+    if any(not isinstance(number, Unknown) and number <= above for number in seen):
+        return False
+    return next((number for number in seen if isinstance(number, Unknown)), True)
+
+
+def idle(gpu: Gpu, below: float) -> bool | Unknown:
+    """Whether it was at *below* percent, or less, on every probe; only numbers tell, of a GPU that shows no fault."""
+    if _only_starting(gpu):
+        return True
+    if gpu.faults:
+        return _not_well(gpu)
+    seen = gpu.samples or (gpu.utilization,)
+    if any(not isinstance(number, Unknown) and number > below for number in seen):
+        return False
+    return next((number for number in seen if isinstance(number, Unknown)), True)
+
+
+def _only_starting(gpu: Gpu) -> bool:
+    """Whether its percentage is the driver's own work: without persistence each probe restarts the driver.
+
+    An idle L40S then shows 100 % with 0 MiB in use; whatever really runs on a GPU uses memory.
+    """
+    if gpu.faults or any(isinstance(sample, Unknown) for sample in (*gpu.samples, gpu.utilization)):
+        return False
+    return gpu.persistence is False and gpu.memory_used == 0
+
+
+def _not_well(gpu: Gpu) -> Unknown:
+    return Unknown(why=f"nvidia-smi shows no value for {'; '.join(gpu.faults)}")
+
+
+def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown) -> bool | Unknown:
+    """Whether it is broken for anybody who comes next: the driver asks for a reset, or it is busy for nobody.
+
+    *held*: a process of this host has its device node open; *listed*: nvidia-smi lists a process on it.
+    """
+    if gpu.requires_reset is True:
+        return True
+    at_work = busy(gpu, above)
+    if at_work is False or held is True or listed is True:
+        return False
+    if isinstance(at_work, Unknown):
+        return False if _never_told(gpu) and _empty(gpu) else at_work
+    return next((each for each in (held, listed) if isinstance(each, Unknown)), True)
+
+
+def unused(gpu: Gpu) -> bool:
+    """Whether its numbers show that nobody uses it: 0 percent in every sample, no memory but the driver's own."""
+    return idle(gpu, 0) is True and _empty(gpu)
+
+
+def used_by_unseen(
+    gpu: Gpu, held: bool | Unknown, apps: tuple[ComputeProcess, ...] | Unknown, *, all_processes: bool
+) -> bool | Unknown:
+    """Whether somebody uses it whom this /proc does not show: memory is taken, and no process that holds it is visible.
+
+    Where nvidia-smi lists a pid that is none of here, its driver's own share of memory is enough; where it hides the
+    pid of somebody, it is not known.  *all_processes*: this /proc shows the machine; then it is not known whose the
+    memory is where it is not known who holds the GPU.
+    """
+    listed = () if isinstance(apps, Unknown) else tuple(app for app in apps if gpu.uuid and app.gpu_uuid == gpu.uuid)
+    if held is True or not gpu.uuid:
+        return False
+    if any(not app.name and not isinstance(app.pid, Unknown) for app in listed):
+        return True
+    if isinstance(gpu.memory_used, Unknown) or gpu.memory_used < EMPTY or any(app.name for app in listed):
+        hidden = (app.pid for app in listed if isinstance(app.pid, Unknown) and app.pid != UNLISTED)
+        why = f"nvidia-smi hides which process uses GPU {gpu.index}"
+        return next((Unknown(why=f"{why}: {pid.why}") for pid in hidden), False)
+    return held if isinstance(held, Unknown) and all_processes else True
+
+
+def _never_told(gpu: Gpu) -> bool:
+    """Whether this kind of GPU, or its mode, never says how busy it is: nothing is wrong with that."""
+    return isinstance(gpu.utilization, Unknown) and "utilization.gpu" in gpu.untold and not gpu.faults
+
+
+def _empty(gpu: Gpu) -> bool:
+    return not isinstance(gpu.memory_used, Unknown) and gpu.memory_used < EMPTY
+
+
+def listed_on(gpu: Gpu, apps: tuple[ComputeProcess, ...] | Unknown) -> bool | Unknown:
+    """Whether nvidia-smi lists a process on *gpu*."""
+    if isinstance(apps, Unknown):
+        return apps
+    here = [app for app in apps if app.gpu_uuid and app.gpu_uuid == gpu.uuid]
+    if any(process.name or not isinstance(process.pid, Unknown) for process in here):
+        return True
+    if unknown := next((process.pid for process in here if isinstance(process.pid, Unknown)), None):
+        return unknown
+    if any(not app.gpu_uuid.startswith("GPU-") for app in apps) or not gpu.uuid:
+        return Unknown(why="nvidia-smi lists processes without saying on which GPU")
+    return False
+
+
+def selected(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tuple[str, ...] | Unknown:
+    """The keys of the GPUs that pass *test*; Unknown where none does and one is unknown."""
+    answers = [(gpu.key, test(gpu)) for gpu in gpus]
+    found = tuple(key for key, answer in answers if answer is True)
+    return found or next((answer for _, answer in answers if isinstance(answer, Unknown)), ())
+
+
+def complaints(reading: SmiReading) -> tuple[str, ...]:
+    """What nvidia-smi complained about, and what its rows say is broken beyond a reset."""
+    reported = list(reading.errors)
+    for gpu in reading.gpus:
+        if gpu.faults:
+            reported.append(f"GPU {gpu.index} ({gpu.key}) reports incomplete data: {'; '.join(gpu.faults)}")
+        action = gpu.recovery_action
+        if not isinstance(action, Unknown) and action != "None" and "reset" not in action.lower():
+            reported.append(f"GPU {gpu.index} ({gpu.key}): the driver asks for: {action}")
+        if gpu.remap_failed is True:
+            reported.append(f"GPU {gpu.index} ({gpu.key}): a memory row could not be remapped; the GPU needs service")
+    return tuple(reported)
+
+
+def unseen(reading: SmiReading, presence: GpuPresence) -> tuple[str, ...]:
+    """What is on the bus, or has a device node, and that nvidia-smi shows no row of; a sentence each.
+
+    A container sees the whole bus and has a part of it, so that only its device nodes count there.
+    """
+    rows = len(reading.gpus)
+    shown = {gpu.bus_id for gpu in reading.gpus}
+    lacking = [bus for bus in presence.on_bus if bus not in shown and bus not in reading.lost]
+    if lacking and not presence.container and len(presence.on_bus) > rows:
+        return (
+            f"nvidia-smi shows {rows} of {plural(len(presence.on_bus), 'GPU')} on the PCI bus: "
+            f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing",
+        )
+    if len(presence.nodes) > rows + len(reading.lost):
+        return (f"nvidia-smi shows {rows} of {plural(len(presence.nodes), 'GPU')} that have a device node",)
+    return ()
+
+
+def chosen(gpus: Iterable[Gpu], names: Iterable[str]) -> Mapping[str, Gpu | None]:
+    """Each of *names* (UUID, bus id or index) with the GPU that is called so; None where there is none."""
+    there = tuple(gpus)
+    return {name: next((gpu for gpu in there if gpu.is_called(name)), None) for name in names}

@@ -1,0 +1,305 @@
+"""One verdict for each GPU of a host, from what the bus, the driver and nvidia-smi say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from runbook.library.gpu.facts.clock_reasons import HARDWARE, WARM
+from runbook.library.gpu.facts.health_query import NOT_REPORTED, GpuHealth
+from runbook.library.gpu.facts.model import NOT_ASKED, Gpu, GpuPresence, node_path
+from runbook.library.gpu.facts.pci import PciDevice
+from runbook.library.gpu.facts.smi_parser import SILENT
+from runbook.values.types import Unknown, plural
+
+
+class Condition(StrEnum):
+    """What is wrong with a GPU; the order of definition is the order of urgency."""
+
+    LOST = "lost"
+    NOT_STARTED = "not started by the driver"
+    REBOOT = "needs a reboot"
+    BROKEN = "needs service"
+    RESET = "needs a reset"
+    NO_VALUES = "reports no values"
+    SLOWED = "slowed down by the hardware"
+    ERRORS = "uncorrected memory errors"
+    WAITS = "memory waits for a reset"
+    NARROW = "narrow link"
+    FABRIC = "not in the NVLink fabric"
+    UNLICENSED = "without a license"
+    MIG_WAITS = "MIG mode waits for a reset"
+    ONE_VALUE = "one value cannot be read"
+    WARM = "slowed down for heat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuVerdict:
+    """One GPU of the host, and what is wrong with it."""
+
+    bus_id: str
+    """Its PCI address as sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
+    index: int | Unknown
+    """The number by which nvidia-smi lists it; unknown where it does not list it."""
+    uuid: str
+    """Its UUID, ``GPU-...``; empty where nvidia-smi does not list it, or could not say."""
+    name: str
+    """The product's name, such as NVIDIA H100 80GB HBM3: as nvidia-smi has it, else lspci."""
+    verdict: str
+    """``healthy``, ``unknown``, or the most urgent of ``conditions``."""
+    conditions: tuple[str, ...]
+    """What is wrong with it, in words, the most urgent first: `lost`, `needs a reset`, `narrow link` ..."""
+    why: tuple[str, ...]
+    """A sentence for each condition."""
+    not_checked: tuple[str, ...]
+    """Checks whose values are missing, each with the reason: this driver does not report them, or did not answer."""
+
+    def reason(self, condition: Condition) -> str:
+        """The sentence for one of its conditions."""
+        return self.why[self.conditions.index(condition)]
+
+    def __str__(self) -> str:
+        label = f"GPU {self.index}" if not isinstance(self.index, Unknown) else "GPU"
+        return f"{label} ({self.bus_id or self.uuid or self.name}): {self.verdict}" + (
+            f" ({'; '.join(self.why)})" if self.why else ""
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What was seen of one host's GPUs."""
+
+    devices: Mapping[str, PciDevice]
+    """GPUs on the bus that no other kind of driver has, by bus id."""
+    gpus: tuple[Gpu, ...] | Unknown
+    """Unknown: nvidia-smi gave no row, for this reason."""
+    health: Mapping[str, GpuHealth]
+    """By the index of the GPU, as text."""
+    lost: Collection[str] = ()
+    """Bus ids that nvidia-smi calls lost."""
+    lost_in_log: Collection[str] = ()
+    """Bus ids that the kernel's messages call lost."""
+    bad_inforom: Collection[str] = ()
+    """Bus ids whose infoROM nvidia-smi calls corrupted."""
+    cards: Collection[str] | Unknown = ()
+    """Bus ids in the driver's own table."""
+    other_drivers: int = 0
+    """GPUs on the bus that a driver of another kind has, whose device nodes may still be there."""
+    presence: GpuPresence = field(default_factory=lambda: GpuPresence(pci=0))
+    """The device nodes, and which GPU has which."""
+
+    @property
+    def container(self) -> bool:
+        """Whether the host is a container, which sees the whole bus."""
+        return self.presence.container
+
+
+def verdicts(seen: Seen) -> tuple[GpuVerdict, ...]:
+    """A verdict for each GPU that the bus, a device node or nvidia-smi shows, in the order of bus ids."""
+    rows = () if isinstance(seen.gpus, Unknown) else seen.gpus
+    by_bus = {gpu.bus_id: gpu for gpu in rows if gpu.bus_id}
+    nameless = [gpu for gpu in rows if not gpu.bus_id]
+    buses = {*by_bus, *seen.lost, *_expected(seen)}
+    without_row = [bus for bus in buses - {*by_bus} if not _is_lost(bus, seen)]
+    if nameless and len(nameless) >= len(without_row):  # they are the same GPUs
+        buses -= {*without_row}
+    of_bus = (_of(bus, by_bus.get(bus), seen) for bus in sorted(buses))
+    return (*of_bus, *(_of("", gpu, seen) for gpu in nameless), *_only_nodes(seen, buses - {*by_bus}))
+
+
+def _expected(seen: Seen) -> Collection[str]:
+    """Bus ids of GPUs that the host has.
+
+    A container sees the whole bus, and the messages of the whole host; of GPUs without a row those count whose device
+    node it has, those that the driver's table has there and that are lost, or all of that table where nvidia-smi gave
+    no row at all.
+    """
+    if not seen.container:
+        return {*seen.devices, *seen.lost_in_log}
+    own = {bus for bus in seen.devices if isinstance(seen.cards, Unknown) or bus in seen.cards}
+    if isinstance(seen.gpus, Unknown):
+        return own
+    lost = {bus for bus in own if seen.devices[bus].gone is True or bus in seen.lost_in_log}
+    return {*lost, *seen.presence.given}
+
+
+def _is_lost(bus: str, seen: Seen) -> bool:
+    device = seen.devices.get(bus)
+    return (device is not None and device.gone is True) or bus in seen.lost or bus in seen.lost_in_log
+
+
+def _only_nodes(seen: Seen, without_row: Collection[str]) -> Iterator[GpuVerdict]:
+    """GPUs of which nothing but a device node shows; nodes are counted where the driver does not say whose they are."""
+    if isinstance(seen.gpus, Unknown):
+        return
+    minors = seen.presence.minors
+    loose = [node for node in seen.presence.nodes if node not in map(node_path, minors.values())]
+    theirs = sum(gpu.bus_id not in minors for gpu in seen.gpus) + sum(bus not in minors for bus in without_row)
+    why = f"nvidia-smi lists {len(seen.gpus)} of {plural(len(seen.presence.nodes), 'GPU')} that have a device node"
+    for node in loose[theirs + seen.other_drivers :]:
+        yield GpuVerdict(
+            bus_id="",
+            index=_UNLISTED,
+            uuid="",
+            name=node if not theirs else "with a device node",
+            verdict=str(Condition.NOT_STARTED),
+            conditions=(str(Condition.NOT_STARTED),),
+            why=(f"{why} ({', '.join(seen.presence.nodes)})",),
+            not_checked=(),
+        )
+
+
+_UNLISTED = Unknown(why="nvidia-smi does not list it")
+
+
+def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
+    device = seen.devices.get(bus)
+    health = seen.health.get(str(gpu.index)) if gpu else None
+    found = dict(_on_the_bus(bus, device, gpu, seen))
+    if gpu:
+        found |= dict(_of_row(gpu)) | dict(_of_health(gpu, health))
+    if gpu and health and (lacking := _only_here(gpu, health, seen)):
+        also = f"{found[Condition.ONE_VALUE]}; " if Condition.ONE_VALUE in found else ""
+        found[Condition.ONE_VALUE] = f"{also}{', '.join(lacking)}: [N/A], unlike equal GPUs of this host"
+    if bus in seen.bad_inforom:
+        found.setdefault(Condition.BROKEN, "its infoROM, the board's own record, is corrupted")
+    if device and device.narrow is True:
+        found.setdefault(Condition.NARROW, f"{device.width} lanes of {device.width_max}")
+    conditions = tuple(condition for condition in Condition if condition in found)
+    missing = tuple(_missing_values(gpu, health)) if gpu else ()
+    unknown = gpu is None or any(not _normally_missing(gpu, value) for _, value in missing)
+    return GpuVerdict(
+        bus_id=bus,
+        index=gpu.index if gpu else _UNLISTED,
+        uuid=gpu.uuid if gpu else "",
+        name=(gpu.name if gpu else "") or (device.model if device else ""),
+        verdict=str(conditions[0]) if conditions else "unknown" if unknown else "healthy",
+        conditions=tuple(map(str, conditions)),
+        why=tuple(found[condition] for condition in conditions),
+        not_checked=tuple(f"{check}: {value.why}" for check, value in missing),
+    )
+
+
+def _on_the_bus(bus: str, device: PciDevice | None, gpu: Gpu | None, seen: Seen) -> Iterator[tuple[Condition, str]]:
+    """What shows without nvidia-smi, and what it does not show."""
+    if device and device.gone is True:
+        yield Condition.LOST, "it does not answer on the PCI bus (rev ff)"
+    elif bus in seen.lost:
+        yield Condition.LOST, "nvidia-smi calls it lost"
+    elif bus in seen.lost_in_log and gpu is None:
+        yield Condition.LOST, "the kernel's messages call it lost"
+    elif gpu is None and not isinstance(seen.gpus, Unknown):
+        if seen.container:
+            node = node_path(seen.presence.minors[bus])
+            yield Condition.NOT_STARTED, f"its device node {node} is here, and nvidia-smi does not list it"
+        elif not isinstance(seen.cards, Unknown) and bus not in seen.cards:
+            yield Condition.NOT_STARTED, "it is on the PCI bus, and the driver does not have it"
+        else:
+            yield Condition.NOT_STARTED, "it is on the PCI bus, and nvidia-smi does not list it"
+
+
+def _only_here(gpu: Gpu, health: GpuHealth, seen: Seen) -> tuple[str, ...]:
+    """Readings that this GPU is said not to have, and that an equal one has: they are no matter of the product."""
+    rows = () if isinstance(seen.gpus, Unknown) else seen.gpus
+    equals = [seen.health.get(str(other.index)) for other in rows if (other.name, other.mig) == (gpu.name, gpu.mig)]
+    return tuple(
+        column
+        for column in health.not_applicable
+        if column.startswith(_READINGS) and any(other and column not in other.not_applicable for other in equals)
+    )
+
+
+def _of_row(gpu: Gpu) -> Iterator[tuple[Condition, str]]:
+    action = gpu.recovery_action
+    if isinstance(action, str) and action != "None" and "reset" not in action.lower():
+        yield Condition.REBOOT, f"the driver asks for: {action}"
+    if gpu.remap_failed is True:
+        yield Condition.BROKEN, "a memory row could not be remapped"
+    if gpu.requires_reset is True:
+        yield Condition.RESET, f"the driver asks for: {action}" if isinstance(action, str) else "the driver asks for it"
+    if gpu.faults:
+        small = [fault.startswith(_READINGS) for fault in gpu.faults] == [True]
+        yield Condition.ONE_VALUE if small else Condition.NO_VALUES, "; ".join(gpu.faults)
+    if gpu.waits_for_reset is True:
+        yield Condition.WAITS, "rows to be remapped" if gpu.remap_pending is True else "pages to be retired"
+
+
+def _of_health(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[Condition, str]]:
+    if health is None:
+        return
+    if health.sram_threshold is True:
+        yield Condition.BROKEN, "more uncorrected SRAM errors than the vendor allows"
+    if not isinstance(health.ecc_volatile, Unknown) and health.ecc_volatile > 0:
+        yield Condition.ERRORS, f"{health.ecc_volatile:.0f} uncorrected memory errors since the driver was loaded"
+    yield from _of_speed(health)
+    if isinstance(health.mig_pending, str) and isinstance(gpu.mig, str) and health.mig_pending != gpu.mig:
+        yield Condition.MIG_WAITS, f"MIG is {gpu.mig}, and {health.mig_pending} after a reset"
+    if in_fabric(health) is False:
+        status = "not reported" if isinstance(health.fabric_status, Unknown) else health.fabric_status
+        yield Condition.FABRIC, f"fabric state {health.fabric_state}, status {status}"
+    if isinstance(health.license, str) and health.license.lower().startswith("unlicensed"):
+        yield Condition.UNLICENSED, f"the license of this vGPU: {health.license}"
+
+
+def _of_speed(health: GpuHealth) -> Iterator[tuple[Condition, str]]:
+    width, most = health.link_width, health.link_width_max
+    if isinstance(width, float) and isinstance(most, float) and 0 < width < most:
+        yield Condition.NARROW, f"{width:.0f} lanes of {most:.0f}"
+    if isinstance(health.reasons, Unknown):
+        return
+    if hard := [reason for reason in health.reasons if reason in HARDWARE]:
+        yield Condition.SLOWED, ", ".join(hard)
+    if warm := [reason for reason in health.reasons if reason in WARM]:
+        yield Condition.WARM, ", ".join(warm)
+
+
+def in_fabric(health: GpuHealth) -> bool | Unknown:
+    """Whether its registration with the NVLink fabric is complete; both words are needed.  True where it has none."""
+    state, status = health.fabric_state, health.fabric_status
+    if "fabric.state" in health.not_applicable or state == "Not Supported":
+        return True
+    if isinstance(state, Unknown):
+        return state
+    if state != "Completed":
+        return False
+    return status if isinstance(status, Unknown) else status == "Success"
+
+
+_READINGS = ("power.", "enforced.power.", "clocks.current.", "clocks.max.", "temperature.memory", "fan.")
+"""Columns from which no verdict follows; one alone that cannot be read is often over a minute later."""
+
+_CHECKS = {
+    "uncorrected memory errors": ("ecc_volatile", "ecc.errors.uncorrected.volatile.total"),
+    "PCI link width": ("link_width", "pcie.link.width.current"),
+    "reasons for low clocks": ("reasons", "clocks_event_reasons.active"),
+    "pending MIG mode": ("mig_pending", "mig.mode.pending"),
+}
+
+_NOT_IN_THIS_DRIVER = (NOT_ASKED, NOT_REPORTED, SILENT)
+_NO_SUCH_VALUE = ("nvidia-smi prints [N/A]", "nvidia-smi prints N/A", "nvidia-smi prints [Not Supported]")
+
+
+def _normally_missing(gpu: Gpu, value: Unknown) -> bool:
+    """Whether the driver does not know such a value, or does not tell a container with a MIG instance of the GPU."""
+    return value in _NOT_IN_THIS_DRIVER or (gpu.mig == "Enabled" and "insufficient permissions" in value.why.lower())
+
+
+def _missing_values(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[str, Unknown]]:
+    """Checks without a value; what the driver says this product, or mode, does not have is none."""
+    of_row = {
+        "whether a reset is needed": gpu.recovery_action if gpu.requires_reset == SILENT else gpu.requires_reset,
+        "remapped rows": gpu.remap_pending,
+        "persistence mode": gpu.persistence,
+    }
+    for name, value in of_row.items():
+        if isinstance(value, Unknown) and value.why not in _NO_SUCH_VALUE:
+            yield name, value
+    for name, (attribute, column) in _CHECKS.items():
+        value = getattr(health, attribute) if health else Unknown(why="nvidia-smi was not asked for it")
+        if (
+            isinstance(value, Unknown)
+            and value.why not in _NO_SUCH_VALUE
+            and not (health and column in health.not_applicable)
+        ):
+            yield name, value

@@ -1,0 +1,367 @@
+"""Give each GPU one verdict: healthy, unknown, or the most urgent thing that is wrong with it.
+
+The PCI bus, the driver's own table and the versions of driver and library are read first; they answer also while the
+driver hangs. nvidia-smi is asked once, and not at all while an earlier nvidia-smi is stuck in the driver or the driver
+is not loaded. A GPU is healthy only if every value that says so is there: `not_checked` names values that this driver
+does not report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runbook.errors import ProbeError
+from runbook.library.gpu.facts.health_query import OLD_REASONS, REASONS, GpuHealth, ask_health, read_health
+from runbook.library.gpu.facts.model import Gpu, GpuPresence, SmiReading
+from runbook.library.gpu.facts.pci import PciReading, ask_pci, read_pci
+from runbook.library.gpu.facts.smi_answer import SmiAnswer, SmiCondition
+from runbook.library.gpu.facts.smi_answer import condition as smi_condition
+from runbook.library.gpu.facts.smi_query import ask_presence, read_gpus, read_presence
+from runbook.library.gpu.facts.utilisation import complaints
+from runbook.library.gpu.facts.verdict import Condition, GpuVerdict, Seen, verdicts
+from runbook.library.kernel.facts.modules import KernelModule, ask_module, read_module
+from runbook.protocols import Absent, Fails, Holds, Probe
+from runbook.values.command import Completed
+from runbook.values.types import Unknown, plural
+
+LIBRARY = "libnvidia-ml.so.1"
+"""The library of nvidia-smi and of every CUDA program, which must be of the driver's version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """What should be there."""
+
+    expect_gpus: int = field(default=0, metadata={"minimum": 0})
+    """How many GPUs the host should have; 0: not checked."""
+    lost: tuple[str, ...] = ()
+    """Bus ids of GPUs that the kernel calls lost (`lost_gpus` of kernel_log)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The GPUs, each with its verdict; lists name GPUs by index and bus id, with the reason."""
+
+    gpus: tuple[GpuVerdict, ...] = ()
+    """Each GPU: bus_id, index, uuid, name, verdict (healthy, unknown, or the most urgent condition), conditions, why,
+    not_checked.
+    """
+    verdicts: tuple[str, ...] = ()
+    """A line for each of `gpus`, with its reasons."""
+    ill: tuple[str, ...] = ()
+    """Bus ids of the GPUs that are not healthy."""
+    off_the_bus: tuple[str, ...] = ()
+    """Bus ids of `lost`."""
+    smi: str = "answers"
+    """How nvidia-smi answers: answers, hung, mismatch (driver and library of two versions), no_driver, no_devices,
+    not_installed, failed.
+    """
+    smi_said: str = ""
+    """Why nvidia-smi gave no answer; empty: it gave one."""
+    on_bus: int = 0
+    """GPUs on the PCI bus."""
+    in_driver: int | Unknown = 0
+    """GPUs in the driver's own table."""
+    listed: int | Unknown = 0
+    """GPUs that nvidia-smi lists."""
+    missing: int | Unknown = 0
+    """How many of `expect_gpus` the bus, the driver or nvidia-smi does not show."""
+    healthy: int = 0
+    """How many GPUs are healthy."""
+    lost: tuple[str, ...] | Unknown = ()
+    """GPUs that have fallen off the bus."""
+    not_started: tuple[str, ...] | Unknown = ()
+    """GPUs on the bus, or with a device node, that the driver or nvidia-smi does not have."""
+    need_reboot: tuple[str, ...] | Unknown = ()
+    """GPUs for which the driver asks for something else than a reset."""
+    need_service: tuple[str, ...] | Unknown = ()
+    """GPUs that go to the vendor: remapping failed, too many SRAM errors, a corrupted infoROM."""
+    need_reset: tuple[str, ...] | Unknown = ()
+    """GPUs that require a reset according to the driver."""
+    no_values: tuple[str, ...] | Unknown = ()
+    """GPUs that lack a value which every healthy GPU has."""
+    one_value: tuple[str, ...] | Unknown = ()
+    """GPUs of which one reading (power, a clock) fails, and nothing else."""
+    memory_errors: tuple[str, ...] | Unknown = ()
+    """GPUs with uncorrected memory errors since the driver was loaded."""
+    memory_waits: tuple[str, ...] | Unknown = ()
+    """GPUs whose memory waits for a reset (rows to be remapped, pages to be retired)."""
+    narrow: tuple[str, ...] | Unknown = ()
+    """GPUs with fewer PCI lanes than device and slot could use."""
+    slowed: tuple[str, ...] | Unknown = ()
+    """GPUs that the hardware slows down: heat, or the power brake of the chassis."""
+    warm: tuple[str, ...] | Unknown = ()
+    """GPUs that the driver slows down for heat."""
+    too_hot: tuple[str, ...] | Unknown = ()
+    """Those of `slowed` that the hardware slows down for heat."""
+    braked: tuple[str, ...] | Unknown = ()
+    """Those of `slowed` that the chassis' power supply slows down (power brake)."""
+    capped: tuple[str, ...] | Unknown = ()
+    """GPUs at their power limit, as under any full load."""
+    limited: tuple[str, ...] | Unknown = ()
+    """GPUs whose power limit is set below the default."""
+    held_back: tuple[str, ...] | Unknown = ()
+    """GPUs whose power limit is more than a quarter below the default, or below that of an equal GPU."""
+    not_in_fabric: tuple[str, ...] | Unknown = ()
+    """GPUs whose registration with the NVLink fabric is not complete."""
+    unlicensed: tuple[str, ...] | Unknown = ()
+    """Shares of a GPU (vGPU) without a license: the driver slows them down."""
+    mig_waits: tuple[str, ...] | Unknown = ()
+    """GPUs whose MIG mode changes with the next reset."""
+    unknown: tuple[str, ...] = ()
+    """GPUs of which it is not known that they are well."""
+    no_persistence: tuple[str, ...] | Unknown = ()
+    """GPUs without persistence mode: the driver starts again for each program."""
+    not_checked: tuple[str, ...] = ()
+    """Checks that this driver gives no value for, each once with the reason."""
+    complaints: tuple[str, ...] = ()
+    """What nvidia-smi printed beside its rows."""
+    driver: str | Unknown = ""
+    """The version of the loaded driver."""
+    installed: str | Unknown = ""
+    """The version of the installed driver (modinfo)."""
+    library: str | Unknown = ""
+    """The version of libnvidia-ml.so.1."""
+    health: Mapping[str, GpuHealth] = field(default_factory=dict)
+    """By bus id: ecc_volatile, ecc_aggregate, remapped_correctable, remapped_uncorrectable, link_width, reasons,
+    power_draw, power_limit (W), clock (MHz), temperature_memory, headroom ...
+    """
+    temperatures: Mapping[str, float | Unknown] = field(default_factory=dict)
+    """By bus id: degrees Celsius."""
+    boot_id: str | Unknown = ""
+    """The kernel's name for this boot."""
+
+
+def probe(args: Args) -> Probe[State]:
+    """Ask what answers without the driver's help; then nvidia-smi, if the driver is there."""
+    bus, versions, present = yield ask_pci(), ask_module("nvidia", LIBRARY), ask_presence()
+    pci = read_pci(bus)
+    module = _module(versions)
+    presence = read_presence(present)
+    if presence.absent and not (isinstance(module, KernelModule) and module.loaded):
+        return Absent(why="no NVIDIA GPU", state=State(missing=args.expect_gpus, boot_id=pci.boot_id))
+    unloaded = isinstance(module, KernelModule) and not module.loaded and isinstance(pci.cards, Unknown)
+    if unloaded and pci.devices and not pci.nodes:
+        said = "the NVIDIA driver is not loaded; nvidia-smi, which would load it, was not run"
+        return _state(args, pci, presence, module, SmiAnswer(condition=SmiCondition.NO_DRIVER, why=said), None, {})
+    done: Completed = yield ask_health()
+    try:
+        reading, health = read_gpus(done), read_health(done)
+        return _state(args, pci, presence, module, smi_condition(done), reading, health)
+    except ProbeError as error:
+        return _state(args, pci, presence, module, smi_condition(done, str(error)), None, {})
+
+
+def _module(done: Completed) -> KernelModule | Unknown:
+    try:
+        return read_module("nvidia", done)
+    except ProbeError as error:
+        return Unknown(why=str(error))
+
+
+def _versions(module: KernelModule | Unknown) -> Sequence[str | Unknown]:
+    """Those of the loaded driver, the installed one, and the library."""
+    return [module] * 3 if isinstance(module, Unknown) else (module.version, module.installed, module.library)
+
+
+def _buses(verdicts: Iterable[GpuVerdict], counts: Callable[[GpuVerdict], bool]) -> tuple[str, ...]:
+    return tuple(gpu.bus_id for gpu in verdicts if counts(gpu))
+
+
+def _state(
+    args: Args,
+    pci: PciReading,
+    presence: GpuPresence,
+    module: KernelModule | Unknown,
+    smi: SmiAnswer,
+    reading: SmiReading | None,
+    health: Mapping[str, GpuHealth],
+) -> State:
+    rows: tuple[Gpu, ...] | Unknown = reading.gpus if reading else Unknown(why=smi.why)
+    known_rows = () if isinstance(rows, Unknown) else rows
+    devices = {
+        device.bus_id: device for device in pci.devices if device.kind == "gpu" and device.driver in ("", "nvidia")
+    }
+    found = verdicts(
+        Seen(
+            devices=devices,
+            gpus=rows,
+            health=health,
+            lost=reading.lost if reading else (),
+            lost_in_log=args.lost,
+            bad_inforom=reading.bad_inforom if reading else (),
+            cards=pci.cards,
+            other_drivers=sum(device.kind == "gpu" for device in pci.devices) - len(devices),
+            presence=presence,
+        )
+    )
+    listed = rows if isinstance(rows, Unknown) else len(rows)
+    bus_of = {str(gpu.index): gpu.bus_id or gpu.key for gpu in known_rows}
+    version, installed, library = _versions(module)
+    return State(
+        gpus=found,
+        verdicts=tuple(map(str, found)),
+        ill=_buses(found, lambda gpu: gpu.verdict != "healthy"),
+        off_the_bus=_buses(found, lambda gpu: Condition.LOST in gpu.conditions),
+        smi=str(smi.condition),
+        smi_said=smi.why,
+        on_bus=len(devices),
+        in_driver=pci.cards if isinstance(pci.cards, Unknown) else len(pci.cards),
+        listed=listed,
+        missing=_missing(args, len(devices), listed, container=pci.container),
+        healthy=sum(gpu.verdict == "healthy" for gpu in found),
+        unknown=tuple(_short(gpu) for gpu in found if gpu.verdict == "unknown"),
+        no_persistence=_without_persistence(rows),
+        not_checked=tuple(dict.fromkeys(check for gpu in found for check in gpu.not_checked)),
+        complaints=complaints(reading) if reading else (),
+        driver=version,
+        installed=installed,
+        library=library,
+        health={bus_of[index]: it for index, it in health.items() if index in bus_of},
+        temperatures={gpu.bus_id: gpu.temperature for gpu in known_rows},
+        boot_id=pci.boot_id,
+        too_hot=_slow(rows, health, "hardware thermal slowdown"),
+        braked=_slow(rows, health, "hardware power brake"),
+        capped=_slow(rows, health, "software power cap"),
+        limited=_limited(rows, health),
+        held_back=_held_back(rows, health),
+        **_lists(found, pci, rows),
+    )
+
+
+_LISTS = {
+    "lost": Condition.LOST,
+    "not_started": Condition.NOT_STARTED,
+    "need_reboot": Condition.REBOOT,
+    "need_service": Condition.BROKEN,
+    "need_reset": Condition.RESET,
+    "no_values": Condition.NO_VALUES,
+    "one_value": Condition.ONE_VALUE,
+    "memory_errors": Condition.ERRORS,
+    "memory_waits": Condition.WAITS,
+    "narrow": Condition.NARROW,
+    "slowed": Condition.SLOWED,
+    "warm": Condition.WARM,
+    "not_in_fabric": Condition.FABRIC,
+    "unlicensed": Condition.UNLICENSED,
+    "mig_waits": Condition.MIG_WAITS,
+}
+
+
+def _lists(
+    found: Sequence[GpuVerdict], pci: PciReading, rows: tuple[Gpu, ...] | Unknown
+) -> Mapping[str, tuple[str, ...] | Unknown]:
+    """The GPUs with each condition; Unknown where there is none, and what could tell gave no answer."""
+    silent = next((device.gone for device in pci.devices if isinstance(device.gone, Unknown)), ())
+    made: dict[str, tuple[str, ...] | Unknown] = {}
+    for name, wanted in _LISTS.items():
+        those = tuple(f"{_short(gpu)}: {gpu.reason(wanted)}" for gpu in found if wanted in gpu.conditions)
+        none: tuple[str, ...] | Unknown = ()
+        if isinstance(rows, Unknown):
+            none = silent if wanted is Condition.LOST else rows
+        made[name] = those or none
+    return made
+
+
+def _slow(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth], reason: str) -> tuple[str, ...] | Unknown:
+    """The GPUs whose clocks are low for *reason*, with temperature and power."""
+    if isinstance(rows, Unknown):
+        return rows
+    found = []
+    silent: tuple[str, ...] | Unknown = ()
+    for gpu in rows:
+        one = health.get(str(gpu.index), GpuHealth())
+        if isinstance(one.reasons, Unknown):
+            silent = silent if REASONS in one.not_applicable or OLD_REASONS in one.not_applicable else one.reasons
+        elif reason in one.reasons:
+            found.append(f"GPU {gpu.index} ({gpu.bus_id}): {_conditions(gpu, one)}")
+    return tuple(found) or silent
+
+
+def _conditions(gpu: Gpu, health: GpuHealth) -> str:
+    """The temperature, power and clock of a GPU, as far as they are known."""
+    values = (
+        (gpu.temperature, "{:.0f} degrees"),
+        (health.power_draw, "{:.0f} W"),
+        (health.power_limit, "limit {:.0f} W"),
+        (health.clock, "{:.0f} MHz"),
+        (health.clock_max, "of {:.0f} MHz"),
+    )
+    return ", ".join(form.format(value) for value, form in values if not isinstance(value, Unknown))
+
+
+def _limited(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth]) -> tuple[str, ...] | Unknown:
+    if isinstance(rows, Unknown):
+        return rows
+    found = []
+    for gpu in rows:
+        one = health.get(str(gpu.index), GpuHealth())
+        limit, usual = one.power_limit, one.power_default
+        if isinstance(limit, float) and isinstance(usual, float) and limit < usual:
+            found.append(f"GPU {gpu.index} ({gpu.bus_id}): {limit:.0f} W of {usual:.0f} W")
+    return tuple(found)
+
+
+HELD_BACK = 0.75
+"""Of the usual power limit: a GPU with less is named, as a job over several GPUs waits for the slowest."""
+
+
+def _held_back(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth]) -> tuple[str, ...] | Unknown:
+    if isinstance(rows, Unknown):
+        return rows
+    limits = {gpu.index: health.get(str(gpu.index), GpuHealth()).power_limit for gpu in rows}
+    found = []
+    for gpu in rows:
+        equals = [limits[other.index] for other in rows if gpu.name and other.name == gpu.name]
+        usual = [health.get(str(gpu.index), GpuHealth()).power_default, *equals]
+        most = max((watts for watts in usual if isinstance(watts, float)), default=0.0)
+        limit = limits[gpu.index]
+        if isinstance(limit, float) and limit < HELD_BACK * most:
+            found.append(f"GPU {gpu.index} ({gpu.bus_id}): {limit:.0f} W of {most:.0f} W")
+    return tuple(found)
+
+
+def _short(gpu: GpuVerdict) -> str:
+    return (
+        f"GPU {gpu.index} ({gpu.bus_id})"
+        if not isinstance(gpu.index, Unknown)
+        else f"GPU {gpu.bus_id or gpu.uuid or gpu.name}"
+    )
+
+
+def _missing(args: Args, on_bus: int, listed: int | Unknown, *, container: bool) -> int | Unknown:
+    """How many of the GPUs that should be there some count lacks."""
+    if not args.expect_gpus:
+        return 0
+    lacking_on_bus = 0 if container else max(0, args.expect_gpus - on_bus)
+    if isinstance(listed, Unknown):
+        return lacking_on_bus or listed
+    return max(lacking_on_bus, args.expect_gpus - listed, 0)
+
+
+def _without_persistence(rows: tuple[Gpu, ...] | Unknown) -> tuple[str, ...] | Unknown:
+    if isinstance(rows, Unknown):
+        return rows
+    return tuple(f"GPU {gpu.index} ({gpu.bus_id})" for gpu in rows if gpu.persistence is False)
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """Every GPU is healthy, and as many as expected are there."""
+    if state.smi == SmiCondition.HUNG:
+        raise ProbeError(state.smi_said)
+    ill = [str(gpu) for gpu in state.gpus if gpu.verdict != "healthy"]
+    if isinstance(state.missing, Unknown) or state.missing:
+        words = state.missing.why if isinstance(state.missing, Unknown) else f"{plural(state.missing, 'GPU')} missing"
+        ill.append(words)
+    return Fails(why="; ".join(ill)) if ill else Holds(why=f"{plural(state.healthy, 'GPU')} healthy")
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Lines that a person would paste: what answers without the driver first."""
+    fields = "index,pci.bus_id,gpu_recovery_action,ecc.errors.uncorrected.volatile.total,remapped_rows.pending"
+    return (
+        "lspci -Dnn -d 10de:; ls /proc/driver/nvidia/gpus; cat /proc/driver/nvidia/version",
+        "ps -eo pid,stat,wchan:32,etime,args | grep '[n]vidia-smi'      # in state D: do not run another one",
+        f"timeout -k 5 60 nvidia-smi --query-gpu={fields} --format=csv",
+    )

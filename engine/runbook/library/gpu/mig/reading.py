@@ -1,0 +1,217 @@
+"""What nvidia-smi says of MIG: the mode of each GPU, its instances, and which instances it has room for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from runbook.errors import ProbeError
+from runbook.library.gpu.facts.model import bus_id
+from runbook.library.gpu.facts.smi_markers import says_nothing
+from runbook.library.gpu.facts.smi_output import QuerySection, reason, row, sections, word
+from runbook.values.command import Completed
+from runbook.values.types import Unknown
+
+COLUMNS = ("index", "uuid", "pci.bus_id", "name", "mig.mode.current", "mig.mode.pending")
+PROFILE = re.compile(r"[1-9]g\.[0-9]{1,4}gb(?:[+-][a-z]+(?:\.[a-z]+)*)*")
+"""As `nvidia-smi mig -lgip` names them: 1g.10gb, 3g.40gb, 1g.10gb+me, 1g.24gb-me, 1g.10gb+me.all."""
+
+_GI = re.compile(r"\| +([0-9]+) +MIG (\S+) +([0-9]+) +([0-9]+) +([0-9]+):([0-9]+) +\|")
+_CI = re.compile(r"\| +([0-9]+) +([0-9]+) +MIG (\S+) +([0-9]+) +([0-9]+) +([0-9]+):([0-9]+) +\|")
+_OFFER = re.compile(r"\| +([0-9]+) +MIG (\S+) +([0-9]+) +([0-9]+)/([0-9]+) ")
+_PLACES = re.compile(r"GPU +([0-9]+) Profile ID +([0-9]+) Placements? ?: \{([0-9,]*)\}:([0-9]+)")
+_GPU = re.compile(r"GPU ([0-9]+): ")
+_DEVICE = re.compile(r"MIG (\S+) +Device +[0-9]+: \(UUID: ")
+_NONE = re.compile(r"no (?:gpu|compute) instances found: not found|no mig-enabled devices found", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuInstance:
+    """A share of a GPU."""
+
+    id: int
+    """The number of the GPU instance on its GPU, as `nvidia-smi mig -lgi` lists it."""
+    profile: str
+    """What kind of instance it is, such as 3g.40gb."""
+    compute: int
+    """How many compute instances it has; without one no program can use it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A profile that a GPU offers."""
+
+    most: int
+    """How many of them it can have at most."""
+    starts: tuple[int, ...]
+    """Where one may begin, in slices of memory."""
+    size: int
+    """How many slices of memory one of them takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigGpu:
+    """One GPU, and how it is divided."""
+
+    index: int
+    """The number by which nvidia-smi lists it; another GPU may have it after a reboot."""
+    uuid: str
+    """Its UUID, ``GPU-...``, which it keeps."""
+    bus_id: str
+    """Its PCI address as sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
+    name: str
+    """The product's name, such as NVIDIA H100 80GB HBM3."""
+    mode: str | Unknown
+    """Whether MIG mode is on: ``Enabled``, ``Disabled``; empty: this GPU has no such mode."""
+    pending: str | Unknown
+    """The mode that it will have after its next reset: ``Enabled``, ``Disabled``; empty: no such mode."""
+    instances: tuple[GpuInstance, ...] | Unknown = ()
+    """The GPU instances that it is divided into; unknown where nvidia-smi does not list them."""
+    devices: tuple[str, ...] = ()
+    """The profiles of the MIG devices that `nvidia-smi -L` lists."""
+    offers: Mapping[str, Offer] = field(default_factory=dict)
+    """Where and how often it has room for each profile; empty: not known."""
+
+    def __str__(self) -> str:
+        return f"GPU {self.index} ({self.bus_id or self.uuid})"
+
+    @property
+    def profiles(self) -> tuple[str, ...] | Unknown:
+        """The profiles of its instances, in order."""
+        return (
+            self.instances
+            if isinstance(self.instances, Unknown)
+            else sort(instance.profile for instance in self.instances)
+        )
+
+
+def sort(profiles: Iterable[str]) -> tuple[str, ...]:
+    """*profiles*, the largest first: so that smaller ones find the room that is left."""
+    return tuple(sorted(profiles, key=lambda it: (-int(it.split("g")[0]), it)))
+
+
+def counted(profiles: Sequence[str]) -> str:
+    """*profiles* in words: ``2 x 3g.40gb, 1g.10gb``."""
+    found = Counter(profiles)
+    return ", ".join(f"{count} x {it}" if count > 1 else it for it, count in found.items()) or "no instances"
+
+
+def read_mig(done: Completed) -> tuple[MigGpu, ...]:
+    """The answer to the probe's script.  Raises ProbeError where nvidia-smi lists no GPU, or gave no answer."""
+    found = sections(done)
+    gpus = [gpu for section in found if section.name == "gpus" for gpu in _gpus(section)]
+    if not gpus:
+        last = [section for section in found if section.name == "gpus"][-1:]
+        raise ProbeError(reason(last[0].exit_code, (*last[0].lines, *last[0].stderr)) if last else "no answer")
+    if done.timed_out:
+        raise ProbeError("nvidia-smi did not answer in time")
+    by_name = {section.name: section for section in found}
+    return tuple(_divided(gpu, by_name) if gpu.mode == "Enabled" else gpu for gpu in gpus)
+
+
+def _gpus(section: QuerySection) -> list[MigGpu]:
+    """The GPUs of *section*; where it is not asked for modes, no GPU has one."""
+    found = []
+    for line in section.lines:
+        cells = row(line, section.fields, "name")
+        if cells and cells[0].isdigit() and len(cells) >= 4:
+            mode, pending = cells[4:6] if len(cells) == len(COLUMNS) else ("", "")
+            found.append(
+                MigGpu(
+                    index=int(cells[0]),
+                    uuid=cells[1],
+                    bus_id=bus_id(cells[2]),
+                    name=cells[3],
+                    mode="" if not mode or says_nothing(mode) else word(mode),
+                    pending="" if not pending or says_nothing(pending) else word(pending),
+                )
+            )
+    return found
+
+
+def _divided(gpu: MigGpu, found: Mapping[str, QuerySection]) -> MigGpu:
+    instances = _tables(found, "lgi", _GI, gpu.index)
+    compute = _tables(found, "lci", _CI, gpu.index)
+    if isinstance(instances, Unknown):
+        return replace(gpu, instances=instances)
+    if isinstance(compute, Unknown):
+        return replace(gpu, instances=compute)
+    having = Counter(int(item[1]) for item in compute)
+    listed = found.get("list")
+    return replace(
+        gpu,
+        instances=tuple(
+            GpuInstance(id=int(item[3]), profile=item[1], compute=having[int(item[3])]) for item in instances
+        ),
+        devices=_devices(listed.lines if listed else (), gpu.index),
+        offers=_offers(found, gpu.index),
+    )
+
+
+def _tables(
+    found: Mapping[str, QuerySection], name: str, pattern: re.Pattern[str], index: int
+) -> tuple[tuple[str, ...], ...] | Unknown:
+    """The rows of a table about GPU *index*; Unknown where nvidia-smi prints none, and does not say that there is none.
+
+    With a warning of some GPU the table may lack others, so that rows count and their absence does not.
+    """
+    section = found.get(name)
+    if section is None:
+        return Unknown(why="nvidia-smi was not asked for the instances")
+    rows = tuple(match.groups() for line in section.lines if (match := pattern.match(line)))
+    own = tuple(cells for cells in rows if int(cells[0]) == index)
+    if (rows and section.exit_code == 0) or (own and section.answered):
+        return own
+    if _NONE.search(" ".join((*section.lines, *section.stderr))):
+        return ()
+    return Unknown(why=f"`nvidia-smi mig -{name}`: {reason(section.exit_code, (*section.lines, *section.stderr))}")
+
+
+def _offers(found: Mapping[str, QuerySection], index: int) -> Mapping[str, Offer]:
+    places = {}
+    for line in found["lgipp"].lines if "lgipp" in found else ():
+        if (at := _PLACES.match(line)) and int(at[1]) == index:
+            places[int(at[2])] = (tuple(int(part) for part in at[3].split(",") if part), int(at[4]))
+    offers = {}
+    for line in found["lgip"].lines if "lgip" in found else ():
+        if (it := _OFFER.match(line)) and int(it[1]) == index and int(it[3]) in places:
+            starts, size = places[int(it[3])]
+            offers[it[2]] = Offer(most=int(it[5]), starts=starts, size=size)
+    return offers
+
+
+def _devices(lines: Iterable[str], index: int) -> tuple[str, ...]:
+    """The MIG devices that `nvidia-smi -L` lists below the GPU *index*."""
+    at, found = -1, []
+    for line in lines:
+        if heading := _GPU.match(line):
+            at = int(heading[1])
+        elif at == index and (device := _DEVICE.match(line)):
+            found.append(device[1])
+    return tuple(found)
+
+
+def misfit(profiles: Sequence[str], offers: Mapping[str, Offer]) -> str:
+    """Why a GPU that offers *offers* cannot be divided into *profiles*; empty: it can."""
+    if not offers:
+        return "nvidia-smi does not say which instances this GPU offers"
+    if strange := [text for text in profiles if text not in offers]:
+        return f"this GPU has no profile {strange[0]} (it has: {', '.join(offers)})"
+    for profile, count in Counter(profiles).items():
+        if count > offers[profile].most:
+            return f"this GPU can have {offers[profile].most} x {profile}, not {count}"
+    return "" if _placed(sort(profiles), offers, frozenset()) else "together they do not fit on this GPU"
+
+
+def _placed(left: Sequence[str], offers: Mapping[str, Offer], taken: frozenset[int]) -> bool:
+    """Whether there is a place for each of *left* beside the slices that are *taken*."""
+    if not left:
+        return True
+    offer = offers[left[0]]
+    for start in offer.starts:
+        slices = frozenset(range(start, start + offer.size))
+        if not slices & taken and _placed(left[1:], offers, taken | slices):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Actions on the kernel's log and modules."""

@@ -1,0 +1,203 @@
+"""Faults of a node that kernel messages report: drivers that fail, lockups, panics, broken hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Literal, get_args
+
+from runbook.library.gpu.facts.gpu_needs import NOT_KNOWN_WHEN, GpuNeed
+from runbook.library.gpu.facts.model import bus_id, bus_ids
+from runbook.library.gpu.facts.xids import Need
+from runbook.library.kernel.facts.events import Xid, when, xids
+from runbook.library.kernel.facts.messages import Message
+from runbook.library.kernel.facts.patterns import KINDS
+from runbook.values.types import Unknown
+
+BOOTING = 120.0  # seconds after a boot in which errors are said that mean nothing
+
+NEAR = 4
+"""Messages of the driver before or after the one with the fault that may name the GPU: a sentence may have several."""
+
+
+MENDED_BY_LOADING: frozenset[str] = frozenset({"init_failed", "firmware_hung", "needs_reset", "api_mismatch"})
+"""Faults of GPUs that are over, or reported again, once the driver has been reloaded."""
+
+FaultOfGpu = Literal["off_the_bus", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"]
+_FAULTS_OF_GPU: tuple[FaultOfGpu, ...] = get_args(FaultOfGpu)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFault:
+    """A fault of a GPU that the driver tells without a number."""
+
+    at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    seconds: float | Unknown
+    """The same, in seconds since 1970."""
+    kind: FaultOfGpu
+    """Whether the GPU has fallen off the bus, the driver could not start it, its firmware does not answer, it wants a
+    reset, or the driver in the kernel and that of programs are of two versions."""
+    bus_id: str
+    """As sysfs writes it; empty where no message nearby names it."""
+    text: str
+    """The message of the kernel, at most 1000 characters."""
+    ago: str | Unknown = NOT_KNOWN_WHEN
+    """How long ago that was, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFault:
+    """Something that is wrong with the machine itself."""
+
+    at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    seconds: float | Unknown
+    """The same, in seconds since 1970."""
+    text: str
+    """The message of the kernel, at most 1000 characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OomdKill:
+    """What a program (systemd-oomd, earlyoom, Talos) ended for memory pressure, before the kernel had to."""
+
+    at: str | Unknown
+    """When the program wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    seconds: float | Unknown
+    """The same, in seconds since 1970."""
+    cgroup: str
+    """The control group that was killed; empty where it was a process (earlyoom)."""
+    text: str
+    """The message of the program, at most 1000 characters."""
+
+
+def gpu_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
+    """GPUs that the driver lost, cannot start or wants reset; what has a number stands among the Xids."""
+    return tuple(gpu_fault for _, gpu_fault in _numbered_faults(messages))
+
+
+def _numbered_faults(messages: Sequence[Message]) -> list[tuple[int, GpuFault]]:
+    """Those of ``gpu_faults`` with the numbers of their messages."""
+    found: list[tuple[int, GpuFault]] = []
+    for number, message in enumerate(messages):
+        if KINDS["xid"].find(message.text):
+            continue
+        kind = next((kind for kind in _FAULTS_OF_GPU if KINDS[kind].find(message.text)), None)
+        if kind:
+            bus = _bus_of(messages, number)
+            text = message.text.strip()
+            if kind == "api_mismatch" and text.endswith("but") and number + 1 < len(messages):  # the other version
+                text += " " + messages[number + 1].text.strip().removeprefix("NVRM: ")
+            found.append((number, GpuFault(**when(message), kind=kind, bus_id=bus, text=text)))
+    return found
+
+
+_CLOCKS = 300.0
+"""Seconds by which the time of a message may differ from the boot's: a clock is set again after a boot."""
+
+
+def since_boot(messages: Sequence[Message], boot: float | None) -> tuple[Message, ...]:
+    """Those of *messages* from the last boot on.
+
+    The kernel's own first line says where that is; where the log does not hold it, the time of the *boot* does.
+    """
+    begun = [number for number, message in enumerate(messages) if KINDS["booted"].find(message.text)]
+    if begun or boot is None:
+        return tuple(messages[begun[-1] if begun else 0 :])
+    return tuple(
+        each for each in messages if each.since_boot is not None or each.at is None or each.at >= boot - _CLOCKS
+    )
+
+
+def last_loaded(messages: Sequence[Message]) -> int:
+    """The number of the message by which the driver was loaded last; 0 where none says so."""
+    return max(
+        (number for number, message in enumerate(messages) if KINDS["driver_loaded"].find(message.text)), default=0
+    )
+
+
+def last_resets(messages: Sequence[Message]) -> Mapping[str, int]:
+    """The number of the message by which each GPU was reset last, by its bus id; the kernel itself does not say it.
+
+    These are lines of ours, which root alone can write.
+    """
+    found = ((number, KINDS["gpu_reset"].find(message.text)) for number, message in enumerate(messages))
+    return {bus_id(one[1]): number for number, one in found if one and bus_id(one[1])}
+
+
+def xids_by_mending(messages: Sequence[Message]) -> tuple[tuple[Xid, ...], tuple[Xid, ...]]:
+    """Xids from before the driver was loaded last, or the GPU was reset last; and those since."""
+    loaded, resets = last_loaded(messages), last_resets(messages)
+    found = [(number, xid) for number, message in enumerate(messages) for xid in xids((message,))]
+    since = [number >= max(loaded, resets.get(xid.bus_id, 0)) for number, xid in found]
+    return (
+        tuple(xid for (_, xid), later in zip(found, since, strict=True) if not later),
+        tuple(xid for (_, xid), later in zip(found, since, strict=True) if later),
+    )
+
+
+def open_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
+    """Those of ``gpu_faults`` that neither reloading the driver nor a reset of the GPU has mended."""
+    loaded, resets = last_loaded(messages), last_resets(messages)
+    return tuple(
+        gpu_fault
+        for number, gpu_fault in _numbered_faults(messages)
+        if gpu_fault.kind not in MENDED_BY_LOADING or number >= max(loaded, resets.get(gpu_fault.bus_id, 0))
+    )
+
+
+def lost_gpus(needs: Iterable[GpuNeed], faults: Iterable[GpuFault]) -> tuple[str, ...]:
+    """The bus ids of GPUs that only a reboot brings back: by the catalogue, or as they fell off the bus."""
+    wanted = (gpu.bus_id for gpu in needs if gpu.need == Need.REBOOT and gpu.bus_id)
+    fallen = (fault.bus_id for fault in faults if fault.kind == "off_the_bus" and fault.bus_id)
+    return tuple(dict.fromkeys((*wanted, *fallen)))
+
+
+def _bus_of(messages: Sequence[Message], number: int) -> str:
+    """The GPU that this message of the driver names; else the nearest one in its sentence, before or after.
+
+    An Xid is a sentence of its own: one that follows may speak of the same; one before counts only where nothing else
+    names a GPU.
+    """
+    before = messages[max(0, number - NEAR) : number][::-1]
+    own = list(takewhile(lambda message: not KINDS["xid"].find(message.text), before))
+    for message in (messages[number], *own, *messages[number + 1 : number + 1 + NEAR], *before):
+        if "nvrm" in message.text.lower() and (named := bus_ids(message.text)):
+            return named[0]
+    return ""
+
+
+def oomd_kills(messages: Iterable[Message]) -> tuple[OomdKill, ...]:
+    """What programs have ended for memory pressure."""
+    found = ((message, KINDS["oomd"].find(message.text)) for message in messages)
+    return tuple(
+        OomdKill(**when(message), cgroup=match["oomd"] or match["talos"] or "", text=message.text.strip())
+        for message, match in found
+        if match
+    )
+
+
+def faults(kind: str, messages: Iterable[Message]) -> tuple[KernelFault, ...]:
+    """The messages of *kind*: one of ``KINDS``, such as ``lockup`` or ``hardware``."""
+    return tuple(
+        KernelFault(**when(message), text=message.text.strip())
+        for message in messages
+        if KINDS[kind].find(message.text)
+    )
+
+
+def other_errors(messages: Iterable[Message]) -> tuple[KernelFault, ...]:
+    """Those that are of no kind, without what is said at the boot: of devices that are not there, and the like."""
+    return tuple(
+        KernelFault(**when(message), text=message.text.strip())
+        for message in messages
+        if (message.since_boot or 0) > BOOTING and not any(kind.find(message.text) for kind in KINDS.values())
+    )
+
+
+def missed(messages: Iterable[Message]) -> tuple[float | None, int]:
+    """When the journal first lost messages of the kernel, and how many in all; it says so itself."""
+    found = [(message, match) for message in messages if (match := KINDS["missed"].find(message.text))]
+    return (found[0][0].at if found else None), sum(int(match[1]) for _, match in found)

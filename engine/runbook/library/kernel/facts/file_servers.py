@@ -1,0 +1,71 @@
+"""Servers of network file systems that kernel messages report as not responding, and as responding again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from runbook.library.kernel.facts.events import when
+from runbook.library.kernel.facts.messages import Message
+from runbook.library.kernel.facts.patterns import KINDS
+from runbook.values.types import Unknown
+
+NetworkFileSystem = Literal["NFS", "Lustre", "CephFS", "GPFS", "SMB"]
+_BY_GROUP: Mapping[str, NetworkFileSystem] = {
+    "nfs": "NFS",
+    "lustre": "Lustre",
+    "request": "Lustre",
+    "gpfs": "GPFS",
+    "smb": "SMB",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileServer:
+    """A server that did not respond at some time since the host was booted."""
+
+    server: str
+    """As it was named when it was mounted; of Lustre, the target, such as ``fs1-OST0002``; of CephFS, the daemon."""
+    kind: NetworkFileSystem
+    """By which file system the host uses it."""
+    silent: bool
+    """Whether its last message says that it does not respond."""
+    at: str | Unknown
+    """When the present silence, or the last one, began: ISO 8601, UTC; unknown where the log does not say."""
+    seconds: float | Unknown
+    """The same, in seconds since 1970."""
+    count: int
+    """How many messages of all requests together say that it does not respond."""
+    text: str
+    """The last message of the kernel about it, at most 1000 characters."""
+
+
+def file_servers(messages: Iterable[Message]) -> tuple[FileServer, ...]:
+    """Servers that did not respond at some time, each once: the silent ones first, and the latest first."""
+    found: dict[tuple[NetworkFileSystem, str], FileServer] = {}
+    for message in messages:
+        text = message.text.strip()
+        if said := KINDS["server_silent"].find(message.text):
+            key = _server(said)
+            before = found.get(key)
+            if before and before.silent:
+                found[key] = replace(before, count=before.count + 1, text=text)
+                continue
+            count = 1 + (before.count if before else 0)
+            found[key] = FileServer(**when(message), server=key[1], kind=key[0], silent=True, count=count, text=text)
+        elif (said := KINDS["server_back"].find(message.text)) and (key := _server(said)) in found:
+            found[key] = replace(found[key], silent=False, text=text)
+    latest = sorted(found.values(), key=lambda it: _age(it.seconds))
+    return tuple(sorted(latest, key=lambda it: not it.silent))
+
+
+def _age(seconds: float | Unknown) -> float:
+    return 0.0 if isinstance(seconds, Unknown) else -seconds
+
+
+def _server(said: re.Match[str]) -> tuple[NetworkFileSystem, str]:
+    named = {name: server for name, server in said.groupdict().items() if server}
+    (group, server) = named.popitem()
+    return _BY_GROUP.get(group, "CephFS"), server

@@ -1,0 +1,52 @@
+"""Faults of network cards that kernel messages report: links that are down, hanging firmware, power and heat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from runbook.library.kernel.facts.events import when
+from runbook.library.kernel.facts.messages import Message
+from runbook.library.kernel.facts.patterns import KINDS
+from runbook.values.types import Unknown
+
+_BUS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFault:
+    """A fault of a network card, or a link of one that went down and has not come up again."""
+
+    at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    seconds: float | Unknown
+    """The same, in seconds since 1970."""
+    kind: Literal["link_down", "card"]
+    """link_down: a link went down, and no later message says that it is up; card: another fault of a card."""
+    device: str
+    """The card's PCI address; of a message without one, the driver and the interface."""
+    text: str
+    """The message of the kernel, at most 1000 characters."""
+
+
+def network_faults(messages: Iterable[Message]) -> tuple[NetworkFault, ...]:
+    """Faults of network cards in the order of the log.  A link counts where nothing later says that it is up."""
+    found: dict[tuple[str, int], NetworkFault] = {}
+    for number, message in enumerate(messages):
+        text = message.text.strip()
+        if KINDS["network"].find(message.text):
+            found["", number] = NetworkFault(**when(message), kind="card", device=_device(text, text), text=text)
+        elif up := KINDS["link_up"].find(message.text):
+            found.pop((_device(text, up[1]), -1), None)
+        elif down := KINDS["link_down"].find(message.text):
+            device = _device(text, down[1])
+            found.pop((device, -1), None)
+            found[device, -1] = NetworkFault(**when(message), kind="link_down", device=device, text=text)
+    return tuple(found.values())
+
+
+def _device(text: str, otherwise: str) -> str:
+    named = _BUS.search(text)
+    return named[0].lower() if named else otherwise.strip(" :")[:80]

@@ -1,0 +1,86 @@
+"""What the kernel said about each GPU in short: its Xids by number, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from runbook.library.gpu.facts.gpu_needs import NOT_KNOWN_WHEN
+from runbook.library.gpu.facts.xids import recovery_words
+from runbook.library.kernel.facts.events import Xid
+from runbook.values.types import Unknown, long_ago
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XidGroup:
+    """All Xids of one number of one GPU."""
+
+    bus_id: str
+    """The PCI address of the GPU, as sysfs writes it; empty where the line has none."""
+    code: int
+    """The Xid that they have in common."""
+    count: int
+    """How many of them the log has."""
+    at: str | Unknown
+    """When the kernel wrote the last one: ISO 8601, UTC; unknown where the log does not say."""
+    ago: str | Unknown
+    """How long ago that was, in words."""
+    meaning: str
+    """What the vendor's catalogue says of the Xid, in short."""
+    bucket: str
+    """The vendor's word for what to do at once: ``RESET_GPU``, ``RESTART_APP`` ...; empty: it has none."""
+    need: str
+    """What the last one requires, in words: ``reset the GPU``, ``reboot the node`` ..."""
+    who: str
+    """Who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
+    instances: tuple[str, ...]
+    """The MIG instances that they name."""
+    processes: tuple[str, ...]
+    """The processes that they name, as ``python3 (pid 4711)``: often victims, or anybody who asked."""
+    text: str
+    """What the driver says behind the number of the last one."""
+    say: str
+    """All of it in one line: the GPU, the Xid, how often, when, which processes, what it means and requires."""
+
+
+def xid_groups(xids: Iterable[Xid], now: float | None) -> tuple[XidGroup, ...]:
+    """*xids*, given oldest first, by GPU and number, the newest first."""
+    groups: dict[tuple[str, int], list[Xid]] = {}
+    for xid in xids:
+        key = (xid.bus_id, xid.code)
+        groups[key] = [*groups.pop(key, []), xid]  # moved to the end: the newest is last
+    return tuple(_group(found, now) for found in reversed(groups.values()))
+
+
+def _group(found: list[Xid], now: float | None) -> XidGroup:
+    last = found[-1]
+    ago = NOT_KNOWN_WHEN if now is None or isinstance(last.seconds, Unknown) else long_ago(max(0.0, now - last.seconds))
+    processes = tuple(dict.fromkeys(_process(xid) for xid in found if not isinstance(xid.pid, Unknown)))
+    when = "" if isinstance(ago, Unknown) else f", {ago} ago"
+    times = f" ({len(found)} times)" if len(found) > 1 else ""
+    asks = f"{last.bucket or 'no bucket'}: {last.need}" + ("" if last.who in _PLAIN else f", {last.who}")
+    whose = f", {', '.join(processes[:2])}" if processes else ""
+    means = f'the driver says "{words}"' if (words := recovery_words(last.text)) else last.meaning
+    return XidGroup(
+        bus_id=last.bus_id,
+        code=last.code,
+        count=len(found),
+        at=last.at,
+        ago=ago if isinstance(ago, Unknown) else f"{ago} ago",
+        meaning=last.meaning,
+        bucket=last.bucket,
+        need=last.need,
+        who=last.who,
+        instances=tuple(dict.fromkeys(xid.instance for xid in found if xid.instance)),
+        processes=processes,
+        text=last.text,
+        say=f"{last.bus_id} Xid {last.code}{times}{when}{whose}: {means} [{asks}]",
+    )
+
+
+_PLAIN = ("nobody", "whoever runs the node", "the vendor")
+"""Who acts where the need says it already."""
+
+
+def _process(xid: Xid) -> str:
+    return f"pid {xid.pid}" if isinstance(xid.name, Unknown) else f"{xid.name} (pid {xid.pid})"

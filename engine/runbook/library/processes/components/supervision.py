@@ -1,0 +1,320 @@
+"""The components of a host: what is to be started, how each stands, and the commands that start and end them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from runbook.errors import ProbeError
+from runbook.library.processes.components.component import Component
+from runbook.library.processes.components.probe_scripts import COMMON, PROBE, WATCHER
+from runbook.library.processes.facts.exit_codes import explained
+from runbook.library.processes.facts.table import COMMAND, lines_of
+from runbook.shell import OUTLIVE, script
+from runbook.values.command import Command, Completed, read_script, write_script
+from runbook.values.types import Unknown, seconds
+
+_TURN = script(__package__, "components_turn")
+
+_END = script(__package__, "components_terminate")
+
+START = COMMON + OUTLIVE + _TURN + _END + script(__package__, "components_start")
+"""``$1`` the folder, ``$2`` the last turn, ``$3`` hundredths of a second that TERM may take, ``$4`` those to watch for,
+``$5`` whether all are ended when one dies, ``$6`` the watcher. On stdin, each a number of lines and these: ``runs``,
+name and pid:start, or ``start``, name, hundredths of a second to wait, log, folder, digest and what the watcher reads;
+then ``end``.
+
+Exit code 1: one has died, which a second probe names; 11, 12: nothing was done.
+"""
+
+END = COMMON + _TURN + _END + script(__package__, "components_stop")
+"""``$1`` the folder, ``$2`` the last turn, ``$3`` hundredths of a second that TERM may take, then one word for each
+component in the order of their ends: name and pid:start, or name, ``-`` and the pid:start of each process that is left.
+"""
+
+
+LINE = 1000
+"""Characters of a line of a log that are kept."""
+
+_BLIND = "processes that the components have started cannot be searched for: reading /proc hangs on some process"
+
+LAST_WAIT = 5.0
+"""Seconds that KILL is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """A process that a component has started, and that lives on without it."""
+
+    component: str
+    """The name of the component that has started it."""
+    pid: int
+    """The number of the process, as the host has it."""
+    start: int
+    """Clock ticks since boot; *pid* and *start* together are never another's."""
+    state: str
+    """A letter: R running, S sleeping, D in the kernel (no signal reaches it), Z defunct, T stopped ..."""
+    user: str
+    """The user as whom the step runs."""
+    command: str
+    """Its name as the kernel has it (15 characters)."""
+
+    @property
+    def key(self) -> str:
+        """Its identity as a target."""
+        return f"{self.pid}:{self.start}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentStatus:
+    """How a component stands."""
+
+    name: str
+    """The name of the component, as `components` has it."""
+    status: str
+    """running, found (something else started it), ended, stopped (on purpose), lost (nobody saw its end), or never."""
+    pid: int = 0
+    """0 where it was never started, and is not found either."""
+    start: int = 0
+    """Clock ticks since boot; *pid* and *start* together are never another's."""
+    user: str
+    """The user as whom the step runs, and so the component."""
+    command: str
+    """The arguments joined by spaces that it has where it runs, else those that are asked for."""
+    differs: bool = False
+    """Whether it runs with other arguments, environment, directory or log than are asked for now."""
+    exit_code: int | Unknown
+    """The code with which it ended (128 + N: by signal N); unknown while it runs, or if its end was not seen."""
+    meaning: str = ""
+    """What the exit code says, in words; empty: there is none."""
+    started: int | Unknown
+    """When it was started, in seconds since 1970."""
+    ended: int | Unknown
+    """When it ended, in seconds since 1970; unknown while it runs, or if its end was not seen."""
+    seconds: float | Unknown
+    """Seconds that it has been running, or ran."""
+    log: str
+    """The path of the file on the host that its output is added to."""
+    last: tuple[str, ...] = ()
+    """The last lines of its log since it was started, each with its name in brackets before it."""
+    died: float = field(default=0.0, metadata={"private": True})
+    """Uptime at its end; 0: not known."""
+
+    @property
+    def key(self) -> str:
+        """Its identity as a target."""
+        return f"{self.pid}:{self.start}"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it lives."""
+        return self.status in ("running", "found")
+
+    @property
+    def ours(self) -> bool:
+        """Whether it lives, and was started from here."""
+        return self.status == "running"
+
+    @property
+    def dead(self) -> bool:
+        """Whether it has ended without having been asked to."""
+        return self.status in ("ended", "lost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentSet:
+    """All components that were asked for, in their order."""
+
+    parts: tuple[ComponentStatus, ...]
+    left: tuple[Remains, ...] | Unknown
+    strays: tuple[Remains, ...]
+    """What is in the session of one that is gone, but does not bear its mark."""
+    obstacles: tuple[tuple[str, str], ...]
+    """Why those that do not run cannot be started: the name of one, or none where it concerns all, and the reason."""
+    turn: int
+    busy: int
+    """The process that starts or ends some of them right now; 0: none."""
+
+
+def ask_components(components: Sequence[Component], records: str, lines: int) -> Command:
+    """How *components* stand by the records in the folder *records*."""
+    words: list[str] = []
+    for component in components:
+        words += (
+            component.name,
+            "".join(component.argv[:1]),
+            component.cwd,
+            component.log,
+            dict(component.variables).get("PATH", ""),
+        )
+    return read_script(PROBE, str(lines), records, *words)
+
+
+def read_components(components: Sequence[Component], done: Completed) -> ComponentSet:
+    """What *done* says.  Raises ProbeError where it does not say how they stand."""
+    if done.timed_out:
+        raise ProbeError(f"the state of the components could not be read within {seconds(done.seconds)}")
+    if done.exit_code != 0:
+        raise ProbeError(
+            " ".join(done.stderr.split()) or f"the probe of the components ended with exit code {done.exit_code}"
+        )
+    reported = [(kind, rest) for kind, _, rest in (line.partition(" ") for line in done.stdout.split("\n")) if kind]
+    uptime, user = lines_of("self", reported)[0].split(" ", 1)
+    turn, busy = lines_of("turn", reported)[0].split(" ")
+    parts = _parts(components, reported, _logs(done.stdout.split("\n")), user, int(uptime))
+    obstacles = (text.partition(" ") for text in lines_of("no", reported))
+    unseen = bool(lines_of("blind", reported))
+    return ComponentSet(
+        parts=parts,
+        left=Unknown(why=_BLIND) if unseen else _remains(lines_of("left", reported), parts, user),
+        strays=_remains(lines_of("stray", reported), parts, user),
+        obstacles=tuple((name.strip("-"), why) for name, _, why in obstacles),
+        turn=int(turn),
+        busy=int(busy) if busy != "-" else 0,
+    )
+
+
+def _parts(
+    components: Sequence[Component],
+    reported: list[tuple[str, str]],
+    logs: Mapping[str, tuple[str, ...]],
+    user: str,
+    uptime: int,
+) -> tuple[ComponentStatus, ...]:
+    """How each of *components* stands; what runs, by the command line that it has now.  Raises ProbeError."""
+    rows = [text.split(" ", 11) for text in lines_of("part", reported)]
+    if [row[0] for row in rows] != [component.name for component in components]:
+        raise ProbeError("the host's answer is truncated: components are missing from it")
+    pairs = zip(rows, components, strict=True)
+    parts = [_part(row, component, user, uptime, logs.get(row[0], ())) for row, component in pairs]
+    commands = (text.partition(" ") for text in lines_of("does", reported))
+    runs = {name: command.rstrip()[:COMMAND] for name, _, command in commands}
+    return tuple(replace(part, command=runs.get(part.name, part.command)) for part in parts)
+
+
+def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """The lines of each log, after its ``part``; of one that a progress bar wrote over and over, the last state."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in lines:
+        if line.startswith("part "):
+            name = line.split(" ")[1]
+        elif line.startswith(" ") and name:
+            shown = line[1:].rstrip("\r").rpartition("\r")[2].rstrip()
+            found.setdefault(name, []).append(f"[{name}] {shown[-LINE:]}")
+    return {name: tuple(value) for name, value in found.items()}
+
+
+def _part(row: Sequence[str], component: Component, user: str, uptime: int, last: tuple[str, ...]) -> ComponentStatus:
+    name, status, key, _, began, began_at, code, over, over_at, asked, digest, log = row
+    pid, _, start = key.partition(":")
+    never = Unknown(why=f"{name} was never started by this action")
+    unseen = Unknown(why=_unseen(name, status))
+    known = status == "ended"
+    lived = (int(over) if known else uptime) - int(began) if began != "-" else 0
+    return ComponentStatus(
+        name=name,
+        status=_status(status, asked == "yes"),
+        pid=int(pid) if pid != "-" else 0,
+        start=int(start or 0),
+        user=user,
+        command=" ".join(component.argv),
+        differs=status == "running" and digest != component.digest,
+        exit_code=int(code) if known else never if status == "never" else unseen,
+        meaning=explained(int(code)).meaning if known else "",
+        started=int(began_at) if began_at != "-" else never,
+        ended=int(over_at) if known else never if status == "never" else unseen,
+        seconds=never if status == "never" else lived / 100 if known or status == "running" else unseen,
+        log=log,
+        last=last,
+        died=int(over) / 100 if known else 0.0,
+    )
+
+
+def _status(status: str, asked: bool) -> str:
+    if status == "running" or status == "never":
+        return status
+    if asked:
+        return "stopped"
+    return "lost" if status == "before" else status
+
+
+def _unseen(name: str, status: str) -> str:
+    words = {
+        "running": f"{name} runs",
+        "before": f"the host was rebooted since {name} was started",
+        "lost": f"the watcher of {name} was killed, or could not record its end",
+    }
+    return words.get(status, "")
+
+
+def _remains(rows: Iterable[str], parts: Iterable[ComponentStatus], user: str) -> tuple[Remains, ...]:
+    """What lives on of the components that do not run."""
+    down = {part.name for part in parts if not part.runs}
+    found = []
+    for name, key, state, called in (row.split(" ", 3) for row in rows):
+        pid, _, start = key.partition(":")
+        if name in down:
+            found.append(
+                Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
+            )
+    return tuple(sorted(found, key=lambda remains: remains.pid))
+
+
+def start_components(
+    components: Iterable[Component],
+    running: Mapping[str, str],
+    records: str,
+    turn: int,
+    *,
+    watch: float,
+    grace: float,
+    end_others: bool,
+) -> Command:
+    """Start *components* in their order but for those that are *running* (name to pid:start), and watch all of them.
+
+    Nothing of it but the arguments ever stands in a list of processes.
+    """
+    chosen, texts = tuple(components), list[str]()
+    for component in chosen:
+        if component.name in running:
+            texts += ["runs", component.name, running[component.name]]
+        else:
+            pairs = [text for pair in component.variables for text in pair]
+            texts += [
+                "start",
+                component.name,
+                _hundredths(component.delay),
+                component.log,
+                component.cwd,
+                component.digest,
+            ]
+            texts += [str(len(component.env)), str(len(component.argv)), *pairs, *component.argv]
+    stdin = "".join(f"{text.count(chr(10)) + 1}\n{text}\n" for text in (*texts, "end"))
+    words = (records, str(turn), _hundredths(grace), _hundredths(watch), "yes" if end_others else "no", WATCHER)
+    needs = sum(each.delay + 15 for each in chosen) + watch + len(chosen) * (grace + LAST_WAIT + 5) + 60
+    made = _write(("start-components", *(each.name for each in chosen)), START, words, needs, stdin)
+    return replace(made, runs=tuple((each.cwd, *each.argv) for each in chosen if each.name not in running))
+
+
+def end_components(
+    running: Iterable[ComponentStatus], left: Iterable[Remains], records: str, turn: int, *, grace: float
+) -> Command:
+    """End *running*, the last first, each with what it has started; then what is *left* of others."""
+    words = [f"{status.name} {status.key}" for status in reversed(tuple(running))]
+    remains: dict[str, list[str]] = {}
+    for remnant in left:
+        remains.setdefault(remnant.component, []).append(remnant.key)
+    words += [f"{name} - {' '.join(keys)}" for name, keys in remains.items()]
+    needs = len(words) * (grace + LAST_WAIT + 5) + 60
+    names = dict.fromkeys(word.partition(" ")[0] for word in words)
+    return _write(("end-components", *names), END, (records, str(turn), _hundredths(grace), *words), needs)
+
+
+def _write(called: tuple[str, ...], script: str, words: tuple[str, ...], needs: float, stdin: str = "") -> Command:
+    plain = write_script(script, *words, called=called, accepts=(0, 1))
+    return replace(plain, stdin=stdin, private=True, waits=needs)
+
+
+def _hundredths(value: float) -> str:
+    return str(round(value * 100))

@@ -1,0 +1,34 @@
+"""Processes of people on a host: what a reboot would end that is no part of the system."""
+
+from __future__ import annotations
+
+import re
+
+from runbook.library.processes.facts.table import Row, Table
+from runbook.values.types import Unknown
+
+LEAST_UID = 1000
+"""Where the numbers of ordinary users begin (UID_MIN of login.defs)."""
+
+_NOBODY = {"65534", "65535"}
+
+_OF_A_LOGIN = re.compile(
+    r"systemd|\(sd-pam\)|sd-pam|sshd(-session)?|dbus-daemon|dbus-broker.*|gpg-agent|ssh-agent|gnome-keyring.*|pipewire.*"
+)
+"""What a login leaves for its user, and does no work; who calls a job so has nothing but that job ended."""
+
+
+def bystanders(table: Table) -> tuple[str, ...] | Unknown:
+    """The processes of ordinary users, in words; unknown where this user may not see them all."""
+    if table.hidden:
+        return Unknown(why=table.hidden)
+    found = [row for row in table.rows.values() if _ordinary(row) and row.process.state not in "ZXx"]
+    return tuple(
+        f"pid {row.process.pid} of {row.process.user} ({row.name})"
+        for row in found
+        if not _OF_A_LOGIN.fullmatch(row.name) and row.process.pid not in table.way_in
+    )
+
+
+def _ordinary(row: Row) -> bool:
+    return row.uid.isdigit() and int(row.uid) >= LEAST_UID and row.uid not in _NOBODY

@@ -1,0 +1,56 @@
+"""The shell script that lists a host's processes; no name or argument can break the list or forge another process."""
+
+from __future__ import annotations
+
+from runbook.library.processes.facts.executables import PROGRAMS
+from runbook.library.processes.facts.known_daemons import NAMES
+from runbook.shell import script
+
+SHARE = 32768
+"""Bytes of a process's arguments that are read."""
+
+CROWD = 500
+"""A user other than root with more processes than this has fewer bytes of each read: ``CROWDED``."""
+
+CROWDED = 1024
+
+BUDGET = 2_000_000
+"""Bytes that the rows and the arguments of all users but the login user may take: half of what a session keeps."""
+
+OURS = 1_200_000
+"""Bytes that the arguments of the login user may take."""
+
+_OPENING = script(__package__, "process_table_open")
+
+_ARGUMENTS = script(__package__, "process_table_arguments")
+
+_NAMES = " ".join(names for names in NAMES.values())
+
+PROCESSES = (
+    _OPENING
+    + (
+        _ARGUMENTS.replace("@SHARE@", str(SHARE))
+        .replace("@CROWDED@", str(CROWDED))
+        .replace("@CROWD@", str(CROWD))
+        .replace("@BUDGET@", str(BUDGET))
+        .replace("@OURS@", str(OURS))
+        .replace("@NAMES@", _NAMES)
+    )
+    + PROGRAMS
+)
+"""Lines: ``self``, ``p`` (a process), ``u`` (a user's name), ``a`` (one argument of a process), ``cut`` (a process of
+whose arguments something is missing), ``left`` (how many processes of a user are left out, and the user).
+
+A newline within a name or an argument is sent as byte 1.  What a process says of itself is fenced by a random word
+that stands in our own environment only, which others cannot read, so that no argument can pass for another process's.
+Names and start times are read before the arguments: a pid that is reused in between then carries the old start
+time, and is left alone later.  Kernel threads (PF_KTHREAD, 0x200000) are left out.
+
+Nobody's share is unbounded: of one process ``SHARE`` bytes are read (``CROWDED`` where a user has more than ``CROWD``
+processes), and what all users say fits into ``BUDGET``: who says least is reported whole, and what does not fit is left
+out of those who say most.
+
+The last word of ``self`` is ``hidden`` where /proc is mounted so that it shows some processes to some users only.  A
+process that ends while it is being read makes some awks give up, so that the walk is begun again.  Reading arguments
+takes a lock that a process stuck in the kernel may hold for ever (proc(5), mmap_lock), hence ``timeout``.
+"""

@@ -1,0 +1,176 @@
+"""Decide on, describe and verify the termination of processes, however they were selected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
+
+from runbook.errors import ProbeError
+from runbook.library.processes.facts.table import Process
+from runbook.library.processes.facts.terminate import end_processes, survival
+from runbook.protocols import Fails, Holds
+from runbook.text.shortened import first_few
+from runbook.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
+from runbook.values.types import Unknown, plural, seconds
+
+AT_WORK_BY_HAND = "nvidia-smi  # twice; leave out every job that keeps a GPU busy, with its launcher and helpers"
+"""What a person does who ends by hand only what is left over."""
+
+Processes = tuple[Process, ...] | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How processes are ended, and how many at most."""
+
+    signal: str
+    grace: float
+    """Seconds that it may take."""
+    then: str
+    """The signal for the rest, or ``nothing``."""
+    most: int = 0
+    """More victims than that are refused; 0: any number is fine."""
+
+    @property
+    def last(self) -> str:
+        """The last signal that a survivor gets."""
+        return self.signal if self.then == "nothing" or self.signal == "KILL" else self.then
+
+    def __str__(self) -> str:
+        if self.last == self.signal:
+            return self.signal
+        return f"{self.signal}, {self.then} after {seconds(self.grace)}"
+
+
+def decision(
+    victims: Processes,
+    manner: Manner,
+    what: str,
+    spared: Sequence[str],
+    doubts: Sequence[str] = (),
+    *,
+    names_spared: bool = False,
+) -> Decision:
+    """End *victims*; *what* says what they were chosen by, *spared* who else was found and why he is left alone.
+
+    *doubts* are those of whom it is not known whether they are victims: they are left alone, and named.
+    *names_spared*: a change names *spared*, too, because somebody asked for their end.
+    """
+    if isinstance(victims, Unknown):
+        return Blocked(why=victims.why)
+    if not victims:
+        left_alone = f"; left alone: {'; '.join(spared)}" if spared else ""
+        return NoChange(why=f"no process {what}{left_alone}")
+    if manner.most and len(victims) > manner.most:
+        return Blocked(
+            why=f"{plural(len(victims), 'process')} would be ended, but max_victims is {manner.most}: {named(victims)}"
+        )
+    return Change(
+        summary=f"end {plural(len(victims), 'process')} ({manner})"
+        + _left_alone(doubts)
+        + (f"; left alone: {first_few(spared, 3)}" if names_spared and spared else ""),
+        commands=(end_processes(victims, manner.signal, manner.grace, manner.then),),
+        risk=Risk.KILLS_PROCESSES,
+        targets=tuple(map(target, victims)),
+    )
+
+
+def _left_alone(doubts: Sequence[str]) -> str:
+    if not doubts:
+        return ""
+    return f"; left alone, as it is not known whether they match: {first_few(doubts, 2)}"
+
+
+def target(process: Process) -> Target:
+    """*process* as a change names it."""
+    return Target(
+        kind="process",
+        key=process.key,
+        say=said(process),
+        pid=process.pid,
+        user=process.user,
+        command=process.command,
+        owner=process.owner,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSnapshot:
+    """What one probe saw of the processes in question."""
+
+    found: Processes
+    """All that were chosen by what the step names, at work or not."""
+    victims: Processes
+
+
+def gone(before: ProcessSnapshot, after: ProcessSnapshot) -> bool:
+    """Whether every victim of *before* is gone, and no new one has come.
+
+    One that was at work before and is left over now is no new one: this change was not about it.
+    """
+    if isinstance(before.victims, Unknown) or isinstance(after.found, Unknown):
+        return False
+    return not _left(before, after) and not _fresh(before, after)
+
+
+def disagreement(before: ProcessSnapshot, after: ProcessSnapshot, manner: Manner) -> str:
+    """Words for a second probe that still sees victims of *before*, or new ones."""
+    for processes in (before.victims, after.found):
+        if isinstance(processes, Unknown):
+            return f"done, but the second probe could not verify it: {processes.why}"
+    return survival(_left(before, after), _fresh(before, after), manner.last)
+
+
+State = TypeVar("State")
+
+
+def without_processes(state: State, keys: frozenset[str]) -> State:
+    """*state*, of an action that ends processes, without those of *keys*."""
+    fewer: dict[str, Any] = {
+        name: tuple(process for process in found if process.key not in keys)
+        for name in ("alive", "matches", "processes", "leftover", "at_work", "owned")
+        if isinstance(found := getattr(state, name, None), tuple)
+    }
+    less: State = replace(cast(Any, state), **fewer)
+    return less
+
+
+def absence(found: Processes, none: str, one: str, more: str) -> Holds | Fails:
+    """Whether nobody is *found*, in words; *one* and *more* are the verbs of who is.  Raises ProbeError."""
+    if isinstance(found, Unknown):
+        raise ProbeError(found.why)
+    if not found:
+        return Holds(why=none)
+    return Fails(why=f"{plural(len(found), 'process')} {one if len(found) == 1 else more}: {named(found)}")
+
+
+def _left(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
+    """The victims that are still there, as they are now."""
+    keys = {process.key for process in _known(before.victims)}
+    return tuple(process for process in _known(after.found) if process.key in keys)
+
+
+def _fresh(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
+    """Victims that were not there before; where it is not known who is left over, anybody who is new counts."""
+    keys = {process.key for process in _known(before.found)}
+    now = after.found if isinstance(after.victims, Unknown) else after.victims
+    return tuple(process for process in _known(now) if process.key not in keys)
+
+
+def _known(processes: Processes) -> tuple[Process, ...]:
+    return () if isinstance(processes, Unknown) else processes
+
+
+def said(process: Process) -> str:
+    """*process* for people."""
+    command = " ".join(process.command.split())
+    short = command if len(command) <= 80 else f"{command[:79]}…"
+    hides = f" [{process.disguise}]" if process.disguise else ""
+    owner = f" [owner: {process.owner}]" if process.owner else ""
+    return f"pid {process.pid} ({process.user}) {short}{hides}{owner}"
+
+
+def named(processes: Sequence[Process]) -> str:
+    """The first of *processes* for people, and how many more there are."""
+    return first_few(map(said, processes), 3)

@@ -1,0 +1,1 @@
+"""Actions on the scheduler of a cluster."""

@@ -1,0 +1,266 @@
+"""Reboot a drained host once, wait until it is back in another boot, and count its GPUs.
+
+The host is back when it answers with another boot id (`/proc/sys/kernel/random/boot_id`): one that answers with the
+same id has not rebooted, and one that does not answer within `within` is unreachable. The reboot is sent once. Its time
+and the boot that it was to end are kept in `/var/lib/runbook/rebooted` on the host, so that no run, of whichever
+machine, sends a second one into the same boot, or sooner than `not_again_within` after the last: that takes a person,
+who says `again: true`.
+
+It is not sent before the host is drained (see `scheduler`), nor while an ordinary user's process lives there or a
+process holds a GPU. `systemctl reboot` is used where systemd runs the host, else `reboot`. A shutdown that hangs is
+forced only with `force_after`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from runbook.errors import ProbeError
+from runbook.library.gpu.facts.device_users import ask_users, read_users
+from runbook.library.gpu.facts.model import GpuPresence
+from runbook.library.gpu.facts.smi_query import ask_gpus, ask_presence, read_gpus, read_presence
+from runbook.library.processes.facts.bystanders import bystanders
+from runbook.library.processes.facts.table import ask_processes, read_processes
+from runbook.library.scheduler.facts.query import NAME, ask_node, read_node
+from runbook.onhost.boot import LastReboot, ask_boot, read_boot, send_reboot
+from runbook.protocols import Probe
+from runbook.text.shortened import first_few
+from runbook.values.command import Command, Completed
+from runbook.values.plan import Blocked, Change, Decision, Restart, Risk, Target
+from runbook.values.types import Duration, Unknown, long_ago, plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """What has to hold before, and what is expected afterwards."""
+
+    reason: str = ""
+    """Why, in a few words: kept on the host, for anybody who asks who rebooted it."""
+    drain: Literal["required", "elsewhere", "none"] = "required"
+    """required: the host's scheduler, or our own mark, must say that it is drained, and no job may be left; elsewhere:
+    a step before this one drains it from another host; none: reboot without a drain.
+    """
+    kind: Literal["auto", "slurm", "kubernetes", "none"] = "auto"
+    """The scheduler, as in `scheduler`."""
+    node: str = ""
+    """The name by which the scheduler knows the host; empty: its own."""
+    within: Duration = field(default=Duration(900), metadata={"minimum": 1, "maximum": 86400})
+    """How long the host may be away."""
+    expect_gpus: int | None = field(default=None, metadata={"minimum": 0})
+    """How many GPUs must respond afterwards; null: as many as the bus shows before."""
+    gpus_within: Duration = field(default=Duration(300), metadata={"minimum": 0, "maximum": 86400})
+    """How long the GPUs may take to respond once the host is back."""
+    allow_processes: bool = False
+    """Reboot although ordinary users' processes live, or hold a GPU."""
+    not_again_within: Duration = field(default=Duration(86400), metadata={"minimum": 0})
+    """No second reboot so soon after the last one that we have sent."""
+    again: bool = False
+    """A person has looked at the host, and a second reboot may be sent."""
+    force_after: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 86400})
+    """Force a shutdown that hangs for so long (`systemctl reboot --force`: services are not stopped); 0: never."""
+
+    def __post_init__(self) -> None:
+        if self.node and not NAME.fullmatch(self.node):
+            raise ValueError(f"`node`: {self.node!r} is not the name of a node")
+        if not self.reason.isprintable() or len(self.reason) > 200:
+            raise ValueError("`reason` must be one line of at most 200 characters")
+        if self.force_after and self.force_after >= self.within:
+            raise ValueError("`force_after` must be less than `within`, or the forced reboot is not waited for")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The boot that the host is in, and what speaks against a reboot."""
+
+    boot_id: str
+    """The id that the kernel made at its start."""
+    up: float
+    """Seconds since the host was booted."""
+    drained: bool | Unknown
+    """Whether the scheduler, or our own mark, says so."""
+    scheduler: str
+    """How the host stands with its scheduler, in words."""
+    jobs: tuple[str, ...] | Unknown
+    """The jobs that are on the host."""
+    busy: tuple[str, ...] | Unknown
+    """Processes of ordinary users, and processes that hold a GPU."""
+    on_bus: int
+    """NVIDIA GPUs on the PCI bus."""
+    gpus: int | Unknown
+    """GPUs that respond to nvidia-smi; asked for only after a reboot of ours, else unknown."""
+    container: bool
+    """Whether the host is a container."""
+    stopping: bool
+    """Whether the host is being shut down."""
+    root: bool
+    """Whether the step runs as root."""
+    last: LastReboot | None
+    """The last reboot that we have sent here: boot_id, ago, gpus, words."""
+    forbidden: tuple[str, ...] = ()
+    """What speaks against a reboot now, and no drain would change."""
+
+
+def probe(args: Args) -> Probe[State]:
+    """Read the boot, the scheduler and the processes; the driver is asked only after a reboot of ours."""
+    first, presence = yield (ask_boot(), ask_presence())
+    boot, seen = read_boot(first), read_presence(presence)
+    rebooted = boot.last is not None and boot.last.boot_id != boot.boot_id
+    asks: list[Command] = [ask_processes(), ask_users()]
+    if args.drain == "required":
+        asks.append(ask_node(args.kind, args.node))
+    if rebooted and not seen.absent:
+        asks.append(ask_gpus())
+    processes, users, *more = yield tuple(asks)
+    node = read_node(more[0]) if args.drain == "required" else Unknown(why="not asked for")
+    gpus: int | Unknown = 0 if seen.absent else Unknown(why="the driver is asked after a reboot")
+    if rebooted and not seen.absent:
+        gpus = _responding(more[-1])
+    state = State(
+        boot_id=boot.boot_id,
+        up=boot.up,
+        drained=node if isinstance(node, Unknown) else node.drained,
+        scheduler=node.why
+        if isinstance(node, Unknown)
+        else node.whose()
+        if node.drained
+        else node.state or "not drained",
+        jobs=node if isinstance(node, Unknown) else node.jobs,
+        busy=_busy(processes, users, seen),
+        on_bus=seen.pci,
+        gpus=gpus,
+        container=boot.container,
+        stopping=boot.stopping,
+        root=boot.root,
+        last=boot.last,
+    )
+    return replace(state, forbidden=tuple(_never(args, state)))
+
+
+def _responding(done: Completed) -> int | Unknown:
+    try:
+        return len([gpu for gpu in read_gpus(done).gpus if gpu.requires_reset is not True])
+    except ProbeError as error:
+        return Unknown(why=str(error))
+
+
+def _busy(processes: Completed, users: Completed, seen: GpuPresence) -> tuple[str, ...] | Unknown:
+    """Who would be ended by a reboot, and is not part of the system."""
+    try:
+        table = read_processes(processes)
+    except ProbeError as error:
+        return Unknown(why=str(error))
+    found = bystanders(table)
+    if isinstance(found, Unknown) or seen.absent:
+        return found
+    holders = read_users(users, seen).at_work()
+    if isinstance(holders, Unknown):
+        return found or holders
+    return tuple(dict.fromkeys((*found, *holders)))
+
+
+def decide(args: Args, state: State) -> Decision:
+    """Reboot, unless something forbids it; every obstacle is named at once."""
+    waiting, change = _not_yet(args, state), _change(args, state)
+    if state.forbidden or waiting:
+        return Blocked(why="; ".join([*state.forbidden, *waiting]), then=change, clears=not state.forbidden)
+    return change
+
+
+def _never(args: Args, state: State) -> list[str]:
+    """What no earlier step of a playbook changes."""
+    found = [] if state.root else ["a reboot needs root: give the step `become: true`"]
+    if state.container:
+        found.append("this host is a container, which cannot be rebooted from within: restart it where it was started")
+    if state.stopping:
+        found.append("the host is being shut down already")
+    if args.drain == "required" and isinstance(state.drained, Unknown):
+        found.append(f"it is not known whether the host is drained: {state.drained.why}")
+    if isinstance(state.busy, Unknown) and not args.allow_processes:
+        found.append(f"it is not known who works on the host: {state.busy.why}")
+    return [*found, *_second(args, state)]
+
+
+def _second(args: Args, state: State) -> list[str]:
+    """Why it would be the second reboot in a row."""
+    last = state.last
+    if last is None or args.again:
+        return []
+    when = f"{long_ago(last.ago)} ago" + (f" ({last.words})" if last.words else "")
+    if last.boot_id == state.boot_id:
+        return [
+            f"a reboot was sent {when}, and the host is still in the same boot: look at its console "
+            "(`systemctl list-jobs`, processes in state D), and power-cycle it by its BMC if need be; "
+            "`again: true` sends another reboot"
+        ]
+    if last.ago < args.not_again_within:
+        return [f"the host was rebooted {when}: find out why that was not enough; `again: true` reboots it once more"]
+    return []
+
+
+def _not_yet(args: Args, state: State) -> list[str]:
+    """What an earlier step may still change."""
+    found = []
+    if args.drain == "required":
+        if state.drained is False:
+            found.append(f"the host is not drained ({state.scheduler})")
+        if isinstance(state.jobs, Unknown) and not isinstance(state.drained, Unknown):
+            found.append(f"it is not known which jobs are on the host: {state.jobs.why}")
+        elif state.jobs and not isinstance(state.jobs, Unknown):
+            found.append(f"jobs are on the host: {first_few(state.jobs)}")
+    if not isinstance(state.busy, Unknown) and state.busy and not args.allow_processes:
+        found.append(f"{plural(len(state.busy), 'process', 'processes')} would be ended: {first_few(state.busy)}")
+    return found
+
+
+def _change(args: Args, state: State) -> Change:
+    expected = _expected(args, state)
+    boot = f"boot {state.boot_id[:8]}"
+    words = f"reboot the host ({boot}, up {long_ago(state.up)}), and expect {plural(expected, 'GPU')} afterwards"
+    return Change(
+        summary=words + (f"; forced if it hangs for {long_ago(args.force_after)}" if args.force_after else ""),
+        commands=(send_reboot(state.boot_id, args.reason, expected, args.force_after),),
+        targets=(Target(kind="host", key=f"boot:{state.boot_id}", say=boot),),
+        risk=Risk.REBOOTS,
+        patience=args.gpus_within,
+        restart=Restart(boot_id=state.boot_id, within=args.within),
+    )
+
+
+def _expected(args: Args, state: State) -> int:
+    return state.on_bus if args.expect_gpus is None else args.expect_gpus
+
+
+def reach(args: Args, state: State) -> tuple[Target, ...]:
+    """The boot that it ends."""
+    return _change(args, state).targets
+
+
+def settled(args: Args, before: State, after: State) -> bool:
+    """It is in another boot, and its GPUs respond."""
+    return not _unsettled(args, before, after)
+
+
+def explain(args: Args, before: State, after: State) -> str:
+    """What a second probe still finds."""
+    return _unsettled(args, before, after)
+
+
+def _unsettled(args: Args, before: State, after: State) -> str:
+    if after.boot_id == before.boot_id:
+        return f"the host did not reboot: it is still in boot {before.boot_id}"
+    expected, back = _expected(args, before), f"the host has rebooted (up {long_ago(after.up)}), but "
+    if after.on_bus < expected:
+        return f"{back}only {after.on_bus} of {plural(expected, 'GPU')} are on the PCI bus"
+    if isinstance(after.gpus, Unknown):
+        return f"{back}its GPUs do not respond: {after.gpus.why}"
+    return f"{back}only {after.gpus} of {plural(expected, 'GPU')} respond" if after.gpus < expected else ""
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The lines that a person would paste."""
+    return (
+        "cat /proc/sys/kernel/random/boot_id; lspci -d 10de: | grep -ci -e vga -e 3d",
+        "systemctl reboot",
+        "# once it is back: the first line again (another id, as many GPUs), and nvidia-smi -L",
+    )

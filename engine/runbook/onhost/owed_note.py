@@ -1,0 +1,104 @@
+"""Notes on hosts about clean-ups that are owed to them, beside the locks of a run: for people and other controllers.
+
+They lie where the locks of the same user lie (``facts.system.host_lock``), so that nobody else can forge, change
+or redirect one, and go with the next boot.  Nothing in them is ever executed, and what is read from them is only shown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from runbook.onhost.host_lock import lock_name
+from runbook.shell import OWED, OWED_LIST, SAFE
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.owed import NotedIn, Owed, OwedCleanup
+
+TIMEOUT = 15.0
+"""Seconds that the host may take to make or remove a note."""
+
+LIST_TIMEOUT = 5.0
+"""Seconds that it may take to print its notes."""
+
+LONGEST = 200
+"""Characters of a line of a note."""
+
+MOST_STEPS = 20
+"""Steps that a note names."""
+
+_RUN = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4,16}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostNote:
+    """A note that a host has."""
+
+    owed: Owed
+    host: str
+    """The name by which its run knew the host."""
+    running: bool
+    """The connection of its run is still there, so that the run may take the step yet."""
+
+
+def make_note(cleanup: OwedCleanup, become: str = "") -> Command:
+    """Make the note about *cleanup*, or replace it; it lies with the locks of the user *become*."""
+    lines = (cleanup.run, cleanup.host, cleanup.by, cleanup.since, cleanup.playbook)
+    steps = [step.words for step in cleanup.steps[:MOST_STEPS]]
+    text = "\n".join(_line(line) for line in (*lines, *steps))
+    return _note("note", cleanup, text, become=become)
+
+
+def remove_note(cleanup: OwedCleanup, become: str = "") -> Command:
+    """Remove the note about *cleanup* that lies with the locks of the user *become*."""
+    return _note("unnote", cleanup, become=become)
+
+
+def _note(verb: str, cleanup: OwedCleanup, *text: str, become: str) -> Command:
+    words = (verb, lock_name(cleanup.run, cleanup.host), cleanup.run, *text)
+    owed = verb == "unnote"
+    return Command(script=SAFE + OWED, argv=words, effect=Effect.SCRATCH, timeout=TIMEOUT, become=become, owed=owed)
+
+
+def why_not(done: Completed) -> str:
+    """Why ``make_note`` or ``remove_note`` was not done; empty: it was."""
+    if done.refused:
+        return done.refused
+    if done.exit_code == 0 and done.stdout.strip() in ("noted", "removed"):
+        return ""
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return said[-1] if said else "the host gave no reason"
+
+
+def list_notes(become: str = "") -> Command:
+    """Print the notes that lie with the locks of the user *become*; changes nothing."""
+    return Command(script=OWED_LIST, effect=Effect.READ, timeout=LIST_TIMEOUT, become=become)
+
+
+def read_notes(done: Completed) -> tuple[HostNote, ...]:
+    """The notes that ``list_notes`` has printed; what is none is passed over."""
+    if done.exit_code != 0 or done.timed_out:
+        return ()
+    blocks: list[list[str]] = []
+    for line in done.stdout.splitlines():
+        if line.startswith("note "):
+            blocks.append([line.removeprefix("note ")])
+        elif blocks and line.startswith(" "):
+            blocks[-1].append(_line(line[1:]))
+    return tuple(note for block in blocks if (note := _read(block)))
+
+
+def _read(block: list[str]) -> HostNote | None:
+    if len(block) < 7 or not _RUN.fullmatch(block[1]):
+        return None
+    state, run, host, by, since, playbook, *steps = block
+    owed = Owed(
+        run=run, playbook=playbook, by=by, since=since, steps=tuple(filter(None, steps[:MOST_STEPS])),
+        noted=(NotedIn.HOST,),
+    )  # fmt: skip
+    return HostNote(owed=owed, host=host, running=state == "running")
+
+
+def _line(text: str) -> str:
+    """*text* as one line of a note, without what steers a terminal."""
+    plain = "".join(sign if sign.isprintable() else " " for sign in text)
+    return " ".join(plain.split())[:LONGEST]

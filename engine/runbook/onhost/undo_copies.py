@@ -1,0 +1,85 @@
+"""Copies of files on the host that changes them, from which a run can be undone byte for byte.
+
+They lie in ``/var/lib/runbook/undo/RUN`` (root) or ``~/.local/state/runbook/undo/RUN`` (other users), named by the
+sha256 of their content.  Nobody but the user who changes the file can enter that directory; copies of 90 days are
+removed when the next one is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from runbook.errors import ProbeError
+from runbook.onhost.writing import LARGEST, PathState, file_writing
+from runbook.shell import PLACES, SAFE, script
+from runbook.values.command import Command, Completed, Effect, write_script
+from runbook.values.undo import Ownership
+
+MOST = 16 << 20
+"""Bytes of a file of which a copy is kept."""
+
+TIMEOUT = 30.0
+"""Seconds that a copy may take."""
+
+_PLACE = SAFE + PLACES + script(__package__, "undo_place")
+_KEEP = _PLACE + script(__package__, "undo_keep")
+_PROBE = _PLACE + script(__package__, "undo_probe")
+_RESTORE = _PLACE + script(__package__, "undo_restore") + file_writing()
+_REMOVE = SAFE + script(__package__, "undo_remove")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCopy:
+    """A copy as a probe found it."""
+
+    missing: str = ""
+    """Why it cannot be used; empty: it can."""
+    size: int = 0
+    text: str | None = None
+    """Its content; None where it is too long, or no text."""
+
+
+def keep_copy(run: str, path: str, digest: str, become: str = "") -> Command:
+    """Keep a copy of *path*, whose content has that sha256, for *run*; the file itself stays as it is."""
+    words = (run, path, digest, str(MOST))
+    return Command(script=_KEEP, argv=words, effect=Effect.SCRATCH, timeout=TIMEOUT, become=become, private=True)
+
+
+def why_not_kept(done: Completed) -> str:
+    """Why ``keep_copy`` has kept nothing; empty: it has."""
+    if done.refused:
+        return done.refused
+    if done.exit_code == 0 and done.stdout.strip() == "kept":
+        return ""
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return said[-1] if said else "the host gave no reason"
+
+
+def ask_copy(run: str, digest: str) -> Command:
+    """Find the copy of *run* with that sha256."""
+    return Command(script=_PROBE, argv=(run, digest, str(LARGEST)), effect=Effect.READ, private=True)
+
+
+def read_copy(done: Completed) -> FileCopy:
+    """The answer to ``ask_copy``.  Raises ProbeError."""
+    parts = done.stdout.split("\0", 2)
+    if done.exit_code != 0 or done.timed_out or len(parts) != 3 or parts[0] not in ("none", "copy"):
+        raise ProbeError(done.stderr.strip() or "the copy of the earlier file could not be read")
+    if parts[0] == "none":
+        return FileCopy(missing=parts[1] or "there is no copy")
+    text = parts[2]
+    whole = len(text.encode("utf-8", "surrogateescape")) == int(parts[1])
+    plain = whole and not ("\0" in text or "\ufffd" in text or any("\ud800" <= word <= "\udfff" for word in text))
+    return FileCopy(size=int(parts[1]), text=text if plain else None)
+
+
+def restore_copy(place: PathState, run: str, digest: str, was: Ownership) -> Command:
+    """Put the copy of *run* with that sha256 in the place of *place*, if that is still what was seen."""
+    seen = place.digest if place.kind == "file" else ""
+    words = ("file", place.path, place.kind, seen, digest, was.mode, was.owner, was.group, "no", "no")
+    return replace(write_script(_RESTORE, run, digest, *words, called=("restore-file", place.path)), private=True)
+
+
+def remove_written(place: PathState) -> Command:
+    """Remove *place*, if it still has the content that was seen."""
+    return write_script(_REMOVE, place.path, place.digest, called=("remove-file", place.path))

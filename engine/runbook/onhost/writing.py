@@ -1,0 +1,158 @@
+"""Inspect a file or directory of the host, and write it as desired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from runbook.errors import ProbeError
+from runbook.onhost.path_safety import REFUSED, STAT_PATH, refusal, refused
+from runbook.secrets.config_lines import masked_config
+from runbook.shell import SAFE, VIEW, script
+from runbook.text.unified_diff import unified
+from runbook.values.command import Command, Completed, Effect, write_script
+
+LARGEST = 256 * 1024
+"""Bytes of a file that are read for the sake of a diff."""
+
+CHANGED, NOT_WRITTEN = 10, 12
+"""Exit codes of the write: what was there is as it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathState:
+    """What is at a path."""
+
+    path: str
+    """As asked, with the home folder filled in; the file itself where a symbolic link was to be followed."""
+    kind: str
+    """``absent``, ``file``, ``directory``, ``link`` or ``other``."""
+    leads_to: str = ""
+    """Where a symbolic link points."""
+    digest: str = ""
+    """sha256 of a file's content, hexadecimal."""
+    mode: str = ""
+    """Octal: ``644``."""
+    owner: str = ""
+    group: str = ""
+    ids: tuple[str, str] = ("", "")
+    """The numbers of its user and its group."""
+    meant: tuple[str, str] = ("", "")
+    """The numbers of the user and the group that were asked about; empty where the host knows no such name."""
+    links: int = 1
+    """How many names a file has."""
+    inode: str = ""
+    """``device:inode``."""
+    parent: str = ""
+    """``yes`` where the directory that it lies in is there, ``no``, or what stands there instead."""
+    user: str = ""
+    """Who inspected it."""
+    refusal: str = ""
+    """Why nothing may be written there, with what to do: another user can exchange what is on the way (law 9)."""
+    text: str | None = None
+    """A file's content; None where it is too long, or no text."""
+
+    @property
+    def key(self) -> str:
+        """Its identity: a file is its path and content, everything else its path and what it is."""
+        return f"{self.path} {self.kind} {self.digest or self.inode}".strip()
+
+    @property
+    def itself(self) -> str:
+        """Its identity where its content stays as it is: a log may grow, and is the same file."""
+        return f"{self.path} {self.kind} {self.inode}".strip()
+
+
+def ask_place(path: str, *, follow: bool, owner: str = "", group: str = "") -> Command:
+    """Read *path*, which is absolute or begins with ``~/``, and who *owner* and *group* are there."""
+    argv = (path, "yes" if follow else "no", str(LARGEST), owner, group)
+    return Command(script=_LOOK, argv=argv, effect=Effect.READ, private=True)
+
+
+def read_place(path: str, done: Completed) -> PathState:
+    """The answer to ``ask_place``.  Raises ProbeError."""
+    if done.timed_out:
+        raise ProbeError(f"{path} could not be inspected in time")
+    if done.exit_code == REFUSED:
+        raise ProbeError(refused(path, done.stderr))
+    if done.exit_code != 0:
+        raise ProbeError(done.why_not(f"{path} could not be inspected"))
+    parts = done.stdout.split("\0", 18)
+    if len(parts) != 19:
+        raise ProbeError(f"{path}: the output from the host is truncated")
+    _, real, kind, leads_to, digest, mode, owner, group, uid, gid, *meant, links, inode, parent, user, why, by, text = (
+        parts
+    )
+    whole = kind == "file" and sha256(text.encode("utf-8", "surrogateescape")).hexdigest() == digest
+    return PathState(
+        path=real,
+        kind=kind,
+        leads_to=leads_to,
+        digest=digest,
+        mode=mode,
+        owner=owner,
+        group=group,
+        ids=(uid, gid),
+        meant=(meant[0], meant[1]),
+        links=int(links) if kind == "file" else 1,
+        inode=inode,
+        parent=parent,
+        user=user,
+        refusal=refusal(why, by),
+        text=text if whole and not _broken(text) else None,
+    )
+
+
+def _broken(text: str) -> bool:
+    return "\0" in text or "\ufffd" in text or any("\ud800" <= word <= "\udfff" for word in text)
+
+
+def difference(place: PathState, text: str | None) -> str:
+    """What putting *text* there would change, as ``diff -u`` shows it, without the values of secrets."""
+    if text is None:
+        return ""
+    if place.kind == "file" and place.text is None:
+        return f"{place.path} is too large, or not text: its content (sha256 {place.digest[:12]}) is not shown\n"
+    names = (place.path if place.kind == "file" else "/dev/null", place.path)
+    return unified(place.text or "", text, *names, show=masked_config)
+
+
+_LOOK = VIEW + STAT_PATH + script(__package__, "file_probe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredPath:
+    """How a place shall be; what is empty or None stays as it is."""
+
+    directory: bool = False
+    text: str | None = None
+    mode: str = ""
+    owner: str = ""
+    group: str = ""
+
+
+def make(place: PathState, wanted: DesiredPath, *, parents: bool = False, backup: bool = False) -> Command:
+    """Make *place* as *wanted*, if it is still what was seen; else exit with CHANGED and leave it.
+
+    A file's new content takes its place in one stroke.
+    """
+    seen = place.digest if place.kind == "file" and wanted.text is not None else place.inode
+    new = "" if wanted.text is None else sha256(wanted.text.encode()).hexdigest()
+    kind = "directory" if wanted.directory else "file"
+    asked = (kind, place.path, place.kind, seen, new, wanted.mode, wanted.owner, wanted.group)
+    flags = ("yes" if parents else "no", "yes" if backup else "no")
+    called = ("write-file", place.path, *((f"mode={wanted.mode}",) if wanted.mode else ()))
+    made = write_script(_WRITE, *asked, *flags, called=called)
+    return replace(made, stdin=wanted.text or "", private=True)
+
+
+_WRITE = SAFE + script(__package__, "file_write")
+"""``$1`` file or directory, ``$2`` path, ``$3`` what was there, ``$4`` its digest or inode, ``$5`` the new digest
+(none: the content stays), ``$6`` mode, ``$7`` owner, ``$8`` group, ``$9`` parents, then backup.
+The content comes on stdin.
+"""
+
+
+def file_writing() -> str:
+    """The script of ``make`` for what stands before it: other content on stdin, and parameters that are shifted."""
+    return script(__package__, "file_write")

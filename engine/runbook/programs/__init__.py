@@ -1,0 +1,1 @@
+"""Programs that are known to change a host, or only to read it."""
