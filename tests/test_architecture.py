@@ -29,7 +29,7 @@ def packages_in(folder: Path) -> set[str]:
     return {name for name in folders | files if not name.startswith("_")}
 
 
-@every_row(("title", "folder"), [("Layers", ENGINE), ("Facts", ENGINE / "facts")])
+@every_row(("title", "folder"), [("Layers", ENGINE), ("Library", ENGINE / "library")])
 def test_every_package_is_on_the_page_once(title, folder):
     assert sorted(packages_on_the_page(title)) == sorted(packages_in(folder))
 
@@ -170,7 +170,21 @@ def test_the_pages_name_files_that_exist() -> None:
 
 def test_every_action_is_in_the_folder_of_its_subject():
     """A module beside the folders would not be found, and nobody would hear of it."""
-    assert [path.name for path in (ROOT / "engine/runbook/actions").glob("*.py")] == ["__init__.py"]
+    assert [path.name for path in (ENGINE / "library").glob("*.py")] == ["__init__.py"]
+
+
+def test_actions_and_facts_of_the_library_know_no_action():
+    """Mutants: an action that imports another one; a parser that imports an action."""
+    wrong = []
+    for path in (ENGINE / "library").rglob("*.py"):
+        subject, *rest = path.relative_to(ENGINE / "library").parts
+        own = f"runbook.library.{subject}.{rest[0].removesuffix('.py')}" if rest else ""
+        for module in imported_modules(path):
+            parts = module.split(".")
+            is_action = parts[:2] == ["runbook", "library"] and len(parts) > 3 and parts[3] != "facts"
+            if is_action and (rest[0] == "facts" or ".".join(parts[:4]) != own):
+                wrong.append(f"{path}: {module}")
+    assert wrong == []
 
 
 def test_a_sleep_in_a_test_says_why_time_has_to_pass():

@@ -133,7 +133,7 @@ def test_a_kill_is_found_in_the_scripts_of_pkill() -> None:
 def test_the_command_line_prints_the_scripts_of_an_action() -> None:
     made = CliRunner().invoke(cli, ["actions", "pkill", "--scripts"])
     assert made.exit_code == 0
-    assert "# runbook/facts/processes/terminate.sh\n" in made.stdout
+    assert "# runbook/library/processes/facts/terminate.sh\n" in made.stdout
     assert (ENGINE / "library/processes/facts/terminate.sh").read_text() in made.stdout
     assert "a plan shows the single commands" in CliRunner().invoke(cli, ["actions", "note", "--scripts"]).stdout
     every = CliRunner().invoke(cli, ["actions", "--scripts"]).stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.tables import every_row
 
 ENGINE = Path(__file__).parents[2] / "engine" / "runbook"
-ROOMS = ("actions", "diagnosis", "executor", "facts", "sessions", "shell", "text", "transports")
+ROOMS = ("diagnosis", "executor", "library", "onhost", "sessions", "shell", "text", "transports")
 FILES = sorted(it for room in ROOMS for ending in ("*.py", "*.sh") for it in (ENGINE / room).rglob(ending))
 HEREDOC = re.compile(r"^(?!\s*#).*<<-?\s*(\\?[A-Z_]+|'[A-Z_]+'|\"[A-Z_]+\")\s*(\||\)|;|$)", re.MULTILINE)
 
