@@ -33,7 +33,7 @@ OnEvent = Callable[[Event], None]
 """Receives each event of a run as it happens, in a thread of the run, one at a time; secrets are masked."""
 
 NOT_ACCEPTED = frozenset(
-    {"hosts", "inventory", "inputs", "below", "only_addresses", "settle", "plan_only", "yes", "report"}
+    {"hosts", "inventory", "inputs", "below", "only_addresses", "settle", "plan_only", "yes", "report", "debug"}
 )
 """The options of `runbook run` that the arguments stand for, or that have no meaning here."""
 
