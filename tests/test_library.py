@@ -90,6 +90,17 @@ def test_its_options_are_those_of_run():
     assert of_run - given_otherwise - {"output", "report", "verbosity", "debug"} == OPTIONS
 
 
+def test_an_option_that_has_a_few_values_takes_no_other(book):
+    """Mutant: without the check, ``only`` of another word makes a run that changes hosts."""
+    for option, hint in (
+        ({"only": "diagnos"}, "did you mean diagnose"),
+        ({"order": "sideways"}, "there are: inventory"),
+    ):
+        with pytest.raises(ConfigError, match=hint):
+            runbook.run(**book, yes=True, **option)
+    assert runbook.history() == []
+
+
 def test_importing_it_costs_next_to_nothing():
     """Mutant: ``engine/runbook/__init__.py`` that imports its functions at once."""
     code = "import sys, runbook; print(len([it for it in sys.modules if it.startswith('runbook')]))"

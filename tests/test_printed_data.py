@@ -72,4 +72,9 @@ def test_recorded_runs_are_printed_as_json_and_a_diagnosis_is_among_them(here):
     ]  # fmt: skip
     assert (runs[0]["reason"], runs[0]["hosts"]) == ("ticket 7", 1)
     here("diagnose", "--hosts", "a", "-i", "hosts.yaml", "--no-record", code=None)
+    here("run", "mine", "--hosts", "a", "-i", "hosts.yaml", "--records", "elsewhere")
+    said = here(
+        "diagnose", "--hosts", "@last:healthy", "-i", "hosts.yaml", "--records", "elsewhere", "--no-record", code=None
+    )
+    assert said.code in (0, 1), said.err  # 2: the run is not known there
     assert len(json.loads(here("history", "list", "--output", "json").out)["runs"]) == 2

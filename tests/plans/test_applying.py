@@ -446,7 +446,13 @@ def another_name(tree):
     tree["result"]["playbook"] = "harmless"
 
 
+def a_condition_that_is_none(tree):
+    own, shown = tree["hosts"][0]["steps"][0], tree["result"]["hosts"][0]["steps"][0]
+    own["condition"] = shown["condition"] = "only if the moon is full"
+
+
 FORGED = {
+    a_condition_that_is_none: (6, "would now do something else to what the plan showed"),
     another_name: (2, "the plan shows the playbook harmless, and"),
     other_words: (6, "the plan showed: look around"),
     another_difference: (6, "would now do something else to what the plan showed"),

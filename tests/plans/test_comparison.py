@@ -62,10 +62,29 @@ def less(saved: ShownStep, *fresh: ShownStep) -> list[str]:
         (change(process(1), args={"signal": "x"}), change(process(1), args={"signal": "y"})),
         (change(process(1), commands="a"), change(process(1), commands="b")),
         (change(image("3 days", "1 GB")), change(image("4 days", "2 GB"), lines=str((image("3 days", "1 GB"),)))),
+        (dormant(then=LATER), dormant(then=None, condition=None)),
+        (dormant(process(1), then=LATER), dormant(process(1), then=None, condition="only if another is present")),
+        (dormant(process(1), condition="only if 3 are"), dormant(process(1), condition="only if 4 are")),
     ],
 )
 def test_what_is_no_more_than_was_shown_is_no_drift(saved, fresh):
     assert more(saved, fresh) == []
+
+
+@every_row(
+    ("saved", "fresh"),
+    [
+        (change(process(1), condition="only if the moon is full"), change(process(1))),
+        (dormant(process(1), then=LATER, condition="never"), dormant(process(1), then=LATER)),
+        (dormant(then=LATER, condition="never"), dormant(then=LATER)),
+        (dormant(process(1), then=None), dormant(process(1), then=LATER)),
+        (dormant(process(1), then=replace(LATER, summary="look")), dormant(process(1), then=LATER)),
+        (dormant(process(1), then=replace(LATER, commands="other")), dormant(process(1), then=LATER)),
+    ],
+)
+def test_a_condition_or_a_later_change_that_was_made_up_is_more_than_was_shown(saved, fresh):
+    """Mutants: ``compare`` without ``_says_the_same``, with targets, or without; ``_conditional`` without each part."""
+    assert more(saved, fresh) != []
 
 
 @every_row(

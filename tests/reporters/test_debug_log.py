@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -70,6 +71,30 @@ def test_it_says_what_is_sent_decided_and_probed_again_and_no_secret(run):
     ), log
     assert any(re.match(r"a: step write ended: changed: .*, probed again$", line) for line in log), log
     assert log[-1].endswith("ended with exit code 0")
+
+
+SPREAD = "pass  phrase\twith  gaps77"
+SECOND = "QxZwPassw0rd77"
+LEAKS = """
+name: toy
+about: Prints secrets.
+inputs:
+  spread: {about: A secret., secret: true, required: true}
+  second: {about: A secret., secret: true, required: true}
+diagnose:
+  - {id: one, command: {argv: [sh, -c, 'echo "E: $S" >&2; exit 5']}, env: {S: "{{ inputs.spread }}"}}
+  - {id: two, command: {argv: [sh, -c, 'printf "%0195d$S" 0 >&2; exit 5']}, env: {S: "{{ inputs.second }}"}}
+"""
+
+
+def test_no_secret_shows_where_white_space_is_folded_or_a_line_is_cut(tmp_path, run):
+    """Mutants: ``line`` that masks what is folded; ``answered`` that cuts before it masks."""
+    (tmp_path / "toy.yaml").write_text(LEAKS)
+    (tmp_path / "inputs.yaml").write_text(json.dumps({"spread": SPREAD, "second": SECOND}))
+    said = run(RUNBOOK_DEBUG="1").err
+    assert "E: ***" in said
+    assert "000000" in said
+    assert [part for part in ("phrase", "gaps77", "QxZ", "0Qx", "Passw0rd") if part in said] == []
 
 
 def test_it_is_off_unless_it_is_asked_for_and_vvv_asks_for_it(run):

@@ -243,7 +243,7 @@ def hosts(pattern: str, inventory: tuple[str, ...], include_not_ready: bool, ver
 def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
     """Validate playbooks: report every mistake at once, with its place; then warn of what is likely to go wrong.
 
-    PLAYBOOK may be a directory; without any, the playbooks in ./playbooks are checked. A comment
+    PLAYBOOK may be a directory; without any, those in ./playbooks and $RUNBOOK_PLAYBOOKS are checked. A comment
     `# runbook: allow RULE` on a line, or above it, switches a warning off there. Connects to no host.
     """
     from runbook.commands.check import checked, named_files, rules_text

@@ -155,7 +155,7 @@ def _diagnose_hosts(options: FleetOptions, person: Person, hiding: SecretMasking
     inventory = inventory_for(options.choosing, pattern or "")
     if pattern is None or not pattern.strip():
         raise ConfigError("no hosts: name them with --hosts PATTERN (--hosts all for all)")
-    chosen = selected(inventory, pattern, options.choosing)
+    chosen = selected(inventory, pattern, options.choosing, options.recording.records)
     if problems := problems_with_references(whole, inventory, chosen.hosts):
         raise ConfigError(*problems)
     parts = inputs_of_parts(whole, {})

@@ -65,14 +65,36 @@ def compare(shown: ShownStep, present: ShownStep, policy: Policy) -> Comparison:
         return Comparison(excess=Excess.RISK)
     if not present.targets:
         announced = _announced(present, policy) <= _announced(shown, policy)
-        return Comparison(excess=None if announced else Excess.COMMANDS)
+        true = announced and (policy is Policy.DROP_TARGETS or _says_the_same(shown, present))
+        return Comparison(excess=None if true else Excess.COMMANDS)
     known = {_identity(target, policy) for target in shown.targets}
     if new := tuple(target for target in present.targets if _identity(target, policy) not in known):
         enough = policy is Policy.DROP_TARGETS and len(new) < len(present.targets)
         return Comparison(excess=None if enough else Excess.TARGETS, new=new)
+    if policy is Policy.HOLD_HOST and not _says_the_same(shown, present):
+        return Comparison(excess=Excess.CONTENT)
     both_change = present.decision == "change" and shown.decision == "change"
     otherwise = both_change and _becomes_something_else(shown, present, policy)
     return Comparison(excess=Excess.CONTENT if otherwise else None)
+
+
+def _says_the_same(shown: ShownStep, present: ShownStep) -> bool:
+    """Whether a step whose decision and targets are as they were has the condition and the later change that it showed.
+
+    The words of a file may be made up, to be approved.  A step that would do nothing by now needs none.
+    """
+    same = {target.key for target in shown.targets} == {target.key for target in present.targets}
+    acts = present.decision == "change" or present.then is not None
+    if shown.decision != present.decision or not same or not acts:
+        return True  # less, or more, of which the rest of the comparison judges
+    return _conditional(shown) == _conditional(present)
+
+
+def _conditional(step: ShownStep) -> tuple[str, str, str]:
+    """The condition of *step*, and what it does later, in what must not change by itself."""
+    policy = Policy.HOLD_HOST
+    later = (step.then.commands, _compared_words(step.then.summary, policy)) if step.then else ("", "")
+    return (_compared_words(step.condition or "", policy), *later)
 
 
 def _shown_risk(shown: ShownStep) -> Risk | None:

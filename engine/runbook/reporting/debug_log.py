@@ -88,7 +88,7 @@ class DebugLog:
     def line(self, host: str, text: str) -> None:
         """Write one line about *host*, without secrets."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        shown = printable(self._mask(" ".join(text.split())))
+        shown = printable(" ".join(self._mask(text).split()))  # masked as it is: a secret may have white space in it
         with self._lock:
             self._say(f"debug {now} {host or '-'}: {shown}")
 
@@ -112,7 +112,9 @@ class DebugLog:
         words = f"refused: {answer.refused}" if answer.refused else f"timed out, {words}" if answer.timed_out else words
         size = f"{len(answer.stdout)} + {len(answer.stderr)} characters"
         failed = not answer.answers(command) and answer.stderr and not command.private
-        said = f": {answer.stderr[:MAX_STDERR]}" if failed else ""
+        said = (
+            f": {on_one_line(self._mask(answer.stderr).strip(), MAX_STDERR)}" if failed else ""
+        )  # cut once it is masked
         self.line(host, f"answer #{number}: {words} after {answer.seconds:.3f} s, {size}{said}")
 
     def _findings(self, host: str, findings: Iterable[Finding]) -> None:

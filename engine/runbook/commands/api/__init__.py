@@ -24,8 +24,9 @@ from runbook.records.finding_runs import load_run
 from runbook.records.index import Index, RunRow
 from runbook.records.recorded_run import RecordedRun
 from runbook.reporting.collector import Collector
+from runbook.text.suggestions import suggest
 from runbook.values.event import Event
-from runbook.values.playbook import Playbook
+from runbook.values.playbook import HostOrder, Playbook
 from runbook.values.result import HostPlan, RunResult
 from runbook.values.types import Json
 
@@ -39,6 +40,10 @@ NOT_ACCEPTED = frozenset(
 
 OPTIONS = frozenset(option_names(RunOptions)) - NOT_ACCEPTED - {"output", "verbosity", "typed"}
 """The options of `runbook run` that a caller may give, by the names of their parameters; texts as on a command line."""
+
+
+CHOICES = {"only": ("diagnose",), "order": tuple(order.value for order in HostOrder)}
+"""The options that have one of a few values."""
 
 
 def load(playbook: str | Path) -> Playbook:
@@ -163,6 +168,9 @@ class _Call:
             raise ConfigError(
                 *(Problem(message=f"there is no option {word!r}", hint=f"there are: {known}") for word in unknown)
             )
+        for name, choices in CHOICES.items():
+            if (given := options.get(name)) is not None and given not in choices:
+                raise ConfigError(Problem(message=f"{name}: {given!r} is none", hint=suggest(str(given), choices)))
         self._playbook, self._person = str(playbook), _Nobody()
         made = made_from(RunOptions, {"records": "", "no_record": False, "wait_lock": "1m", **options})
         self._options = replace(
