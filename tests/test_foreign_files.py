@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from runbook.commands import completion, input_files
+from runbook.cli import completing as completion
+from runbook.commands import input_files
 from runbook.commands.input_files import (
     DEFAULT_INVENTORY,
     find_playbook,

@@ -14,6 +14,8 @@ def main() -> None:
     heeds = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # so it is in the background of a shell
     if heeds:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.realpath("."):
+        del sys.path[0]  # `python -m` puts the working directory first: whatever lies there is no module of ours
     from runbook.cli import main as run
 
     try:

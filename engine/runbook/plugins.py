@@ -1,4 +1,4 @@
-"""Find the actions of the library by name; nothing of it is imported before it is asked for."""
+"""Find the actions of the library, and of other packages, by name; nothing is imported before it is asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 
+from runbook.extensions import ACTIONS, with_extensions
 from runbook.protocols import Action
 
 LIBRARY = "runbook.library"
@@ -21,16 +22,17 @@ def discover() -> Mapping[str, Action]:
 
 
 def modules() -> Mapping[str, str]:
-    """The module of every action, by the action's name; nothing is imported."""
+    """The module of every action, by the action's name.  Raises ConfigError where two packages have one name."""
     spec = find_spec(LIBRARY)
     folders = list(spec.submodule_search_locations or ()) if spec else []
     subjects = [module.name for module in iter_modules(folders) if module.ispkg]
-    return {
+    own = {
         action.name: f"{LIBRARY}.{subject}.{action.name}"
         for subject in subjects
         for action in iter_modules([f"{folder}/{subject}" for folder in folders])
         if action.name != FACTS
     }
+    return with_extensions(ACTIONS, own)
 
 
 class _Actions(Mapping[str, Action]):

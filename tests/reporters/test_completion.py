@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runbook.commands import completion
+from runbook.cli import completing as completion
 from tests.program import runbook
 from tests.reporters.terminal import Terminal
 from tests.tables import every_row
@@ -87,7 +87,7 @@ def test_a_broken_file_is_no_concern_of_the_completion(folder):
 def test_completion_loads_nothing_that_connects(folder):
     for complete, begun in ((completion.hosts, "gpu-"), (completion.inputs, "s"), (completion.playbooks, "")):
         code = (
-            "import sys; from runbook import cli; from runbook.commands import completion as it\n"
+            "import sys; from runbook import cli; from runbook.cli import completing as it\n"
             f"assert it.proposals(it.{complete.__name__}, {{'playbook': 'toy'}}, {begun!r})\n"
             "print([it for it in ('paramiko', 'fabric', 'rich', 'jinja2', 'jsonschema', 'ClusterShell') if it in sys.modules])"
         )

@@ -27,8 +27,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from runbook.cli.completing import inputs, proposals
 from runbook.commands.check import checked
-from runbook.commands.completion import inputs, proposals
 from runbook.commands.listings import hosts_text
 from runbook.commands.options import Choosing, GivenInputs, Recording, RunOptions
 from runbook.commands.run import run_playbook

@@ -23,14 +23,14 @@ def shared(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def completes(what: str, *, or_a_file: bool = False) -> Any:
-    """A completion of words by the function *what* of ``runbook.commands.completion``."""
+    """A completion of words by the function *what* of ``runbook.cli.completing``."""
 
     def complete(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-        from runbook.commands import completion
+        from runbook.cli import completing
 
         items = [
             CompletionItem(proposal)
-            for proposal in completion.proposals(getattr(completion, what), context.params, begun)
+            for proposal in completing.proposals(getattr(completing, what), context.params, begun)
         ]
         return items or ([CompletionItem(begun, type="file")] if or_a_file else [])
 

@@ -11,12 +11,14 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from runbook import transports
 from runbook.commands.options import GivenInputs
 from runbook.errors import ConfigError, Problem
+from runbook.extensions import PLAYBOOKS, installed
 from runbook.foreign_files import MOVE_IT, is_foreign, refuse_foreign
 from runbook.protocols import Action
 from runbook.text.suggestions import suggest
@@ -43,18 +45,37 @@ def own_folders() -> tuple[Path, ...]:
     return (Path("playbooks"), *(Path(word).expanduser() for word in named if word))
 
 
+def collections() -> Mapping[Path, str]:
+    """The folders of the playbooks that installed packages add, each with its package."""
+    found: dict[Path, str] = {}
+    for extension in installed(PLAYBOOKS):
+        spec = find_spec(extension.module)
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            found[Path(place)] = extension.package
+    return found
+
+
+def shipped() -> tuple[Path, ...]:
+    """The folders whose playbooks are installed: those of collections, and the library's."""
+    return (*collections(), library())
+
+
 def find_playbook(name: str) -> Path:
-    """The file of playbook *name*: a path, then one in the user's own directories, then in the library.
+    """The file of playbook *name*: a path, then one in the user's own directories, then an installed one.
 
     Raises ConfigError, also where a name without a ``/`` leads to a file that another user could have put there.
     """
     if Path(name).is_file():
         return Path(name) if os.sep in name else refuse_foreign(Path(name))
-    named = [folder / f"{name}{ending}" for folder in (*own_folders(), library()) for ending in ("", *ENDINGS)]
+    named = [folder / f"{name}{ending}" for folder in (*own_folders(), *shipped()) for ending in ("", *ENDINGS)]
     found = [path for path in named if path.is_file()]
     if found:
         hint = f"that of the library is {found[-1]}" if len(found) > 1 and found[-1].parent == library() else ""
-        return found[0] if found[0].parent == library() else refuse_foreign(found[0], hint)
+        if found[0].parent not in shipped():
+            return refuse_foreign(found[0], hint)
+        if len(found) > 1:
+            raise ConfigError(f"the playbook {name} is in {found[0].parent} and in {found[1].parent}: give its path")
+        return found[0]
     if Path(name).exists():
         raise ConfigError(f"cannot read {name}: {kind_of_file(Path(name))}")
     known = sorted({playbook_file.stem for playbook_file in playbook_files()})
@@ -70,7 +91,7 @@ def _searched() -> str:
 def playbook_files() -> tuple[Path, ...]:
     """Every playbook that a bare name can mean; the user's own hides the library's of the same name."""
     found: dict[str, Path] = {}
-    for folder in (*own_folders(), library()):
+    for folder in (*own_folders(), *shipped()):
         for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
             if path.suffix in ENDINGS:
                 found.setdefault(path.stem, path)
@@ -112,7 +133,7 @@ def open_included(name: str, file: str) -> tuple[str, str]:
     else wrote must not reach the other files of who runs it.  That is said before it is checked whether there is one.
     """
     outside = ""
-    for folder in (Path(file).parent, *own_folders(), library()):
+    for folder in (Path(file).parent, *own_folders(), *shipped()):
         for ending in ("", *ENDINGS):
             path = folder / f"{name}{ending}"
             if path.suffix not in ENDINGS or "\0" in name:
@@ -121,7 +142,7 @@ def open_included(name: str, file: str) -> tuple[str, str]:
             if not real.is_relative_to(folder.resolve()) or real.suffix not in ENDINGS:
                 outside = outside or str(folder)
             elif path.is_file():
-                return str(path), read_text(path if folder == library() else refuse_foreign(path, MOVE_IT))
+                return str(path), read_text(path if folder in shipped() else refuse_foreign(path, MOVE_IT))
     if outside:
         hint = (
             f"a playbook is included from its own folder, {_searched().replace(', not in', ',')} or the library, "

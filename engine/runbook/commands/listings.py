@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from runbook.commands.history.recording import hosts_in_records
-from runbook.commands.input_files import find_playbook, playbook_files, read_playbook
+from runbook.commands.input_files import collections, find_playbook, playbook_files, read_playbook
 from runbook.commands.options import Choosing
 from runbook.commands.show.layout import plain, width
 from runbook.commands.workspace import inventory_for
 from runbook.errors import ConfigError
+from runbook.extensions import ACTIONS, package_of
 from runbook.inventory.groups import traits
 from runbook.inventory.host_patterns import select
 from runbook.lang import keywords
@@ -96,17 +97,23 @@ def list_text(output: str = "console") -> str:
     actions, found = discover(), playbook_files()
     known: list[dict[str, Json]] = []
     for path in found:
+        mistakes = 0
         try:
             about = read_playbook(find_playbook(path.stem), actions).about
-            known.append({"name": path.stem, "about": about, "path": str(path), "mistakes": 0})
         except ConfigError as error:
-            about = f"cannot be used: {plural(len(error.problems), 'mistake')} (runbook check {path.stem})"
-            known.append({"name": path.stem, "about": about, "path": str(path), "mistakes": len(error.problems)})
+            mistakes = len(error.problems)
+            about = f"cannot be used: {plural(mistakes, 'mistake')} (runbook check {path.stem})"
+        origin = collections().get(path.parent, "")
+        known.append({"name": path.stem, "about": about, "path": str(path), "mistakes": mistakes, "from": origin})
     if output == "json":
         return _json("playbooks", known)
     width = max((len(path.stem) for path in found), default=0)
-    lines = [f"{each['name']:{width}}  {each['about']}" for each in known]
+    lines = [f"{each['name']:{width}}  {each['about']}{_in_parentheses(str(each['from']))}" for each in known]
     return "\n".join(lines) or "no playbooks: neither in ./playbooks nor in the library"
+
+
+def _in_parentheses(package: str) -> str:
+    return f" (from {package})" if package else ""
 
 
 def _json(what: str, rows: Sequence[Json], **more: Json) -> str:
@@ -193,13 +200,18 @@ def actions_text(name: str, *, scripts: bool = False) -> str:
     if scripts and not name:
         return every_script_text()
     if not name:
-        return "\n".join(f"{action.name:15} {_uses(action):9} {action.summary}" for action in actions.values())
+        return "\n".join(
+            f"{action.name:15} {_uses(action):9} {action.summary}{_in_parentheses(package_of(ACTIONS, action.name))}"
+            for action in actions.values()
+        )
     if name not in actions:
         raise ConfigError(f"no action {name!r} ({suggest(name, actions)})")
     action = actions[name]
     if scripts:
         return scripts_text(action)
-    lines = [f"{name}: {action.doc}", "", f"Used to {_uses(action)}.", "", "Arguments"]
+    package = package_of(ACTIONS, name)
+    origin = [f"It comes from {package}.", ""] if package else []
+    lines = [f"{name}: {action.doc}", "", *origin, f"Used to {_uses(action)}.", "", "Arguments"]
     lines += _fields(action.Args) or ["  none"]
     lines += ["", "Fields that expressions can use"]
     lines += _fields(action.State) or ["  none"]

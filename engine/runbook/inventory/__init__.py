@@ -10,6 +10,7 @@ from pkgutil import iter_modules
 from typing import cast
 
 from runbook.errors import ConfigError, PluginError, Problem
+from runbook.extensions import INVENTORIES, with_extensions
 from runbook.inventory.entries.top_level_keys import note_slips
 from runbook.inventory.fields import Notes, once_a_place, problem_at
 from runbook.inventory.groups import NamedGroup, formed, named_in
@@ -67,18 +68,20 @@ def could_be_inventory(text: str) -> bool:
     return bool(_KEYS.search(text))
 
 
+def _modules() -> Mapping[str, str]:
+    return with_extensions(INVENTORIES, {module.name: f"{__name__}.{module.name}" for module in iter_modules(__path__)})
+
+
 def discover() -> dict[str, InventoryFormat]:
     """Every format there is, by name: the modules here that recognise one."""
     found: dict[str, InventoryFormat] = {}
-    for module_info in iter_modules(__path__):
-        module = import_module(f"{__name__}.{module_info.name}")
+    for name, path in _modules().items():
+        module = import_module(path)
         if not hasattr(module, "recognises"):
             continue
         if not callable(getattr(module, "load", None)) or not module.__doc__:
-            raise PluginError(
-                f"inventory format {module_info.name!r} lacks {'a docstring' if not module.__doc__ else 'load'}"
-            )
-        found[module_info.name] = cast("InventoryFormat", module)
+            raise PluginError(f"inventory format {name!r} lacks {'a docstring' if not module.__doc__ else 'load'}")
+        found[name] = cast("InventoryFormat", module)
     return found
 
 
@@ -87,8 +90,8 @@ def parsed_text(text: str, file: str) -> TextDocument | None:
 
     Raises ConfigError with every mistake in it.
     """
-    for module_info in iter_modules(__path__):
-        parse = getattr(import_module(f"{__name__}.{module_info.name}"), "parse_text", None)
+    for path in _modules().values():
+        parse = getattr(import_module(path), "parse_text", None)
         found: TextDocument | None = parse(text, file) if parse else None
         if found:
             return found

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import TextIO
 
 from runbook.errors import ConfigError
+from runbook.extensions import REPORTERS, with_extensions
 from runbook.protocols import Reporter
 from runbook.values.verbosity import Verbosity
 
 
 def names() -> tuple[str, ...]:
-    """Every reporter there is."""
-    return tuple(module.name for module in iter_modules(__path__))
+    """Every reporter there is.  Raises ConfigError where two packages have one name."""
+    return tuple(_modules())
+
+
+def _modules() -> Mapping[str, str]:
+    return with_extensions(REPORTERS, {module.name: f"{__name__}.{module.name}" for module in iter_modules(__path__)})
+
+
+def _load(name: str) -> ModuleType:
+    return import_module(_modules()[name])
 
 
 def make(name: str, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> Reporter:
@@ -23,8 +34,7 @@ def make(name: str, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) ->
     """
     if name not in names():
         raise ConfigError(f"no output is called {name!r}; there are: {', '.join(names())}")
-    module = import_module(f"{__name__}.{name}")
-    reporter: Reporter = module.Reporter(stream, *([verbosity] if name == "console" else []))
+    reporter: Reporter = _load(name).Reporter(stream, *([verbosity] if name == "console" else []))
     return reporter
 
 
@@ -32,12 +42,12 @@ def for_file(path: str) -> str:
     """The reporter whose files end like *path*.  Raises ConfigError when there is none."""
     ending = path.rpartition(".")[2].lower()
     for name in names():
-        if ending in import_module(f"{__name__}.{name}").ENDINGS:
+        if ending in _load(name).ENDINGS:
             return name
-    known = " ".join(f".{ending}" for name in names() for ending in import_module(f"{__name__}.{name}").ENDINGS)
+    known = " ".join(f".{ending}" for name in names() for ending in _load(name).ENDINGS)
     raise ConfigError(f"--report {path}: the file's ending sets the format; use one of: {known}")
 
 
 def replaces(name: str) -> bool:
     """Whether a file of the reporter *name* must appear as a whole, because others read it at any time."""
-    return bool(getattr(import_module(f"{__name__}.{name}"), "REPLACES", False))
+    return bool(getattr(_load(name), "REPLACES", False))

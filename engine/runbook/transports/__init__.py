@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, TypeVar, cast
 
+from runbook.extensions import TRANSPORTS, with_extensions
 from runbook.protocols import Closing, Transport
 from runbook.values.inventory import Host
 
@@ -37,16 +38,20 @@ class SharedConnections:
 
 
 def names() -> tuple[str, ...]:
-    """Every transport there is."""
-    return tuple(module.name for module in iter_modules(__path__))
+    """Every transport there is.  Raises ConfigError where two packages have one name."""
+    return tuple(_modules())
+
+
+def _modules() -> Mapping[str, str]:
+    return with_extensions(TRANSPORTS, {module.name: f"{__name__}.{module.name}" for module in iter_modules(__path__)})
 
 
 def load(name: str) -> Transport:
     """The transport called *name*, which must be one of ``names``."""
-    return cast(Transport, import_module(f"{__name__}.{name}"))
+    return cast(Transport, import_module(_modules()[name]))
 
 
 def locked(name: str, hosts: Sequence[Host]) -> tuple[str, ...]:
     """The files of private keys that *hosts* need and that want a passphrase, where the transport knows of such."""
-    find = getattr(import_module(f"{__name__}.{name}"), "locked", None)
+    find = getattr(load(name), "locked", None)
     return tuple(find(hosts)) if find else ()

@@ -1,0 +1,78 @@
+"""Find what other installed packages add: actions, inventory formats, transports, reporters, playbooks."""
+
+from __future__ import annotations
+
+import site
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from runbook.errors import ConfigError, Problem
+
+ACTIONS, INVENTORIES, TRANSPORTS, REPORTERS, PLAYBOOKS = (
+    f"runbook.{name}" for name in ("actions", "inventories", "transports", "reporters", "playbooks")
+)
+"""The groups of entry points."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """One entry point of an installed package."""
+
+    name: str
+    module: str
+    """The module; for playbooks, the package in whose folder they lie."""
+    package: str
+    """The distribution with its version, such as ``runbook-racks 1.2``."""
+
+
+@cache
+def installed(group: str) -> tuple[Extension, ...]:
+    """Every extension of *group*, by name.
+
+    Only from the directories that packages are installed to: the working directory and ``PYTHONPATH`` are where another
+    user could have put one (law 9).
+    """
+    found = []
+    for place in _candidates():
+        from importlib.metadata import Distribution  # only where there is an extension: it is slow to import
+
+        package = Distribution.at(place)
+        found += [
+            Extension(name=entry.name, module=entry.value, package=f"{package.metadata['Name']} {package.version}")
+            for entry in package.entry_points
+            if entry.group == group
+        ]
+    return tuple(sorted(found, key=lambda extension: (extension.name, extension.package)))
+
+
+@cache
+def _candidates() -> tuple[Path, ...]:
+    """The ``.dist-info`` of every installed package that has an extension of any group."""
+    folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    files = [file for folder in folders for file in sorted(Path(folder).glob("*.dist-info/entry_points.txt"))]
+    return tuple(file.parent for file in files if "[runbook." in file.read_text(encoding="utf-8", errors="replace"))
+
+
+def with_extensions(group: str, own: Mapping[str, str]) -> Mapping[str, str]:
+    """The modules of *own*, by name, and those of the extensions of *group*.
+
+    Raises ConfigError where two have one name: which of them is meant must not depend on what else is installed.
+    """
+    found, problems = dict(own), []
+    origins = dict.fromkeys(own, "runbook itself")
+    for extension in installed(group):
+        if other := origins.get(extension.name):
+            what = group.removeprefix("runbook.").removesuffix("s")
+            words = f"the {what} {extension.name} is in {other} and in {extension.package}"
+            problems.append(Problem(message=words, hint="uninstall one of them"))
+        found[extension.name], origins[extension.name] = extension.module, extension.package
+    if problems:
+        raise ConfigError(*problems)
+    return found
+
+
+def package_of(group: str, name: str) -> str:
+    """The package that adds *name* to *group*; empty: runbook itself."""
+    return next((extension.package for extension in installed(group) if extension.name == name), "")
