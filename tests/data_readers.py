@@ -14,10 +14,10 @@ import yaml
 
 from runbook.codec import to_json
 from runbook.commands.input_files import read_playbook
-from runbook.diagnosis.findings import evaluated
 from runbook.errors import ProbeError
-from runbook.expressions.templates import Scope
-from runbook.lang.arguments import build
+from runbook.execution.diagnosis.findings import evaluated
+from runbook.language.arguments import build
+from runbook.language.expressions.templates import Scope
 from runbook.library.config.facts.config_text import Unparsable
 from runbook.library.config.facts.patch import text_of
 from runbook.library.docker.facts.containers import container

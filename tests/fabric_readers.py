@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from runbook.codec import to_json
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.fabric import fabric, nvlink
 from runbook.library.gpu.facts.smi_output import FRAME
 from runbook.library.gpu.mig.reading import COLUMNS, misfit, read_mig, sort

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from runbook import lab
-from runbook.lang.loader import load_playbook
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.values.playbook import Step
 from tests import forked_program

@@ -7,9 +7,9 @@ from typing import Any
 
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
-from runbook.diagnosis.comparing import Candidate, Offer, compared
-from runbook.diagnosis.findings import evaluated
-from runbook.expressions.templates import Scope, value_of
+from runbook.execution.diagnosis.comparing import Candidate, Offer, compared
+from runbook.execution.diagnosis.findings import evaluated
+from runbook.language.expressions.templates import Scope, value_of
 from runbook.library.fabric import infiniband
 from runbook.library.files.facts.log_reading import LogFile, LogReading
 from runbook.library.gpu import nccl_log

@@ -11,7 +11,7 @@ import pytest
 from runbook.cli import cli
 from runbook.commands.input_files import find_playbook, library, read_playbook
 from runbook.errors import ConfigError
-from runbook.lang.inputs import parse_input_option, resolve_inputs
+from runbook.language.inputs import parse_input_option, resolve_inputs
 from runbook.plugins import discover
 from runbook.values.playbook import Playbook
 

@@ -12,6 +12,7 @@ from tests.tables import every_row
 ROOT = Path(__file__).parents[1]
 ENGINE = ROOT / "engine" / "runbook"
 TESTS = ROOT / "tests"
+PYPROJECT = (ROOT / "pyproject.toml").read_text()
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 
 
@@ -34,8 +35,15 @@ def test_every_package_is_on_the_page_once(title, folder):
     assert sorted(packages_on_the_page(title)) == sorted(packages_in(folder))
 
 
+def test_every_part_of_execution_is_on_the_page_from_top_to_bottom():
+    parts = re.findall(r"^\| `execution/(\w+)` \|", section("Layers"), flags=re.MULTILINE)
+    layers = re.search(r'containers = \["runbook.execution"\].*?layers = \[(.*?)\]', PYPROJECT, flags=re.DOTALL)
+    assert layers
+    assert parts == re.findall(r"\w+", layers.group(1))
+
+
 def test_packages_stand_on_the_page_from_top_to_bottom_as_the_layers_do():
-    layers = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), flags=re.DOTALL)
+    layers = re.search(r"layers = \[(.*?)\]", PYPROJECT, flags=re.DOTALL)
     assert layers
     level = {
         package: number

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from runbook.commands.input_files import read_playbook
-from runbook.expressions.templates import Scope, evaluate
+from runbook.language.expressions.templates import Scope, evaluate
 from runbook.library.gpu import gpu_health
 from runbook.library.gpu.facts.verdict import Condition
 from runbook.library.kernel.facts.patterns import worth_sending

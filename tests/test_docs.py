@@ -16,9 +16,10 @@ import yaml
 from click import Group
 from click.testing import CliRunner
 
-from runbook import errors, reporters
+from runbook import errors
 from runbook.cli import cli
 from runbook.plugins import discover
+from runbook.reporting import reporters
 from runbook.values.plan import Risk
 from runbook.values.result import Status, Verdict
 from tests.tables import every_row
@@ -262,7 +263,7 @@ def test_every_output_and_ending_is_told():
     for name in reporters.names():
         assert f"`{name}`" in page
         assert name in asked["--output"]
-        endings = import_module(f"runbook.reporters.{name}").ENDINGS
+        endings = import_module(f"runbook.reporting.reporters.{name}").ENDINGS
         assert [it for it in endings if f"`.{it}`" not in page] == []
         assert f".{endings[0]}" in asked["--report"]
 

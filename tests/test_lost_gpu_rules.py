@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from runbook.commands.input_files import find_playbook, read_playbook
-from runbook.expressions.history import HistoryScope
-from runbook.expressions.templates import Scope, evaluate
+from runbook.language.expressions.history import HistoryScope
+from runbook.language.expressions.templates import Scope, evaluate
 from runbook.plugins import discover
 from runbook.values.recorded_change import RecordedAnswer
 from runbook.values.types import Unknown

@@ -7,9 +7,9 @@ from typing import Any
 
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
-from runbook.diagnosis.findings import evaluated
-from runbook.expressions.templates import Scope
-from runbook.lang.arguments import build
+from runbook.execution.diagnosis.findings import evaluated
+from runbook.language.arguments import build
+from runbook.language.expressions.templates import Scope
 from runbook.library.files import mounts
 from runbook.plugins import discover
 from runbook.values.command import Completed

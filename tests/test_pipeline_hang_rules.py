@@ -11,10 +11,10 @@ import yaml
 
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
-from runbook.expressions.history import HistoryScope
-from runbook.expressions.templates import Scope, evaluate, say
-from runbook.lang.arguments import build
-from runbook.lang.lenient_read import unraw
+from runbook.language.arguments import build
+from runbook.language.expressions.history import HistoryScope
+from runbook.language.expressions.templates import Scope, evaluate, say
+from runbook.language.lenient_read import unraw
 from runbook.library.files import log_scan
 from runbook.library.files.facts.log_reading import LogFile, LogReading
 from runbook.plugins import discover

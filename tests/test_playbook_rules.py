@@ -13,9 +13,9 @@ import pytest
 
 from runbook.commands.input_files import find_playbook, library, read_playbook
 from runbook.errors import ConfigError
-from runbook.expressions.history import HistoryScope
-from runbook.expressions.templates import Scope, evaluate, render, say
-from runbook.expressions.views import UnknownTouched
+from runbook.language.expressions.history import HistoryScope
+from runbook.language.expressions.templates import Scope, evaluate, render, say
+from runbook.language.expressions.views import UnknownTouched
 from runbook.plugins import discover
 from runbook.values.playbook import Playbook
 from runbook.values.recorded_change import RecordedAnswer

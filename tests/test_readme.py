@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from runbook.cli import cli
-from runbook.lang.loader import load_playbook
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 
 ROOT = Path(__file__).parents[1]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
-from runbook.expressions.templates import Scope, evaluate, render
-from runbook.lang.arguments import build
-from runbook.lang.lenient_read import unraw
+from runbook.language.arguments import build
+from runbook.language.expressions.templates import Scope, evaluate, render
+from runbook.language.lenient_read import unraw
 from runbook.library.files import log_scan
 from runbook.library.gpu import nccl_log
 from runbook.plugins import discover

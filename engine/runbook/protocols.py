@@ -142,7 +142,7 @@ class ConnectOptions:
 
 
 class Transport(Protocol):
-    """A file in ``engine/runbook/transports``."""
+    """A file in ``engine/runbook/connections/transports``."""
 
     def connect(self, host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
         """Open a session.  Raises Unreachable, naming every address that was tried and why it failed."""
@@ -169,7 +169,7 @@ class InventoryFormat(Protocol):
 
 
 class Reporter(Protocol):
-    """What a file in ``engine/runbook/reporters`` makes with its ``Reporter`` class.
+    """What a file in ``engine/runbook/reporting/reporters`` makes with its ``Reporter`` class.
 
     One that draws on a terminal may have ``aside(line) -> bool`` too: it takes care of a line that is not the run's.
     """

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from runbook.connections.transports import local
 from runbook.protocols import Connection, ConnectOptions
-from runbook.transports import local
 from runbook.values.command import Command, Completed
 from runbook.values.inventory import Host
 from tests.probe_driver import Here

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runbook.codec import from_json, to_json
-from runbook.diagnosis import HostContext
-from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
-from runbook.diagnosis.probing import run_probes
-from runbook.executor import Consent, execute
-from runbook.guards import Recording
-from runbook.planner import make_plan
+from runbook.connections.transports import local
+from runbook.execution.diagnosis import HostContext
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from runbook.execution.diagnosis.probing import run_probes
+from runbook.execution.executor import Consent, execute
+from runbook.execution.guards import Recording
+from runbook.execution.planner import make_plan
 from runbook.plugins import discover
 from runbook.protocols import Connection, ConnectOptions, KeptFiles
-from runbook.transports import local
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.inventory import Host
 from runbook.values.playbook import Phase, Playbook, Step

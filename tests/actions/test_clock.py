@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.system import clock
 from runbook.library.system.facts.clock import read_clock
 from runbook.protocols import Fails, Holds

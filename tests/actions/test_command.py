@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.commands import command
 from runbook.library.commands.facts.output_parsing import parsed, problem_with
 from runbook.programs.mutating_programs import mutating_command

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from runbook.codec import to_json
-from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.execution.diagnosis.probe_types import ProbeAnswer
+from runbook.language.arguments import build
 from runbook.library.processes import components
 from runbook.library.processes.components.discovery import with_found
 from runbook.library.processes.components.supervision import Remains, ask_components, end_components, read_components

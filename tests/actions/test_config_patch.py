@@ -15,19 +15,19 @@ import pytest
 import yaml
 
 from runbook.codec import from_json, to_json
-from runbook.diagnosis.probe_types import ProbeAnswer
+from runbook.connections.transports import local
 from runbook.errors import ConfigError, ProbeError
-from runbook.executor.permitted import PermittedDecision, permitted_decision
-from runbook.expressions.templates import Scope, render
-from runbook.lang.arguments import build
-from runbook.lang.loader import load_playbook
+from runbook.execution.diagnosis.probe_types import ProbeAnswer
+from runbook.execution.executor.permitted import PermittedDecision, permitted_decision
+from runbook.language.arguments import build
+from runbook.language.expressions.templates import Scope, render
+from runbook.language.loader import load_playbook
 from runbook.library.config import config_patch
 from runbook.library.config.facts.config_file import HostFile, digest_of, octal
 from runbook.plugins import discover
 from runbook.protocols import Action, Connection, ConnectOptions, Fails, Holds
 from runbook.secrets.config_lines import without_secrets
 from runbook.secrets.masking import masked, masking
-from runbook.transports import local
 from runbook.values.command import Completed, Effect
 from runbook.values.inventory import Host
 from runbook.values.plan import Blocked, Change, Decision, NoChange, PlannedStep

@@ -8,7 +8,7 @@ import pytest
 
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.config import config_value
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect

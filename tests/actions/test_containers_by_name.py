@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.docker import container, containers
 from runbook.library.system.facts.http import HttpRequest, ask, send
 from tests.tables import every_row

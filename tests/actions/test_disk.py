@@ -9,7 +9,7 @@ import pytest
 
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.files import disk
 from runbook.library.files.facts.filesystems import read_disks
 from runbook.protocols import Fails, Holds

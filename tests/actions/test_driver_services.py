@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import Cancelled
-from runbook.executor.apply import send
+from runbook.execution.executor.apply import send
 from runbook.library.gpu import gpu_reset
 from runbook.library.gpu.facts import driver_services, reset
 from runbook.library.gpu.facts.device_users import User, Users

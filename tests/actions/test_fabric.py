@@ -9,8 +9,8 @@ import pytest
 
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.errors import ProbeError
-from runbook.expressions.templates import Scope, evaluate, say
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
+from runbook.language.expressions.templates import Scope, evaluate, say
 from runbook.library.fabric import fabric
 from runbook.library.gpu.facts.smi_output import FRAME
 from runbook.library.gpu.facts.smi_query import CORE, OPTIONAL

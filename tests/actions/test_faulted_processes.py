@@ -10,7 +10,7 @@ import pytest
 
 from runbook.codec import to_json
 from runbook.errors import ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.processes import end, faulted_processes
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed

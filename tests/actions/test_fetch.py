@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.files import fetch
 from runbook.onhost.fetched_output import fetch_file, unpacked
 from runbook.records.fetched_files import FetchedFiles

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from runbook.commands.input_files import read_playbook
-from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.errors import ConfigError
-from runbook.lang.arguments import build
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
+from runbook.language.arguments import build
 from runbook.library.files import file
 from runbook.onhost.writing import ask_place, make, read_place
 from tests.actions.run_step import ACTIONS, carry_out, see, take, way_to

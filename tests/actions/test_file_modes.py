@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.files import file
 from runbook.onhost.writing import ask_place, make, read_place
 from tests.actions.run_step import take

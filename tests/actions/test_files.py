@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.files import files
 from runbook.library.files.facts.listing import number_of, read_files
 from runbook.protocols import Fails, Holds

@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.kernel import kernel_log
 from runbook.library.kernel.facts.sources import read_text
 from tests.probe_driver import Here, drive

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runbook.diagnosis.probe_types import ProbeFailure
 from runbook.errors import ConfigError
-from runbook.lang.arguments import build
+from runbook.execution.diagnosis.probe_types import ProbeFailure
+from runbook.language.arguments import build
 from runbook.library.system import git_checkout
 from runbook.values.plan import Blocked
 from tests.actions.git_repositories import Origin, git

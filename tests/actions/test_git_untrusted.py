@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runbook.diagnosis.probe_types import ProbeAnswer
+from runbook.execution.diagnosis.probe_types import ProbeAnswer
 from runbook.library.system.facts.git import Tree, ask_tree, clone, update
 from tests.actions.git_repositories import Origin, git
 from tests.actions.run_step import Taken, see, take

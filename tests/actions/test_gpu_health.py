@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runbook.errors import ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.gpu import gpu_health
 from runbook.library.gpu.facts.clock_reasons import reasons_in
 from runbook.library.gpu.facts.health_query import GROUPS, OLD_REASONS, REASONS

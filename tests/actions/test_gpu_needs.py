@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.kernel import kernel_log
 from runbook.library.kernel.facts.sources import read_kernel
 from runbook.values.types import Unknown

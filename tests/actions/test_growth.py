@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.system import growth
 from runbook.library.system.growth import read_samples
 from runbook.protocols import Fails, Holds

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.files import files
 from runbook.library.system import growth
 from runbook.library.system.growth import LINES, ask_samples, read_samples

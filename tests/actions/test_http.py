@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.system import http
 from runbook.library.system.facts.json_paths import keys_of, value_at
 from runbook.protocols import Fails, Holds

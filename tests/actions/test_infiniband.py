@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.fabric import infiniband
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runbook.errors import ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.gpu.facts.gpu_needs import needs
 from runbook.library.gpu.facts.xids import Need, catalogue
 from runbook.library.kernel import kernel_log

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.kernel import kernel_log
 from runbook.library.kernel.facts import query_script
 from runbook.library.kernel.facts.messages import HostClock, message

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.kernel import kernel_module
 from runbook.library.kernel.facts.modules import ask_module, load, read_module
 from runbook.protocols import Fails, Holds

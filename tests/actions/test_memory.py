@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.system import memory
 from runbook.library.system.facts.memory import read_memory
 from runbook.protocols import Fails, Holds

@@ -11,8 +11,8 @@ import pytest
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.errors import ConfigError, ProbeError
-from runbook.expressions.templates import Scope, evaluate, render, say
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
+from runbook.language.expressions.templates import Scope, evaluate, render, say
 from runbook.library.gpu import mig
 from runbook.library.gpu.facts.smi_output import FRAME
 from runbook.library.gpu.mig.reading import Offer, misfit

@@ -17,7 +17,7 @@ import pytest
 
 from runbook.codec import to_json
 from runbook.errors import ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.files import mounts
 from runbook.library.files.facts.mounts import ask_answers, read_answers, read_mounts, worded, worth_asking
 from runbook.protocols import Fails, Holds

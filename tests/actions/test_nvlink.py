@@ -13,8 +13,8 @@ import pytest
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.errors import ProbeError
-from runbook.expressions.templates import Scope, evaluate, render, say
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
+from runbook.language.expressions.templates import Scope, evaluate, render, say
 from runbook.library.fabric import nvlink
 from runbook.library.gpu.facts.smi_output import FRAME
 from runbook.plugins import discover

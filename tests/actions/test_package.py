@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.system import package
 from runbook.library.system.facts import packages
 from runbook.library.system.facts.packages import install, shortened

@@ -13,7 +13,7 @@ import pytest
 
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.gpu import gpu_jobs
 from runbook.library.gpu.facts.gpu_jobs import classification, leftover
 from runbook.library.gpu.facts.gpu_jobs.arguments import wanted

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.processes.facts.bystanders import bystanders
 from runbook.library.processes.facts.table import Process, Row, Table
 from runbook.library.system import reboot

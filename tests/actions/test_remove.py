@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
+from runbook.language.arguments import build
 from runbook.library.files import remove
 from runbook.library.files.facts.removal import NEVER, Entry, Found, forbidden
 from runbook.library.files.facts.removal import remove as removal

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.files import remove
 from runbook.library.files.facts.removal import remove as removal
 from tests.probe_driver import drive

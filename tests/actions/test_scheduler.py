@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.scheduler import scheduler
 from runbook.library.scheduler.facts import kubernetes
 from runbook.library.scheduler.facts.model import Node

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
-from runbook.lang.loader import load_playbook
+from runbook.language.arguments import build
+from runbook.language.loader import load_playbook
 from runbook.library.files import disk_speed, write_probe
 from runbook.library.files.facts.dd_output import rate
 from runbook.library.files.facts.scratch_script import errno_of

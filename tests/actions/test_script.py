@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runbook.commands.input_files import LARGEST_SENT, read_playbook
-from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.errors import ConfigError
-from runbook.expressions.templates import Scope, render
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
+from runbook.language.expressions.templates import Scope, render
 from runbook.values.plan import Risk
 from tests.actions.run_step import ACTIONS, carry_out, see
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.system import service
 from runbook.library.system.facts import systemd_units
 from runbook.library.system.facts.systemd_units import Unit, protected

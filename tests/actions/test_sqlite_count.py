@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.system import sqlite_count
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect

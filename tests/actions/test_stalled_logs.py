@@ -9,7 +9,7 @@ import pytest
 
 from runbook.codec import to_json
 from runbook.errors import ConfigError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.files import log_scan
 from runbook.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.system import starts
 from runbook.library.system.starts import of_container
 from runbook.protocols import Fails, Holds

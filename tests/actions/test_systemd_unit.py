@@ -8,7 +8,7 @@ import pytest
 
 from runbook.commands.input_files import read_playbook
 from runbook.errors import ConfigError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.system import systemd_unit
 from runbook.library.system.facts import systemd_units
 from tests.actions.run_step import ACTIONS, carry_out, take

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.errors import ConfigError
-from runbook.lang.arguments import build
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
+from runbook.language.arguments import build
 from runbook.library.commands import tmux
 from runbook.values.plan import Blocked
 from tests.actions.run_step import see, take

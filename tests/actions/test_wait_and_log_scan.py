@@ -15,12 +15,12 @@ import pytest
 
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.executor.verification import verify
-from runbook.lang.arguments import build
-from runbook.lang.loader import load_playbook
+from runbook.execution.executor.verification import verify
+from runbook.execution.planner import make_plan
+from runbook.language.arguments import build
+from runbook.language.loader import load_playbook
 from runbook.library.files import log_scan
 from runbook.library.flow import note, pause, wait_for
-from runbook.planner import make_plan
 from runbook.plugins import discover
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import fabric
 
+from runbook.connections.transports import ssh
 from runbook.protocols import ConnectOptions
-from runbook.transports import ssh
 from runbook.values.command import Command, Effect
 from tests.sshd import PLAIN_USER, Sshd, start_sshd, with_plain_user
 

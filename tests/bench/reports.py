@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from runbook import reporters
+from runbook.reporting import reporters
 from runbook.values.event import RunFinished
 from tests.reporters.browser import Browser
 from tests.reporters.sample_runs import sample_of

@@ -10,10 +10,10 @@ import pytest
 
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
-from runbook.expressions.templates import Scope, evaluate, say, value_of
+from runbook.language.expressions.templates import Scope, evaluate, say, value_of
 from runbook.library.docker.facts.engine import bytes_of, read_docker
-from runbook.reporters.json import Reporter
-from runbook.reporters.jsonl import Reporter as Lines
+from runbook.reporting.reporters.json import Reporter
+from runbook.reporting.reporters.jsonl import Reporter as Lines
 from runbook.text.host_json import DEEPEST, finite, loads
 from runbook.values.command import Completed
 from runbook.values.event import HostFinished, RunFinished

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.processes import blocked_processes
 from runbook.library.processes.facts.blocked import ask_blocked, read_blocked, waits_for
 from runbook.protocols import Fails, Holds

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ProbeError
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.docker import dockerd_config
 from runbook.library.docker.facts.daemon_options import LOG_OPTIONS, refusals
 from runbook.values.types import Unknown

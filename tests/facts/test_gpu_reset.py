@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
 from runbook.library.gpu import gpu_reset
 from runbook.library.gpu.facts import reset
 from runbook.library.gpu.facts.model import Gpu

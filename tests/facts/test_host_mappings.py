@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from runbook.codec import NOT_THEIRS, UNKNOWN, from_host, to_json
-from runbook.expressions.templates import Scope, evaluate
-from runbook.lang.arguments import build
+from runbook.language.arguments import build
+from runbook.language.expressions.templates import Scope, evaluate
 from runbook.library.commands.facts.output_parsing import parsed
 from runbook.library.config import config_patch, config_value
 from runbook.library.system import http

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runbook.errors import Cancelled
-from runbook.executor import Consent
-from runbook.executor.cancellation import Cancellation
-from runbook.fleet import Fleet
-from runbook.lang.loader import load_playbook
+from runbook.execution.executor import Consent
+from runbook.execution.executor.cancellation import Cancellation
+from runbook.execution.fleet import Fleet
+from runbook.language.loader import load_playbook
+from runbook.reporting.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
 from runbook.values.inventory import Host
 from runbook.values.result import HostResult, Sent
-from runbook.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 from tests.tables import every_row
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runbook.commands.show.steps import limits
-from runbook.fleet.bounds import Bounds
-from runbook.fleet.change_limits import ChangeLimits
+from runbook.execution.fleet.bounds import Bounds
+from runbook.execution.fleet.change_limits import ChangeLimits
+from runbook.reporting.wording.limits import limit_lines
 from runbook.values.inventory import Host
 from runbook.values.playbook import Attempts, Breaker, Limits, Share
 from runbook.values.recorded_change import RecordedChange
 from runbook.values.types import Unknown
-from runbook.wording.limits import limit_lines
 from tests.tables import every_row
 
 

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runbook.codec import to_json
-from runbook.diagnosis.comparing import Candidate, Offer, compared
 from runbook.errors import ConfigError, Unreachable
-from runbook.executor import Consent
-from runbook.expressions.comparison import LONGEST_VALUE, Compared, Share, compare, same
-from runbook.expressions.templates import Scope
-from runbook.fleet import Cancellation, Fleet
-from runbook.lang.loader import load_playbook
+from runbook.execution.diagnosis.comparing import Candidate, Offer, compared
+from runbook.execution.executor import Consent
+from runbook.execution.fleet import Cancellation, Fleet
+from runbook.language.expressions.comparison import LONGEST_VALUE, Compared, Share, compare, same
+from runbook.language.expressions.templates import Scope
+from runbook.language.loader import load_playbook
 from runbook.values.inventory import Host
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Limits

@@ -12,11 +12,11 @@ import pytest
 
 from runbook.commands.one_run import SystemClock
 from runbook.errors import Cancelled, Unreachable
-from runbook.executor import Consent
-from runbook.executor.cancellation import Cancellation
-from runbook.fleet import Fleet
-from runbook.fleet.host_work import HostClock, UntilDeadline
-from runbook.lang.loader import load_playbook
+from runbook.execution.executor import Consent
+from runbook.execution.executor.cancellation import Cancellation
+from runbook.execution.fleet import Fleet
+from runbook.execution.fleet.host_work import HostClock, UntilDeadline
+from runbook.language.loader import load_playbook
 from runbook.values.command import read
 from runbook.values.inventory import Host
 from runbook.values.result import Status, Verdict

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from runbook.diagnosis.earlier_runs import continued
 from runbook.errors import Cancelled, ConnectionLost, Unreachable
-from runbook.executor.apply import SendResult
-from runbook.executor.restart import may_have_begun, not_back, objection, wait_until_back
-from runbook.fleet.host_work import Renewable
-from runbook.planner import _clear_the_way, _Draft
+from runbook.execution.diagnosis.earlier_runs import continued
+from runbook.execution.executor.apply import SendResult
+from runbook.execution.executor.restart import may_have_begun, not_back, objection, wait_until_back
+from runbook.execution.fleet.host_work import Renewable
+from runbook.execution.planner import _clear_the_way, _Draft
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.earlier_change import EarlierChange
 from runbook.values.inventory import Host

@@ -13,11 +13,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runbook.diagnosis import exit_code
-from runbook.executor import Consent
-from runbook.fleet import UNWELL
-from runbook.fleet.bounds import Bounds
-from runbook.fleet.rollout import Rollout
+from runbook.execution.diagnosis import exit_code
+from runbook.execution.executor import Consent
+from runbook.execution.fleet import UNWELL
+from runbook.execution.fleet.bounds import Bounds
+from runbook.execution.fleet.rollout import Rollout
 from runbook.values.inventory import Host
 from runbook.values.playbook import ConcurrencyLimit, Limits, Share
 from runbook.values.result import Verdict
@@ -150,7 +150,7 @@ def test_no_bound_is_ever_exceeded_and_every_host_is_reported_once(
 
 
 def _limits(text: str) -> Limits:
-    from runbook.lang.loader import load_playbook
+    from runbook.language.loader import load_playbook
     from tests.laws.toy_actions import ACTIONS
 
     return load_playbook(f"name: toy\nlimits: {{{text}}}\n", "toy.yaml", ACTIONS).limits

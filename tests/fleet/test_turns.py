@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 
 from runbook.errors import Unreachable
-from runbook.executor import Consent
-from runbook.fleet import Cancellation, Fleet
-from runbook.lang.loader import load_playbook
-from runbook.reporters.console.progress import Progress
+from runbook.execution.executor import Consent
+from runbook.execution.fleet import Cancellation, Fleet
+from runbook.language.loader import load_playbook
+from runbook.reporting.reporters.console.progress import Progress
 from runbook.values.event import RunStarted
 from runbook.values.inventory import Host
 from runbook.values.result import Mode, Verdict

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from runbook.errors import ConnectionLost, Unreachable
-from runbook.executor import Consent
-from runbook.fleet import UNWELL, Cancellation, Fleet
-from runbook.lang.loader import load_playbook
+from runbook.execution.executor import Consent
+from runbook.execution.fleet import UNWELL, Cancellation, Fleet
+from runbook.language.loader import load_playbook
 from runbook.values.command import Effect
 from runbook.values.inventory import Host
 from runbook.values.result import HostResult, Verdict

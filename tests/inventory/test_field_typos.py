@@ -190,7 +190,7 @@ def test_an_address_of_ipv6_is_taken(fields):
 
 
 def parsed(text: str):
-    from runbook.lang.yaml_source import parse_inventory
+    from runbook.language.yaml_source import parse_inventory
 
     made = parse_inventory(text, "a.yaml")
     return read([(made.value, "a.yaml", made.where)])

@@ -13,7 +13,7 @@ from runbook import lab
 from runbook.commands.input_files import library, read_playbook
 from runbook.lab import cluster_leader as leader_of_lab
 from runbook.lab.faults import hosts_of
-from runbook.lang.inputs import resolve_inputs
+from runbook.language.inputs import resolve_inputs
 from runbook.plugins import discover
 from tests.program import runbook
 from tests.tables import every_row

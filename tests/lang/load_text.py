@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runbook.errors import ConfigError
-from runbook.lang.includes import inputs_of_parts
-from runbook.lang.loader import load_playbook
+from runbook.language.includes import inputs_of_parts
+from runbook.language.loader import load_playbook
 from tests.laws.toy_actions import ACTIONS, ToyHost, site
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from runbook.errors import ConfigError
-from runbook.expressions.compared_types import SIGNS, TESTS, mistakes_in_comparisons
-from runbook.expressions.static_types import NUMBER, TEXT, Kind, Type
-from runbook.expressions.templates import as_template
-from runbook.lang.loader import load_playbook
+from runbook.language.expressions.compared_types import SIGNS, TESTS, mistakes_in_comparisons
+from runbook.language.expressions.static_types import NUMBER, TEXT, Kind, Type
+from runbook.language.expressions.templates import as_template
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from tests.tables import every_row
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.lang.ansible_hints import MEANT
-from runbook.lang.loader import load_playbook
-from runbook.lang.playbook_schema import STEP_KEYS
+from runbook.language.ansible_hints import MEANT
+from runbook.language.loader import load_playbook
+from runbook.language.playbook_schema import STEP_KEYS
 from runbook.plugins import discover
 from tests.program import runbook
 from tests.tables import every_row

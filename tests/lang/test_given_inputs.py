@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.lang.loader import load_playbook
-from runbook.lang.yaml_source import parse_inventory, parse_playbook
+from runbook.language.loader import load_playbook
+from runbook.language.yaml_source import parse_inventory, parse_playbook
 from runbook.values.units import duration
 from tests.laws.toy_actions import ACTIONS
 from tests.program import runbook
@@ -102,7 +102,7 @@ def test_a_folder_a_pipe_and_a_device_are_not_read(place, kind, words, role):
 @pytest.mark.soak
 def test_bad_yaml_is_refused_within_bounded_time_and_memory():
     code = (
-        "import resource, sys; from runbook.lang.yaml_source import parse_inventory as read\n"
+        "import resource, sys; from runbook.language.yaml_source import parse_inventory as read\n"
         "try: read(sys.stdin.read(), 'x')\n"
         "except Exception as error: print(type(error).__name__)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"

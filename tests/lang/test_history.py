@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.expressions.history import HistoryScope
-from runbook.expressions.templates import Scope, evaluate, say, value_of
-from runbook.lang.history_calls import probes_remembered
-from runbook.lang.loader import load_playbook
+from runbook.language.expressions.history import HistoryScope
+from runbook.language.expressions.templates import Scope, evaluate, say, value_of
+from runbook.language.history_calls import probes_remembered
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.values.recorded_change import RecordedAnswer, RecordedChange
 from runbook.values.types import Unknown

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from runbook.commands.step_resolution import with_places, with_tags
-from runbook.diagnosis import OtherHosts, SharedProbes, verdict
 from runbook.errors import ConfigError, ConnectionLost, Unreachable
-from runbook.executor import Consent, execute
-from runbook.fleet import Cancellation, Fleet
-from runbook.lang.includes import inputs_of_parts
-from runbook.planner import make_plan
+from runbook.execution.diagnosis import OtherHosts, SharedProbes, verdict
+from runbook.execution.executor import Consent, execute
+from runbook.execution.fleet import Cancellation, Fleet
+from runbook.execution.planner import make_plan
+from runbook.language.includes import inputs_of_parts
 from runbook.values.inventory import Address, Host, Inventory
 from runbook.values.plan import Presence
 from runbook.values.playbook import written_id

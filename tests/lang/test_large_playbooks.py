@@ -9,9 +9,9 @@ from types import FrameType
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.expressions.templates import Scope
-from runbook.lang.lint.linter import warnings_in
-from runbook.lang.loader import load_playbook
+from runbook.language.expressions.templates import Scope
+from runbook.language.lint.linter import warnings_in
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.text.suggestions import MOST_NAMED, suggest
 from tests.lang.long_playbook import long_playbook

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.lang.yaml_source import parse_inventory, parse_playbook
+from runbook.language.yaml_source import parse_inventory, parse_playbook
 from tests.tables import every_row
 
 

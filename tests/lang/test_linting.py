@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from runbook.commands.input_files import read_playbook
-from runbook.lang.lint.linter import warnings_in
-from runbook.lang.lint.rules import RULES
-from runbook.lang.loader import load_playbook
+from runbook.language.lint.linter import warnings_in
+from runbook.language.lint.rules import RULES
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from tests.program import runbook
 from tests.tables import every_row

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runbook.errors import ConfigError
-from runbook.lang.loader import load_playbook
+from runbook.language.loader import load_playbook
 from runbook.values.playbook import Severity
 from tests.laws.toy_actions import ACTIONS
 from tests.tables import every_row

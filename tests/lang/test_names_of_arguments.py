@@ -8,8 +8,8 @@ from typing import Any, get_args
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.lang.arguments import hints_of
-from runbook.lang.loader import load_playbook
+from runbook.language.arguments import hints_of
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from tests.tables import every_row
 

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runbook.errors import ConfigError
-from runbook.expressions import templates
-from runbook.expressions.templates import Scope, fault_in, value_of
-from runbook.expressions.views import UnknownTouched
+from runbook.language.expressions import templates
+from runbook.language.expressions.templates import Scope, fault_in, value_of
+from runbook.language.expressions.views import UnknownTouched
 from runbook.values.types import Unknown
 from tests.tables import every_row
 

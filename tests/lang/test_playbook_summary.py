@@ -6,7 +6,7 @@ import pytest
 
 from runbook.commands.input_files import library, read_playbook
 from runbook.commands.show import summary_lines
-from runbook.lang.loader import load_playbook
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from tests.tables import every_row
 

@@ -9,7 +9,7 @@ import pytest
 from runbook.commands.input_files import read_playbook
 from runbook.commands.show import playbook_lines
 from runbook.commands.show.layout import width
-from runbook.lang.loader import load_playbook
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from tests.tables import every_row
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from runbook.commands.show.steps import conditions
 from runbook.errors import ConfigError
-from runbook.expressions.sampling import sampling
-from runbook.expressions.series import ROOTS, growing, held_for
-from runbook.expressions.templates import Scope, evaluate, value_of
-from runbook.expressions.views import Silent, UnknownTouched
-from runbook.lang.loader import load_playbook
-from runbook.lang.static_arguments import problems_with_inputs_given
+from runbook.language.expressions.sampling import sampling
+from runbook.language.expressions.series import ROOTS, growing, held_for
+from runbook.language.expressions.templates import Scope, evaluate, value_of
+from runbook.language.expressions.views import Silent, UnknownTouched
+from runbook.language.loader import load_playbook
+from runbook.language.static_arguments import problems_with_inputs_given
 from runbook.plugins import discover
 from runbook.values.sampling import Sampling, Series
 from runbook.values.types import Unknown

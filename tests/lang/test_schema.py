@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from runbook.errors import ConfigError
-from runbook.lang.lenient_read import unraw
-from runbook.lang.loader import load_playbook
-from runbook.lang.schema_export import exported_schema
-from runbook.lang.yaml_source import parse_playbook
+from runbook.language.lenient_read import unraw
+from runbook.language.loader import load_playbook
+from runbook.language.schema_export import exported_schema
+from runbook.language.yaml_source import parse_playbook
 from runbook.plugins import discover
 from tests.program import runbook
 from tests.tables import every_row

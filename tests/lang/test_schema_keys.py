@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from runbook.lang.playbook_schema import ONLY_IN, STEP_KEYS
+from runbook.language.playbook_schema import ONLY_IN, STEP_KEYS
 from runbook.values.playbook import Phase
 from tests.program import runbook
 

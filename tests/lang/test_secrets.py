@@ -8,9 +8,9 @@ from jsonschema import Draft202012Validator
 
 from runbook.commands.show import playbook_lines
 from runbook.errors import ConfigError
-from runbook.lang.loader import load_playbook
-from runbook.lang.schema_export import exported_schema
-from runbook.lang.secret_uses import only_in_change, secret_uses
+from runbook.language.loader import load_playbook
+from runbook.language.schema_export import exported_schema
+from runbook.language.secret_uses import only_in_change, secret_uses
 from runbook.plugins import discover
 
 BOOK = """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.lang.loader import load_playbook
-from runbook.lang.shorthand import values_of, written_out
-from runbook.lang.yaml_source import parse_playbook
+from runbook.language.loader import load_playbook
+from runbook.language.shorthand import values_of, written_out
+from runbook.language.yaml_source import parse_playbook
 from runbook.plugins import discover
 
 TOY = """name: toy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.lang.loader import load_playbook
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from tests.program import runbook
 from tests.tables import every_row

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from runbook.errors import ConfigError, Problem
-from runbook.lang.loader import load_playbook
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from tests.tables import every_row
 

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from runbook.errors import ConfigError
-from runbook.lang.schema_export import exported_schema
+from runbook.language.schema_export import exported_schema
 from runbook.text.symptoms import fixed_part, regex_of_text
 from runbook.values.playbook import Symptom, SymptomKind
 from tests.lang.load_text import load

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.expressions.templates import Scope, evaluate, render, say, value_of
-from runbook.expressions.views import LONGEST, UnknownTouched
+from runbook.language.expressions.templates import Scope, evaluate, render, say, value_of
+from runbook.language.expressions.views import LONGEST, UnknownTouched
 from runbook.values.types import Unknown
 from tests.tables import every_row
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from runbook.commands.show.steps import conditions
-from runbook.diagnosis import verdict
 from runbook.errors import ConfigError
-from runbook.executor import Consent, execute
-from runbook.planner import make_plan
+from runbook.execution.diagnosis import verdict
+from runbook.execution.executor import Consent, execute
+from runbook.execution.planner import make_plan
 from runbook.values.command import Command, Completed
 from runbook.values.plan import Presence
 from runbook.values.result import Status, Verdict
@@ -99,7 +99,7 @@ def test_an_assertion_that_does_not_come_true_ends_with_its_time():
     ],
 )
 def test_a_within_that_nothing_could_see_is_a_mistake(step, words):
-    from runbook.lang.loader import load_playbook
+    from runbook.language.loader import load_playbook
     from runbook.plugins import discover
 
     with pytest.raises(ConfigError, match=words):

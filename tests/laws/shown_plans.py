@@ -8,10 +8,10 @@ from typing import Any
 
 from runbook.commands.plans.document import parsed
 from runbook.commands.plans.narrowing import Narrowing
-from runbook.executor import Consent, execute
-from runbook.executor.host_steps import Outcome
-from runbook.fleet import Planned
-from runbook.planner import make_plan
+from runbook.execution.executor import Consent, execute
+from runbook.execution.executor.host_steps import Outcome
+from runbook.execution.fleet import Planned
+from runbook.execution.planner import make_plan
 from runbook.values.playbook import Playbook
 from runbook.values.result import HostPlan, HostResult, Verdict
 from tests.laws.toy_actions import ToyHost, site

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from runbook.diagnosis import exit_code
 from runbook.errors import ConfigError
-from runbook.executor import Consent
-from runbook.fleet import Cancellation
-from runbook.lang.loader import load_playbook
+from runbook.execution.diagnosis import exit_code
+from runbook.execution.executor import Consent
+from runbook.execution.fleet import Cancellation
+from runbook.language.loader import load_playbook
 from runbook.values.playbook import Share
 from runbook.values.result import Verdict
 from tests.laws.toy_actions import ACTIONS

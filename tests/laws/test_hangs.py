@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from runbook.diagnosis.host_context import RESTS
-from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
-from runbook.diagnosis.probing import run_probes
-from runbook.diagnosis.retries import probe_with_retries
 from runbook.errors import ProbeError
-from runbook.executor.apply import send
+from runbook.execution.diagnosis.host_context import RESTS
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from runbook.execution.diagnosis.probing import run_probes
+from runbook.execution.diagnosis.retries import probe_with_retries
+from runbook.execution.executor.apply import send
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Change, Risk
 from runbook.values.playbook import Phase, Retry, Step

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runbook.codec import from_json, to_json
-from runbook.diagnosis import verdict
 from runbook.errors import ReadOnlyViolation, RecordLost
-from runbook.executor import Consent, execute
-from runbook.executor.host_lock import Lock
-from runbook.planner import make_plan
+from runbook.execution.diagnosis import verdict
+from runbook.execution.executor import Consent, execute
+from runbook.execution.executor.host_lock import Lock
+from runbook.execution.planner import make_plan
 from runbook.values import event
 from runbook.values.command import Completed, Effect
 from runbook.values.earlier_change import EarlierChange

@@ -6,9 +6,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from runbook.diagnosis.probe_types import ProbeAnswer
-from runbook.diagnosis.verdicts import verdict
-from runbook.executor.permitted import (
+from runbook.execution.diagnosis.probe_types import ProbeAnswer
+from runbook.execution.diagnosis.verdicts import verdict
+from runbook.execution.executor.permitted import (
     Comparison,
     Excess,
     PermittedDecision,

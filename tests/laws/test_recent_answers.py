@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from runbook.diagnosis.diagnose import _waves, diagnose, probe_again
-from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
-from runbook.diagnosis.probing import run_probes
-from runbook.diagnosis.retries import probe_with_retries
 from runbook.errors import ProbeError
-from runbook.executor import Consent, execute
-from runbook.planner import make_plan
+from runbook.execution.diagnosis.diagnose import _waves, diagnose, probe_again
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from runbook.execution.diagnosis.probing import run_probes
+from runbook.execution.diagnosis.retries import probe_with_retries
+from runbook.execution.executor import Consent, execute
+from runbook.execution.planner import make_plan
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Change, NoChange, Risk
 from runbook.values.playbook import Phase, Retry, Step

@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runbook.diagnosis import verdict
-from runbook.diagnosis.diagnose import diagnose
-from runbook.diagnosis.findings import evaluate_findings
-from runbook.diagnosis.gates import gate_of, is_cleanup
-from runbook.executor import Consent, execute
-from runbook.planner import make_plan
+from runbook.execution.diagnosis import verdict
+from runbook.execution.diagnosis.diagnose import diagnose
+from runbook.execution.diagnosis.findings import evaluate_findings
+from runbook.execution.diagnosis.gates import gate_of, is_cleanup
+from runbook.execution.executor import Consent, execute
+from runbook.execution.planner import make_plan
 from runbook.values import event
 from runbook.values.command import Completed
 from runbook.values.plan import Presence, Risk

@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 
 from runbook.codec import to_json
 from runbook.commands.one_run import SystemClock
-from runbook.diagnosis import SharedProbes, verdict
-from runbook.diagnosis.sampling import LARGEST, shortened
 from runbook.errors import Cancelled, Unreachable
-from runbook.executor import Consent, execute
-from runbook.fleet import Cancellation, Fleet
-from runbook.lang.loader import load_playbook
-from runbook.planner import make_plan
+from runbook.execution.diagnosis import SharedProbes, verdict
+from runbook.execution.diagnosis.sampling import LARGEST, shortened
+from runbook.execution.executor import Consent, execute
+from runbook.execution.fleet import Cancellation, Fleet
+from runbook.execution.planner import make_plan
+from runbook.language.loader import load_playbook
 from runbook.protocols import Absent
-from runbook.reporters.console import lines_of
+from runbook.reporting.reporters.console import lines_of
+from runbook.reporting.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
 from runbook.values.command import Completed, read
 from runbook.values.event import Waiting
 from runbook.values.inventory import Host
@@ -26,7 +27,6 @@ from runbook.values.result import Status, Verdict
 from runbook.values.sampling import Series
 from runbook.values.types import Unknown
 from runbook.values.verbosity import Verbosity
-from runbook.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
 from tests.laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
 from tests.tables import every_row
 
@@ -444,7 +444,7 @@ def test_a_result_has_room_for_so_many_samples_and_says_how_many_it_left_out():
 
 
 def test_a_finding_sees_every_sample_whatever_a_result_has_room_for(monkeypatch):
-    monkeypatch.setattr("runbook.diagnosis.sampling.LARGEST", 100)
+    monkeypatch.setattr("runbook.execution.diagnosis.sampling.LARGEST", 100)
     look, finding, _ = looked(BOOK, Z)
     assert (finding.say, look.state["left_out"]) == ("1, 1, 1, 1", 2)
     items = BOOK.replace("procs: {word: zombie}", 'each: [zombie], procs: {word: "{{ item }}"}')

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from runbook.diagnosis.probe_types import ProbeFailure
-from runbook.lang.arguments import build
+from runbook.execution.diagnosis.probe_types import ProbeFailure
+from runbook.language.arguments import build
 from runbook.library.config.facts.config_file import ask_file, read_file, replace_file
 from runbook.library.files import disk_speed, write_probe
 from runbook.library.files.facts.removal import ask_entries, read_entries, remove

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
-from runbook.diagnosis import HostContext
 from runbook.errors import Cancelled, ConnectionLost, ProbeError
+from runbook.execution.diagnosis import HostContext
 from runbook.protocols import Action, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.inventory import Host

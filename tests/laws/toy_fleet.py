@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from runbook.errors import Unreachable
-from runbook.fleet import Cancellation, Fleet
-from runbook.lang.loader import load_playbook
+from runbook.execution.fleet import Cancellation, Fleet
+from runbook.language.loader import load_playbook
 from runbook.values.inventory import Host
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 

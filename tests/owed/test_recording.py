@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from runbook.errors import Cancelled, ConnectionLost, Unreachable
-from runbook.executor.owed import OwedRecord, owed_steps
-from runbook.lang.loader import load_playbook
+from runbook.execution.executor.owed import OwedRecord, owed_steps
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.values.command import Completed
 from runbook.values.inventory import Host

@@ -13,7 +13,7 @@ from runbook.commands.plans.document import (
     SavedPlan,
     SecretDigests,
 )
-from runbook.executor.permitted import shown_host
+from runbook.execution.executor.permitted import shown_host
 from runbook.values.result import HostPlan, HostResult, Mode, RunResult, Verdict
 from runbook.values.run_origin import RestsOn
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runbook.executor.permitted import difference
+from runbook.execution.executor.permitted import difference
 from runbook.values.plan import Finding, Presence, Risk, Target
 from runbook.values.playbook import Severity
 from runbook.values.shown import LaterChange, ShownHost, ShownStep

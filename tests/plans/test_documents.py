@@ -18,7 +18,7 @@ from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import _in_full, expired, from_the_future, plan_text, report_text
 from runbook.commands.plans.usage import Usage, Use
 from runbook.errors import ConfigError
-from runbook.executor.permitted import shown_host
+from runbook.execution.executor.permitted import shown_host
 from runbook.values.command import Command, Effect
 from runbook.values.plan import Change, NoChange, PlannedStep, Risk, Skip, Target
 from runbook.values.playbook import Phase

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from runbook.commands.history.undo_steps import undo_steps
-from runbook.diagnosis.verdicts import sent
+from runbook.execution.diagnosis.verdicts import sent
 from runbook.records.index import Index, RunQuery
 from runbook.records.past_runs import PastRuns
 from runbook.records.private_folder import PrivateFolder

@@ -10,10 +10,10 @@ import pytest
 from runbook.codec import to_json
 from runbook.commands.history.undo_steps import undo_steps
 from runbook.commands.one_run import Run
-from runbook.diagnosis.probe_types import ProbeAnswer
 from runbook.errors import ConnectionLost
-from runbook.executor.undoing import _with_copies, change_started
-from runbook.lang.arguments import build
+from runbook.execution.diagnosis.probe_types import ProbeAnswer
+from runbook.execution.executor.undoing import _with_copies, change_started
+from runbook.language.arguments import build
 from runbook.library.docker import container
 from runbook.library.docker.facts.containers import Container
 from runbook.library.files import restore_file

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runbook.reporters.console import lines_of as event_lines
-from runbook.reporters.console.recap import recap
+from runbook.reporting.reporters.console import lines_of as event_lines
+from runbook.reporting.reporters.console.recap import recap
 from runbook.values.event import Event
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity

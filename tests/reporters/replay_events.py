@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from runbook.reporters.console import Reporter
+from runbook.reporting.reporters.console import Reporter
 from runbook.reporting.standard_streams import take_over_standard_streams
 from runbook.values.event import HostFinished, HostStarted, RunFinished, RunStarted, StepStarted, Waiting
 from runbook.values.result import HostResult, Mode, RunResult, Verdict

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from runbook.reporters import make
+from runbook.reporting.reporters import make
+from runbook.reporting.wording.brief import MOST, MOST_BELOW, SHOWN_ALSO, SHOWN_NAMES, SHOWN_UNKNOWN, brief_lines
 from runbook.values.event import HostFinished, RunFinished, RunStarted, StepFinished
 from runbook.values.plan import Presence, Risk
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
 from runbook.values.verbosity import Verbosity
-from runbook.wording.brief import MOST, MOST_BELOW, SHOWN_ALSO, SHOWN_NAMES, SHOWN_UNKNOWN, brief_lines
 from tests.reporters.made_up_results import finding, host, said, step
 from tests.tables import every_row
 

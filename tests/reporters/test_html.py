@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from runbook import reporters
-from runbook.reporters.html import LEAST_OF_HOST
+from runbook.reporting import reporters
+from runbook.reporting.reporters.html import LEAST_OF_HOST
 from runbook.values.event import HostStarted, StepFinished
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity
@@ -76,14 +76,14 @@ def test_the_page_names_no_other_place_and_its_policy_forbids_all(empty):
     assert rules.pop("default-src") == rules.pop("base-uri") == rules.pop("form-action") == "'none'"
     assert rules.pop("img-src") == "data:"
     for part, kind in (("style", "css"), ("script", "js")):
-        source = files("runbook.reporters.html").joinpath(f"page.{kind}").read_text()
+        source = files("runbook.reporting.reporters.html").joinpath(f"page.{kind}").read_text()
         assert rules.pop(f"{part}-src") == f"'sha256-{b64encode(sha256(source.encode()).digest()).decode()}'"
         assert f"<{part}>{source}</{part}>" in text
     assert rules == {}
 
 
 def test_its_script_makes_no_markup_out_of_text():
-    source = files("runbook.reporters.html").joinpath("page.js").read_text()
+    source = files("runbook.reporting.reporters.html").joinpath("page.js").read_text()
     assert not re.findall(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|fetch\(|XMLHttp|import\(|\.cssText",
         source,

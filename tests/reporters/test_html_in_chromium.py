@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runbook import reporters
+from runbook.reporting import reporters
 from runbook.values.event import HostStarted, RunFinished, StepFinished
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity

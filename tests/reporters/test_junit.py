@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from runbook.reporters.junit import STATUSES, VERDICTS, Reporter
+from runbook.reporting.reporters.junit import STATUSES, VERDICTS, Reporter
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, Mode, Status, Verdict

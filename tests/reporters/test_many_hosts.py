@@ -9,8 +9,8 @@ import time
 import pytest
 from ClusterShell.NodeSet import NodeSet
 
-from runbook.reporters.console import MANY, Reporter
-from runbook.reporters.console.live_display import SHARE, LiveDisplay
+from runbook.reporting.reporters.console import MANY, Reporter
+from runbook.reporting.reporters.console.live_display import SHARE, LiveDisplay
 from runbook.values.event import HostFinished, HostStarted, RunFinished, RunStarted, StepFinished
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity

@@ -7,7 +7,7 @@ import io
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from runbook.reporters.markdown import SHOWN, Reporter, code
+from runbook.reporting.reporters.markdown import SHOWN, Reporter, code
 from runbook.values.inventory import LeftOut
 from runbook.values.plan import Finding, Presence, Risk
 from runbook.values.playbook import Phase, Severity

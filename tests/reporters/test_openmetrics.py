@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runbook.reporters.openmetrics import Reporter
+from runbook.reporting.reporters.openmetrics import Reporter
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Severity
 from runbook.values.result import HostResult, Verdict
@@ -143,7 +143,7 @@ def scraped(port: int) -> str:
 
 def test_the_file_of_the_collector_is_never_half_there():
     """What is replaced is said by the reporter; how: test_whole_report.py."""
-    from runbook import reporters
+    from runbook.reporting import reporters
 
     assert {it for it in reporters.names() if reporters.replaces(it)} == {"openmetrics"}
     assert reporters.for_file(str(Path("x.prom"))) == "openmetrics"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from runbook.reporters.console import show_plans
-from runbook.reporters.console.recap import SHOWN_GROUPS
+from runbook.reporting.reporters.console import show_plans
+from runbook.reporting.reporters.console.recap import SHOWN_GROUPS
+from runbook.reporting.wording.evidence import evidence_lines
+from runbook.reporting.wording.host_lines import SHOWN_NEW
 from runbook.values.event import HostFinished
 from runbook.values.plan import Finding, Presence, Risk
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostPlan, Sent, SentCommand, Status, StepResult, Verdict, Victim
 from runbook.values.verbosity import Verbosity
-from runbook.wording.evidence import evidence_lines
-from runbook.wording.host_lines import SHOWN_NEW
 from tests.reporters.made_up_results import finding, host, lines_of, said, step
 from tests.tables import every_row
 

@@ -13,8 +13,8 @@ from typing import get_args
 
 import pytest
 
-from runbook import reporters
 from runbook.codec import from_json, to_json
+from runbook.reporting import reporters
 from runbook.values.event import Event
 from tests.program import PROGRAM, runbook
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from runbook.errors import ConfigError
-from runbook.fleet import Cancellation
+from runbook.execution.fleet import Cancellation
 from runbook.reporting.outputs import outputs_for
 from runbook.reporting.whole_report import WholeReport, can_be_replaced
 from runbook.values.event import RunStarted

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.guards import Redacting
+from runbook.connections.sessions.framed_output import Stream
+from runbook.execution.guards import Redacting
 from runbook.secrets.masking import MASK, masking
-from runbook.sessions.framed_output import Stream
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.excerpts import excerpt, gap
 

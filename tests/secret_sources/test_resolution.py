@@ -12,10 +12,10 @@ from runbook.commands.input_files import read_inventory, read_playbook
 from runbook.commands.one_run import Order
 from runbook.commands.secret_masking import SecretMasking
 from runbook.commands.workspace import with_secrets_resolved
-from runbook.diagnosis.probe_types import ProbeFailure, ProbeRequest
-from runbook.diagnosis.probing import run_probes
 from runbook.errors import ConfigError
-from runbook.executor.apply import send
+from runbook.execution.diagnosis.probe_types import ProbeFailure, ProbeRequest
+from runbook.execution.diagnosis.probing import run_probes
+from runbook.execution.executor.apply import send
 from runbook.plugins import discover
 from runbook.secret_sources.resolution import problems_with_references, resolved
 from runbook.values.command import Command, Effect

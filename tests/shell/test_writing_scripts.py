@@ -28,9 +28,9 @@ NOT_SENT = ("runbook.lab", "runbook.__main__", "runbook.shell")
 EXEMPT = {
     "runbook.onhost.host_lock.LOCK": "it follows SAFE in ask_lock, as a test below sees",
     "runbook.onhost.owed_note.OWED": "it follows SAFE in make_note and remove_note, as a test below sees",
-    "runbook.sessions.programs.AGENT": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
-    "runbook.sessions.programs._CONTROL_GROUP": "it writes to control groups that are its user's, and where nothing can be renamed",
-    "runbook.sessions.programs.KILL_GROUP": "it writes to control groups that a change has made",
+    "runbook.connections.sessions.programs.AGENT": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
+    "runbook.connections.sessions.programs._CONTROL_GROUP": "it writes to control groups that are its user's, and where nothing can be renamed",
+    "runbook.connections.sessions.programs.KILL_GROUP": "it writes to control groups that a change has made",
     "runbook.library.system.facts.git._CLONE": "it follows GIT, which begins with SAFE",
     "runbook.library.gpu.facts.reset._MARKER": "it adds a line to /dev/kmsg, where root alone can write, and to the system's log",
     "runbook.library.processes.components.probe_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
@@ -39,7 +39,7 @@ EXEMPT = {
 
 
 GOES = {
-    "runbook.sessions.programs._TRUSTED": {'"$cwd"'},
+    "runbook.connections.sessions.programs._TRUSTED": {'"$cwd"'},
     "runbook.onhost.fetched_output._COMMAND": {'"./$work"'},
 }
 """Places that a script goes to by itself: where a command shall be run, which it then holds against what the safe ways say

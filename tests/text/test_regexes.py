@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runbook.errors import ConfigError, ProbeError
-from runbook.lang.arguments import objection_to
-from runbook.lang.loader import load_playbook
-from runbook.lang.playbook_schema import violations
+from runbook.language.arguments import objection_to
+from runbook.language.loader import load_playbook
+from runbook.language.playbook_schema import violations
 from runbook.library.commands.facts.output_parsing import parsed
 from runbook.library.docker import container_logs
 from runbook.library.files import log_scan
@@ -387,7 +387,7 @@ def test_another_pattern_may_still_find_it(hasty):
 
 
 def test_a_pattern_of_processes_that_takes_too_long_on_a_system_command_line_is_refused(hasty, monkeypatch):
-    monkeypatch.setattr("runbook.lang.arguments.SYSTEM", (ENDLESS,))
+    monkeypatch.setattr("runbook.language.arguments.SYSTEM", (ENDLESS,))
     assert "the command line of a system process could not be searched for" in objection_to(SLOW)
 
 

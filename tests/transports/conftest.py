@@ -15,7 +15,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from runbook import transports
+from runbook.connections import transports
 from runbook.lab.ssh_server import make_key
 from runbook.protocols import ConnectOptions
 from runbook.values.inventory import Address, Host, HostKeys

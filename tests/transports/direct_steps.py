@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 
-from runbook.diagnosis import HostContext
-from runbook.diagnosis.probe_types import ProbeRequest
-from runbook.diagnosis.probing import run_probes as look_for
-from runbook.executor.apply import send
+from runbook.execution.diagnosis import HostContext
+from runbook.execution.diagnosis.probe_types import ProbeRequest
+from runbook.execution.diagnosis.probing import run_probes as look_for
+from runbook.execution.executor.apply import send
 from runbook.plugins import discover
 from runbook.protocols import Action
 from runbook.values.command import Command, Effect

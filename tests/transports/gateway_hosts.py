@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from runbook.connections.transports import SharedConnections, ssh
 from runbook.errors import TransportError
 from runbook.protocols import Connection, ConnectOptions
-from runbook.transports import SharedConnections, ssh
 from runbook.values.inventory import Address, Host, HostKeys
 from tests.sshd import Sshd
 from tests.transports.commands import look

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from runbook import transports
+from runbook.connections import transports
 from runbook.protocols import ConnectOptions
 from runbook.values.command import Command, Effect
 from runbook.values.inventory import Address, Host, HostKeys

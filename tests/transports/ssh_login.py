@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from runbook.connections.transports import ssh
 from runbook.errors import Unreachable
 from runbook.protocols import ConnectOptions
-from runbook.transports import ssh
 
 
 def connected(host, interrupt, **options):

@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-from runbook.diagnosis.probe_types import ProbeAnswer
-from runbook.lang.arguments import build
+from runbook.connections.transports import ssh
+from runbook.execution.diagnosis.probe_types import ProbeAnswer
+from runbook.language.arguments import build
 from runbook.plugins import discover
 from runbook.protocols import ConnectOptions
-from runbook.transports import ssh
 from runbook.values.plan import Change, NoChange
 from runbook.values.result import Status
 from tests.transports.commands import look, script

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from runbook.connections.sessions.programs import KILL_GROUP, control_group, end_group, greeting
 from runbook.errors import Cancelled
-from runbook.sessions.programs import KILL_GROUP, control_group, end_group, greeting
 from runbook.shell import OUTLIVE
 from runbook.values.command import Effect
 from tests.real_processes import NOBODY, end, gone, lives, living, shows_up, start_of

@@ -37,7 +37,7 @@ def test_kill_9_of_our_side_ends_a_look_on_the_host(host, tmp_path, mark):
 
 def test_what_ends_at_once_leaves_no_watcher_behind(interrupt, tmp_path):
     """Mutants: agent.sh that looks at no signal which comes before its sleep is known; that has a trap for TERM."""
-    from runbook.transports import local
+    from runbook.connections.transports import local
 
     connection = local.connect(Host(name="here"), ConnectOptions(), interrupt)
     for _ in range(40):
@@ -74,7 +74,7 @@ def test_kill_9_of_our_side_lets_a_write_run_no_longer_than_its_timeout(host, tm
 @pytest.mark.real("sshd", "root")
 @pytest.mark.parametrize("effect", ["read", "write"])
 def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_path, interrupt, mark):
-    from runbook.transports import ssh
+    from runbook.connections.transports import ssh
     from tests.sshd import start_sshd
 
     def cut() -> None:
@@ -120,7 +120,7 @@ def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_p
     ],
 )
 def test_a_write_that_kills_what_runs_it_is_unknown_at_once(blow, account, sshd, interrupt):
-    from runbook.transports import ssh
+    from runbook.connections.transports import ssh
 
     connection = ssh.connect(sshd.host(user=account()), ConnectOptions(), interrupt)
     connection.run(look("true"))
@@ -136,7 +136,7 @@ def test_a_write_that_kills_what_runs_it_is_unknown_at_once(blow, account, sshd,
 def test_a_write_whose_watchdog_was_killed_is_still_waited_for_and_the_next_one_has_a_new_watchdog(
     account, sshd, interrupt
 ):
-    from runbook.transports import ssh
+    from runbook.connections.transports import ssh
 
     connection = ssh.connect(sshd.host(user=account()), ConnectOptions(), interrupt)
     others = "for p in $(pgrep -u $(id -u) -x sh); do g=$(ps -o pgid= -p $p); [ $g = $(ps -o pgid= -p $$) ] || kill -9 $p; done"
@@ -151,7 +151,7 @@ def test_a_write_whose_watchdog_was_killed_is_still_waited_for_and_the_next_one_
 
 @pytest.mark.real("sshd", "root")
 def test_a_line_that_is_gone_before_the_write_is_sent_leaves_no_doubt(interrupt, tmp_path):
-    from runbook.transports import ssh
+    from runbook.connections.transports import ssh
     from tests.sshd import start_sshd
 
     server = start_sshd(tmp_path / "sshd")

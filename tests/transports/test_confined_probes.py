@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
+from runbook.connections.sessions.programs import confine, greeting
+from runbook.connections.transports import local
 from runbook.errors import Cancelled
 from runbook.protocols import ConnectOptions
-from runbook.sessions.programs import confine, greeting
-from runbook.transports import local
 from runbook.values.command import Completed
 from runbook.values.inventory import Host
 from tests.real_processes import each, gone, shell, shows_up

@@ -170,7 +170,7 @@ def test_the_second_interrupt_ends_a_write_too(connection, interrupt, mark, tmp_
 
 
 def test_nothing_of_ours_stays_after_hanging_up(host, interrupt):
-    from runbook import transports
+    from runbook.connections import transports
     from runbook.protocols import ConnectOptions
 
     made = transports.load(host.transport).connect(host, ConnectOptions(), interrupt)

@@ -13,8 +13,8 @@ from runbook.commands.input_files import read_playbook
 from runbook.commands.one_run import Run
 from runbook.commands.order import Order
 from runbook.errors import ConnectionLost
-from runbook.executor import Consent
-from runbook.fleet import Cancellation
+from runbook.execution.executor import Consent
+from runbook.execution.fleet import Cancellation
 from runbook.plugins import discover
 from runbook.protocols import ConnectOptions
 from runbook.values.event import RunFinished

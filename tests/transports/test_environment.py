@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from runbook.sessions.programs import PATH_GUARD
+from runbook.connections.sessions.programs import PATH_GUARD
 from tests.actions.run_step import way_to
 
 SHELLS = [

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from runbook.connections.sessions.programs import KILL_GROUP, end_group
 from runbook.library.processes.components.probe_scripts import COMMON
-from runbook.sessions.programs import KILL_GROUP, end_group
 from tests.real_processes import NOBODY, lives, start_of
 
 

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
+from runbook.connections.transports.ssh import gateway_connection, gateways, keepalive
 from runbook.errors import ConnectionLost, Unreachable
-from runbook.transports.ssh import gateway_connection, gateways, keepalive
 from runbook.values.inventory import Address, HostKeys
 from tests.sshd import free_port, make_key, start_sshd
 from tests.transports.commands import look

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from runbook.sessions.command_run import CommandRun
-from runbook.sessions.framed_output import Stream
+from runbook.connections.sessions.command_run import CommandRun
+from runbook.connections.sessions.framed_output import Stream
 from runbook.values.command import Command, Effect
 from tests.tables import every_row
 from tests.transports.interrupts import Pressed

@@ -12,7 +12,7 @@ from secrets import token_hex
 
 import pytest
 
-from runbook import transports
+from runbook.connections import transports
 from runbook.errors import ProbeError
 from runbook.onhost.host_lock import (
     LockBusy,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from runbook.transports import ssh
-from runbook.transports.ssh import private_keys
-from runbook.transports.ssh.private_keys import Agent
+from runbook.connections.transports import ssh
+from runbook.connections.transports.ssh import private_keys
+from runbook.connections.transports.ssh.private_keys import Agent
 from runbook.values.inventory import Address, Host, HostKeys
 from tests.real_processes import gone, shows_up
 from tests.sshd import free_port, make_key, start_sshd

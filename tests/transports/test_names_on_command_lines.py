@@ -8,13 +8,13 @@ import re
 
 import pytest
 
-from runbook import transports
 from runbook.commands.input_files import read_inventory
+from runbook.connections import transports
+from runbook.connections.transports.ssh import ssh_config as config
+from runbook.connections.transports.ssh.private_keys import locked
+from runbook.connections.transports.ssh.ssh_config import ssh_config
 from runbook.errors import ConfigError, Unreachable
 from runbook.protocols import ConnectOptions
-from runbook.transports.ssh import ssh_config as config
-from runbook.transports.ssh.private_keys import locked
-from runbook.transports.ssh.ssh_config import ssh_config
 from runbook.values.inventory import Address, Host
 from runbook.values.login_names import fault_in_host, fault_in_user
 from tests.tables import every_row

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
+from runbook.connections.sessions.session import ShellSession
 from runbook.errors import Cancelled
-from runbook.sessions.session import ShellSession
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.values.command import Command, Effect
 from runbook.values.result import Status
 from tests.transports.commands import change, look, script

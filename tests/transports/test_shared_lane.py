@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from runbook.connections.sessions.programs import AGENT, LEFTOVERS
 from runbook.errors import ConnectionLost
-from runbook.sessions.programs import AGENT, LEFTOVERS
 from runbook.values.command import Command, Completed
 from tests.real_processes import gone
 from tests.sshd import start_sshd

@@ -12,10 +12,10 @@ from pathlib import Path
 import paramiko
 import pytest
 
+from runbook.connections.sessions import shell as sessions_shell
+from runbook.connections.transports.ssh import keepalive
 from runbook.errors import ConnectionLost, Unreachable
 from runbook.lab import ssh_server
-from runbook.sessions import shell as sessions_shell
-from runbook.transports.ssh import keepalive
 from runbook.values.inventory import Address, HostKeys
 from tests.real_processes import gone
 from tests.sshd import start_sshd

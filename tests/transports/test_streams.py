@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runbook.sessions.framed_output import KEPT, UNREAD, Stream
+from runbook.connections.sessions.framed_output import KEPT, UNREAD, Stream
 from runbook.values.command import Completed
 from runbook.values.excerpts import excerpt, gap
 from runbook.values.kept_output import LEAST, MOST_OF_HOST, kept

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from runbook.connections.sessions import shell as sessions_shell
+from runbook.connections.sessions.channel import ShellRefused
+from runbook.connections.sessions.shared_password import SharedPassword
+from runbook.connections.sessions.shell import PasswordRefused
+from runbook.connections.transports.ssh.connection import SshChannel
 from runbook.errors import Cancelled, ConnectionLost
-from runbook.sessions import shell as sessions_shell
-from runbook.sessions.channel import ShellRefused
-from runbook.sessions.shared_password import SharedPassword
-from runbook.sessions.shell import PasswordRefused
-from runbook.transports.ssh.connection import SshChannel
 from tests.real_processes import gone
 from tests.transports.commands import change, look, script
 from tests.transports.leaked_secrets import PASSWORD, spied_on

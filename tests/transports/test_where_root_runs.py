@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from runbook.diagnosis.probe_types import ProbeAnswer, ProbeFailure
+from runbook.connections.sessions.programs import command_text, greeting, needed
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.library.commands import tmux
 from runbook.library.config.facts.config_file import HostFile, replace_file
 from runbook.library.processes.components.component import Component
 from runbook.library.processes.components.supervision import start_components
 from runbook.onhost.fetched_output import fetch_command
-from runbook.sessions.programs import command_text, greeting, needed
 from runbook.values.command import Command, Effect
 from runbook.values.kept_file import Keep
 from runbook.values.plan import Change

@@ -57,7 +57,7 @@ def tags(given: Given, begun: str) -> Iterable[str]:
 
 def outputs(given: Given, begun: str) -> Iterable[str]:
     """Every reporter."""
-    from runbook import reporters
+    from runbook.reporting import reporters
 
     return reporters.names()
 
@@ -83,7 +83,7 @@ def _tree(given: Given) -> Mapping[str, Any]:
     The parser stops at an option whose value is being completed; then it is the first word that is a playbook.
     """
     from runbook.commands.input_files import find_playbook, playbook_files
-    from runbook.lang.yaml_source import parse_playbook
+    from runbook.language.yaml_source import parse_playbook
     from runbook.text_files import read_text
 
     words = [given.get("playbook") or "", *os.environ.get("COMP_WORDS", "").split()]

@@ -28,9 +28,9 @@ from runbook.commands.run import Sources, order_of, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_of, secrets_on_command_line
 from runbook.commands.undo import UndoOptions, undo_order
 from runbook.commands.workspace import OpenRun, Person, with_secrets_resolved
-from runbook.diagnosis.verdicts import sent
 from runbook.errors import ConfigError, Problem, RecordLost
-from runbook.executor import Consent
+from runbook.execution.diagnosis.verdicts import sent
+from runbook.execution.executor import Consent
 from runbook.reporting.collector import Collector
 from runbook.secrets.masking import Masking, masked
 from runbook.text.printable import printable

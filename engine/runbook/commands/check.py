@@ -11,8 +11,8 @@ from typing import Any
 from runbook.commands.input_files import ENDINGS, find_playbook, own_folders, read_playbook
 from runbook.commands.secret_masking import masked_by, secrets_in_playbook_file
 from runbook.errors import ConfigError
-from runbook.lang.lenient_read import unraw
-from runbook.lang.lint.linter import rule_texts, warnings_in
+from runbook.language.lenient_read import unraw
+from runbook.language.lint.linter import rule_texts, warnings_in
 from runbook.plugins import discover
 from runbook.programs.reading_programs import interpreter_in, is_to_be_confined
 from runbook.text_files import read_text

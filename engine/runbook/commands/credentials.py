@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from runbook import transports
+from runbook.connections import transports
 from runbook.errors import ConfigError
 from runbook.values.inventory import Host
 

@@ -26,17 +26,17 @@ from runbook.commands.secret_masking import SecretMasking, secrets_on_command_li
 from runbook.commands.step_resolution import without_scratch
 from runbook.commands.workspace import Person, inventory_for, order_for, selected, with_secrets_resolved
 from runbook.errors import ConfigError
-from runbook.fleet import Cancellation
-from runbook.lang.includes import inputs_of_parts
-from runbook.lang.loader import load_playbook
+from runbook.execution.fleet import Cancellation
+from runbook.language.includes import inputs_of_parts
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
+from runbook.reporting.wording.host_lines import cause
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.printable import printable
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Playbook
 from runbook.values.result import HostResult, Verdict
 from runbook.values.types import plural
-from runbook.wording.host_lines import cause
 
 ORDER = (
     *("gpu-hang", "gpu-lost", "container-lost-gpu", "docker-recover", "nfs-hang", "host-oom", "disk-full", "shm-full"),

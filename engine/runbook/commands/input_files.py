@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from runbook import transports
 from runbook.commands.options import GivenInputs
+from runbook.connections import transports
 from runbook.errors import ConfigError, Problem
 from runbook.extensions import PLAYBOOKS, installed
 from runbook.foreign_files import MOVE_IT, is_foreign, refuse_foreign
@@ -121,7 +121,7 @@ def known_playbooks(actions: Mapping[str, Action]) -> KnownPlaybooks:
 
 def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
     """The playbook in *path*.  Raises ConfigError with every mistake in it."""
-    from runbook.lang.loader import load_playbook
+    from runbook.language.loader import load_playbook
 
     return load_playbook(read_text(path), str(path), actions, open_included, read=read_beside)
 
@@ -239,7 +239,7 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
 
 def places_of(given: GivenInputs) -> Mapping[str, Where]:
     """Where those values stand that a file gives and no option overrides; *given* was read without a mistake before."""
-    from runbook.lang.yaml_source import parse_playbook
+    from runbook.language.yaml_source import parse_playbook
 
     if not given.inputs_file:
         return {}
@@ -251,7 +251,7 @@ def places_of(given: GivenInputs) -> Mapping[str, Where]:
 
 def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     """Every input of *playbook* with its value.  Raises ConfigError for unknown names and wrong values."""
-    from runbook.lang.inputs import parse_input_option, resolve_inputs
+    from runbook.language.inputs import parse_input_option, resolve_inputs
 
     from_environment = {
         each.name: os.environ[each.env] for each in playbook.inputs if each.env and os.environ.get(each.env)
@@ -270,7 +270,7 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
 
 def read_inputs_file(file: str, names: Sequence[str], of: str) -> tuple[dict[str, Json], dict[str, Where]]:
     """What *file* gives to inputs, and where that stands; *of* has those called *names*.  Raises ConfigError."""
-    from runbook.lang.yaml_source import has_key, parse_playbook
+    from runbook.language.yaml_source import has_key, parse_playbook
 
     text = read_text(Path(file))
     ours = has_key(text, names)
@@ -285,7 +285,7 @@ def read_inputs_file(file: str, names: Sequence[str], of: str) -> tuple[dict[str
 
 def values_given(options: Sequence[str], file: str) -> dict[str, Json]:
     """The inputs in *options* (``NAME=VALUE``) and in *file*, as they stand there; what cannot be read gives none."""
-    from runbook.lang.yaml_source import parse_playbook
+    from runbook.language.yaml_source import parse_playbook
 
     given: dict[str, Json] = {}
     with suppress(ConfigError):

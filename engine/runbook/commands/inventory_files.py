@@ -50,7 +50,7 @@ def open_inventory(path: Path, text: str) -> InventoryFile:
 
 def _parsed(text: str, source: str) -> tuple[Any, _Place]:
     from runbook.inventory import could_be_inventory
-    from runbook.lang.yaml_source import parse_inventory
+    from runbook.language.yaml_source import parse_inventory
 
     if "$ANSIBLE_VAULT" in text:  # the tag says no more than the text below it; its place is kept
         text = re.sub(r"(?<=: )!vault(?=[ \t]*[|>])", " " * len("!vault"), text)

@@ -21,8 +21,8 @@ from runbook.errors import ConfigError
 from runbook.extensions import ACTIONS, package_of
 from runbook.inventory.groups import traits
 from runbook.inventory.host_patterns import select
-from runbook.lang import keywords
-from runbook.lang.schema_export import exported_schema
+from runbook.language import keywords
+from runbook.language.schema_export import exported_schema
 from runbook.plugins import discover
 from runbook.protocols import Action
 from runbook.text.field_descriptions import description

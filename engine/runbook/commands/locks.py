@@ -9,7 +9,7 @@ from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.workspace import Person, inventory_for, order_for, perform, selected, with_secrets_resolved
-from runbook.fleet import Cancellation
+from runbook.execution.fleet import Cancellation
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
 from runbook.values.playbook import Phase, Playbook, Step

@@ -26,12 +26,13 @@ from runbook.commands.order import Order
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.workspace import Person, inventory_for, order_for, selected, with_secrets_resolved
 from runbook.errors import ConfigError, Problem, TransportError
-from runbook.fleet import Cancellation, Fleet
-from runbook.lang.includes import inputs_of_parts
+from runbook.execution.fleet import Cancellation, Fleet
+from runbook.language.includes import inputs_of_parts
 from runbook.plugins import discover
 from runbook.protocols import Connection
-from runbook.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
 from runbook.reporting.outputs import outputs_for
+from runbook.reporting.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
+from runbook.reporting.wording.summary import next_line
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
@@ -42,7 +43,6 @@ from runbook.values.playbook import Playbook, Severity, Step
 from runbook.values.result import HostResult, Status, StepResult
 from runbook.values.types import Json, plural
 from runbook.values.units import duration
-from runbook.wording.summary import next_line
 
 LATE = 3.0
 """Seconds after which a probe that has not ended is shown as waiting."""

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from runbook import transports
 from runbook.commands.history.remembering import change_limits_of, pool_of
 from runbook.commands.order import Order, Record, hidden_inputs, no_record, secrets_of_order
 from runbook.commands.rests_on import rests_on, secret_values
 from runbook.commands.step_resolution import place
-from runbook.diagnosis import OtherHosts, SharedProbes, exit_code
+from runbook.connections import transports
 from runbook.errors import ConfigError, Problem
-from runbook.executor import Consent
-from runbook.fleet import Bounds, Cancellation, Fleet, Planned, waits
-from runbook.guards import Redacting
+from runbook.execution.diagnosis import OtherHosts, SharedProbes, exit_code
+from runbook.execution.executor import Consent
+from runbook.execution.fleet import Bounds, Cancellation, Fleet, Planned, waits
+from runbook.execution.guards import Redacting
 from runbook.plugins import discover
 from runbook.protocols import Connection, Emit, Reporter
 from runbook.records.owed_notes import NoticingConnection

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from runbook.commands.secret_masking import secret_inputs, secrets_of
-from runbook.fleet import Assignment
+from runbook.execution.fleet import Assignment
 from runbook.protocols import ConnectOptions, KeptFiles, OwedRecords, RecordedPast
 from runbook.secret_sources.resolution import SecretValues
 from runbook.secrets.documents import secrets_in

@@ -19,7 +19,7 @@ from runbook.commands.run import order_of, origin_of_playbook, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.workspace import OpenRun, Person, or_problems, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
-from runbook.executor.permitted import shown_host
+from runbook.execution.executor.permitted import shown_host
 from runbook.records.process_identity import process_user
 from runbook.reporting.collector import Collector
 from runbook.reporting.whole_report import WholeReport, can_be_replaced

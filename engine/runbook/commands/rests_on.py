@@ -13,7 +13,7 @@ from pathlib import Path
 from runbook.codec import to_json
 from runbook.commands.order import Order, secret_inputs_of
 from runbook.errors import Problem
-from runbook.lang.secret_uses import secret_uses
+from runbook.language.secret_uses import secret_uses
 from runbook.records.process_identity import process_user, this_process
 from runbook.secret_sources.choice import Choice
 from runbook.secrets.masking import Masking, masked

@@ -26,8 +26,8 @@ from runbook.commands.step_resolution import with_tags
 from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
 from runbook.inventory.host_patterns import select
-from runbook.lang.includes import inputs_of_parts
-from runbook.lang.static_arguments import problems_with_inputs_given
+from runbook.language.includes import inputs_of_parts
+from runbook.language.static_arguments import problems_with_inputs_given
 from runbook.plugins import discover
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.reading import earlier_changes

@@ -26,9 +26,9 @@ from runbook.commands.workspace import (
     with_secrets_resolved,
 )
 from runbook.errors import ConfigError, Problem
-from runbook.fleet.limit_options import given_limits, problems_with_variables
-from runbook.lang.includes import inputs_of_parts
-from runbook.lang.static_arguments import problems_with_inputs_given
+from runbook.execution.fleet.limit_options import given_limits, problems_with_variables
+from runbook.language.includes import inputs_of_parts
+from runbook.language.static_arguments import problems_with_inputs_given
 from runbook.plugins import discover
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.secrets.detection import masked_argv

@@ -17,9 +17,9 @@ from runbook.commands.input_files import find_playbook, inventory_paths, open_in
 from runbook.commands.inventory_files import open_inventory
 from runbook.commands.options import GivenInputs
 from runbook.errors import ConfigError, RunbookError
-from runbook.expressions.templates import names
-from runbook.lang.includes import MOST
-from runbook.lang.yaml_source import parse_playbook
+from runbook.language.expressions.templates import names
+from runbook.language.includes import MOST
+from runbook.language.yaml_source import parse_playbook
 from runbook.secrets.detection import masked_argv, secret_spans
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking, masked

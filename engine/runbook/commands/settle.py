@@ -20,9 +20,9 @@ from runbook.commands.secret_masking import SecretMasking, secrets_on_command_li
 from runbook.commands.settling import GivenAgain, Prepared, Settling, given_for, given_for_playbook
 from runbook.commands.workspace import OpenRun, Person, go, order_for
 from runbook.errors import ConfigError
-from runbook.executor import Consent
-from runbook.executor.owed import DONE
-from runbook.fleet import Cancellation
+from runbook.execution.executor import Consent
+from runbook.execution.executor.owed import DONE
+from runbook.execution.fleet import Cancellation
 from runbook.protocols import ConnectOptions
 from runbook.records.owed_record import Record
 from runbook.records.owed_records import Unreadable, all_records

@@ -15,10 +15,10 @@ from runbook.commands.options import GivenInputs
 from runbook.commands.rests_on import changed_since
 from runbook.commands.secret_masking import secret_inputs, secrets_of
 from runbook.errors import ConfigError, Problem
-from runbook.fleet import Assignment
-from runbook.lang.includes import inputs_of_parts
-from runbook.lang.inputs import faults, parse_input_option
-from runbook.lang.secret_uses import with_templates_of_secrets
+from runbook.execution.fleet import Assignment
+from runbook.language.includes import inputs_of_parts
+from runbook.language.inputs import faults, parse_input_option
+from runbook.language.secret_uses import with_templates_of_secrets
 from runbook.plugins import discover
 from runbook.records.owed_record import Record, decoded, inputs_in
 from runbook.records.private_folder import PrivateFolder

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from runbook.errors import ConfigError, Problem
-from runbook.expressions.templates import Scope, render
 from runbook.inventory.host_patterns import select
+from runbook.language.expressions.templates import Scope, render
 from runbook.text.suggestions import suggest
 from runbook.values.inventory import Host, Inventory
 from runbook.values.playbook import Playbook, Step

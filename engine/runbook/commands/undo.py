@@ -17,7 +17,7 @@ from runbook.commands.rests_on import changed_since, digest_of, origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
 from runbook.errors import ConfigError, Problem
-from runbook.fleet import Assignment
+from runbook.execution.fleet import Assignment
 from runbook.records.finding_runs import LAST, latest_run, load_run
 from runbook.records.index import RunRow
 from runbook.records.private_folder import PrivateFolder

@@ -19,24 +19,24 @@ from runbook.commands.options import Choosing, Connecting, FleetOptions, Limits,
 from runbook.commands.order import Order
 from runbook.commands.secret_masking import SecretMasking
 from runbook.commands.step_resolution import with_places
+from runbook.connections.sessions.shared_password import SharedPassword
 from runbook.errors import ConfigError, Problem
-from runbook.executor import Consent
-from runbook.fleet import Cancellation
-from runbook.fleet.limit_options import ordered, stricter
+from runbook.execution.executor import Consent
+from runbook.execution.fleet import Cancellation
+from runbook.execution.fleet.limit_options import ordered, stricter
 from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.inventory.host_patterns import select
 from runbook.plugins import discover
 from runbook.protocols import ConnectOptions, Reporter
 from runbook.reporting.debug_log import debug_lines
 from runbook.reporting.outputs import Outputs, outputs_for
+from runbook.reporting.wording.limits import limit_lines
 from runbook.secret_sources.resolution import resolved
-from runbook.sessions.shared_password import SharedPassword
 from runbook.values.inventory import Host, Inventory, Selection
 from runbook.values.playbook import Playbook
 from runbook.values.result import HostPlan, Status
 from runbook.values.types import Json
 from runbook.values.units import duration, time_span
-from runbook.wording.limits import limit_lines
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import TextIO
 
 from runbook.errors import ConfigError
-from runbook.fleet import Cancellation
+from runbook.execution.fleet import Cancellation
 from runbook.protocols import Reporter
 from runbook.reporting.standard_streams import OutputGivenUp, OutputLost, opened
 from runbook.reporting.whole_report import WholeReport, can_be_replaced
@@ -170,7 +170,7 @@ def outputs_for(
     verbosity: str | None = None,
 ) -> Outputs:
     """The reporter of the format *output* on *stdout*, and one for each report file.  Raises ConfigError."""
-    from runbook import reporters
+    from runbook.reporting import reporters
 
     shown = reporters.make(output, stdout, Verbosity(verbosity or Verbosity.NORMAL))
     first = Output(shown, "stdout", complain, stop)
@@ -180,7 +180,7 @@ def outputs_for(
 
 
 def _report(path: str, name: str, complain: Complain, stop: Cancellation) -> Output:
-    from runbook import reporters
+    from runbook.reporting import reporters
 
     try:
         whole = WholeReport(path) if reporters.replaces(name) and can_be_replaced(path) else None

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from getpass import getpass
 
 from runbook.errors import Cancelled
-from runbook.fleet import Cancellation
-from runbook.reporters.console import show_plans
+from runbook.execution.fleet import Cancellation
+from runbook.reporting.reporters.console import show_plans
 from runbook.text.printable import printable
 from runbook.values.result import HostPlan
 from runbook.values.types import plural

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runbook.errors import Problem
-from runbook.lang.secret_uses import SecretUse
+from runbook.language.secret_uses import SecretUse
 from runbook.text.name_ranges import fold
 from runbook.text.suggestions import suggest
 from runbook.values.inventory import Host, Inventory

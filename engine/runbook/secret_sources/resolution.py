@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runbook.errors import ConfigError, Problem
-from runbook.lang.secret_uses import SecretUse, host_fields, only_in_change, secret_uses
+from runbook.language.secret_uses import SecretUse, host_fields, only_in_change, secret_uses
 from runbook.protocols import Action
 from runbook.secret_sources.choice import Choice, problem_at
 from runbook.secret_sources.reading import value_of

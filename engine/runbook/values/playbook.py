@@ -291,7 +291,7 @@ class Limits:
     pause_between: float = 0.0
     """Seconds between the end of a batch and the beginning of the next one."""
     stop_after: Share | None = None
-    """Once so many hosts are unwell (``runbook.fleet.UNWELL``), no further host is started."""
+    """Once so many hosts are unwell (``runbook.execution.fleet.UNWELL``), no further host is started."""
     max_unavailable: Share | None = None
     """So many hosts are being changed or unwell at most."""
     max_concurrent_per: tuple[ConcurrencyLimit, ...] = ()

@@ -17,8 +17,8 @@ from runbook.commands.run import order_from, origin_of_playbook
 from runbook.commands.secret_masking import SecretMasking
 from runbook.commands.workspace import with_secrets_resolved
 from runbook.errors import Cancelled, ConfigError, Problem
-from runbook.executor import Consent
-from runbook.fleet import Cancellation
+from runbook.execution.executor import Consent
+from runbook.execution.fleet import Cancellation
 from runbook.plugins import discover
 from runbook.records.finding_runs import load_run
 from runbook.records.index import Index, RunRow

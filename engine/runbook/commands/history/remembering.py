@@ -7,9 +7,9 @@ from collections.abc import Callable
 from runbook.commands.history.recording import records_folder
 from runbook.commands.order import Order
 from runbook.errors import ConfigError
-from runbook.fleet import ChangeLimits
+from runbook.execution.fleet import ChangeLimits
 from runbook.inventory.host_patterns import select
-from runbook.lang.history_calls import probes_remembered
+from runbook.language.history_calls import probes_remembered
 from runbook.protocols import RecordedPast
 from runbook.records.past_runs import PastRuns
 from runbook.values.inventory import Inventory

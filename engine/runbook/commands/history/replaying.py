@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from runbook.commands.options import Output
 from runbook.commands.workspace import outputs_of
-from runbook.fleet import Cancellation
+from runbook.execution.fleet import Cancellation
 from runbook.records.finding_runs import load_run
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState

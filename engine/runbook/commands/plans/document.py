@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import Any
 
 from runbook.codec import first_difference, from_json, to_json
-from runbook.diagnosis.gates import victims_of
 from runbook.errors import ConfigError
+from runbook.execution.diagnosis.gates import victims_of
 from runbook.values.playbook import HostOrder, Phase
 from runbook.values.result import HostResult, RunResult, Status, StepResult, Verdict
 from runbook.values.run_origin import RestsOn
@@ -185,7 +185,7 @@ def _agree(seen: StepResult, step: ShownStep) -> bool:
 
 
 def _as_planned(seen: StepResult, step: ShownStep) -> StepResult:
-    """*seen* with all that people read of what *step* permits; see ``runbook.planner.planned_result``."""
+    """*seen* with all that people read of what *step* permits; see ``runbook.execution.planner.planned_result``."""
     plain = replace(seen, phase=Phase.REMEDIATE, why=step.summary, inapplicable=False, victims=())
     if step.decision == "change":
         victims = victims_of(step.targets)  # they are printed instead of the commands

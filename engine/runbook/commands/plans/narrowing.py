@@ -8,13 +8,13 @@ from dataclasses import replace
 from runbook.commands.one_run import Run
 from runbook.commands.plans.document import SavedPlan
 from runbook.commands.workspace import Person
-from runbook.executor.permitted import Difference, More, difference, shown_host
-from runbook.fleet import Planned
+from runbook.execution.executor.permitted import Difference, More, difference, shown_host
+from runbook.execution.fleet import Planned
+from runbook.reporting.wording.summary import NOT_AS_PLANNED
 from runbook.values.event import Answered, Asked
 from runbook.values.result import HostResult, Status, StepResult, Verdict
 from runbook.values.shown import ShownHost
 from runbook.values.types import plural
-from runbook.wording.summary import NOT_AS_PLANNED
 
 MOST_LINES = 20
 """Hosts of which it is said one by one what is less."""

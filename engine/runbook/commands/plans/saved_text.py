@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from runbook import reporters
 from runbook.commands.plans.approvals import Approval, Refused, checked, counted, signature_files, signers_file
 from runbook.commands.plans.document import SavedPlan, is_plan, parsed
 from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.usage import Usage
 from runbook.errors import ConfigError
+from runbook.reporting import reporters
+from runbook.reporting.wording.host_lines import step_lines
 from runbook.text.printable import printable_line
 from runbook.values.event import Event, HostFinished, RunFinished, RunStarted
 from runbook.values.result import Mode, Status, StepResult
 from runbook.values.types import plural
-from runbook.wording.host_lines import step_lines
 
 
 def plan_text(path: str, content: bytes, signers: str = "") -> str:

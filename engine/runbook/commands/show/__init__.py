@@ -13,10 +13,10 @@ from runbook.commands.secret_masking import SecretMasking, masked_by, secrets_in
 from runbook.commands.show.layout import WIDTH, plain, width, wrapped
 from runbook.commands.show.steps import conditions, limits
 from runbook.errors import ConfigError
-from runbook.expressions.templates import Scope, names, render, value_of
-from runbook.expressions.views import UnknownTouched
-from runbook.lang.arguments import build
-from runbook.lang.includes import inputs_of_parts
+from runbook.language.arguments import build
+from runbook.language.expressions.templates import Scope, names, render, value_of
+from runbook.language.expressions.views import UnknownTouched
+from runbook.language.includes import inputs_of_parts
 from runbook.plugins import discover
 from runbook.protocols import Action
 from runbook.secrets.masking import Masking, masked

@@ -1,0 +1,1 @@
+"""Connections to hosts: transports, and the shell sessions that run in them."""

@@ -1,0 +1,179 @@
+"""One command in a session, from sending it to its end on the host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from runbook.connections.sessions.channel import Opener
+from runbook.connections.sessions.framed_output import KEPT, CapturedOutput
+from runbook.connections.sessions.programs import HARMED, REFUSED, tenths_to_end
+from runbook.connections.sessions.session import ShellSession
+from runbook.errors import Cancelled, ConnectionLost
+from runbook.protocols import Interrupt
+from runbook.values.command import Command, Completed
+
+ASLEEP = 2.0
+"""Seconds without listening after which this program was stopped, or the machine slept: answers may have come since."""
+
+CATCH_UP = 2.0
+"""Seconds in which what has come meanwhile is read, before anything is concluded from the clock."""
+
+SILENT = ("the host did not say whether the command ended",)
+"""What survives a command, as far as is known, where nobody could be asked."""
+
+
+def require_open_connection(opener: Opener) -> None:
+    """Raise ConnectionLost when the line is gone."""
+    if not opener.stands():
+        why = opener.lost_because()
+        raise ConnectionLost("the connection to the host was lost" + (f": {why}" if why else ""))
+
+
+End = Callable[[int], tuple[str, ...] | None]
+"""Ends all of the session, with so many tenths of a second between TERM and KILL, and names what survives; None where
+the host does not say it."""
+
+
+@dataclass(slots=True)
+class CommandRun:
+    """A command that was sent to *session*, with *token* behind what it says."""
+
+    command: Command
+    token: str
+    session: ShellSession
+    end: End
+    opener: Opener
+    interrupt: Interrupt
+    began: float = field(default_factory=time.monotonic)
+    marks: dict[str, CapturedOutput] = field(default_factory=dict)
+    seen: float = field(default_factory=time.monotonic)
+    """When the host was last listened to."""
+    room: int = 4 * KEPT
+    """Bytes that may be kept of what it says."""
+
+    def __post_init__(self) -> None:
+        """Set aside the room: two ends of two streams."""
+        for stream in (self.session.out, self.session.err):
+            stream.keep(self.room // 4)
+
+    def probe(self) -> Completed:
+        """Wait for a probe; end it when its time is up, or when the run is asked to stop."""
+        while not self._over():
+            if self.session.ended:
+                return self._broken_off()
+            if self._asleep() and self._caught_up(CATCH_UP):
+                break
+            if self.interrupt.level() > (1 if self.command.owed else 0):
+                ended = self._ended_now(tenths_to_end([self.command]))
+                raise Cancelled(f"asked to stop; this probe was ended on the host: {ended}", sent=True)
+            if self._spent() >= self.command.timeout:
+                return self._late_probe()
+            self.session.pump(min(0.25, max(0.0, self.command.timeout - self._spent())))
+        return self._completed()
+
+    def change(self) -> Completed:
+        """Wait for a change; end it when its time is up, or when the run is asked to stop twice."""
+        while not self._over():
+            if self._asleep() and self._caught_up(CATCH_UP):
+                break
+            if self.interrupt.level() > 1:
+                self._cut_change()
+            if self._spent() >= self.command.timeout:
+                return self._completed() if self._caught_up(0.3) else self._late_change()
+            if self.session.ended:
+                return self._broken_off()
+            self.session.pump(min(0.25, max(0.0, self.command.timeout - self._spent())))
+        return self._completed()
+
+    def _spent(self) -> float:
+        return time.monotonic() - self.began
+
+    def _asleep(self) -> bool:
+        """Whether much time has passed since this was asked last."""
+        before, self.seen = self.seen, time.monotonic()
+        return self.seen - before > ASLEEP
+
+    def _caught_up(self, seconds: float) -> bool:
+        """Whether the command is over, once all that has already come is read; it is waited for so many seconds."""
+        until = time.monotonic() + seconds
+        while not (over := self._over()) and not self.session.ended and time.monotonic() < until:
+            self.session.pump(0.05)
+        self.seen = time.monotonic()
+        return over
+
+    def _over(self) -> bool:
+        for name, stream in (("out", self.session.out), ("err", self.session.err)):
+            if name not in self.marks and (found := stream.take(self.token)):
+                self.marks[name] = found
+        return len(self.marks) == 2
+
+    def _completed(self) -> Completed:
+        out, err = self.marks["out"], self.marks["err"]
+        if err.word == HARMED:
+            self.session.harmed = True
+        if out.word == REFUSED:
+            why = err.text.strip() or "root must not run it there"
+            return Completed(exit_code=None, refused=why, seconds=self._spent())
+        code = int(out.word) if out.word.isdigit() else None
+        note = "" if code is not None else "\nrunbook: the process that passed the output on was killed on the host"
+        return Completed(
+            exit_code=code,
+            stdout=out.text,
+            stderr=err.text + note,
+            seconds=self._spent(),
+            missing=(out.missing, err.missing),
+        )
+
+    def _broken(self, *, note: str = "", timed_out: bool = False, survivors: tuple[str, ...] = ()) -> Completed:
+        """A command without an exit code, and what it said until then."""
+        streams = (("out", self.session.out), ("err", self.session.err))
+        out, err = (self.marks.get(name) or it.rest() for name, it in streams)
+        return Completed(
+            exit_code=None,
+            stdout=out.text,
+            stderr=err.text + note,
+            seconds=self._spent(),
+            timed_out=timed_out,
+            survivors=survivors,
+            missing=(out.missing, err.missing),
+        )
+
+    def _late_probe(self) -> Completed:
+        """End the probe on the host, without waiting for its pipes."""
+        spent = self._spent()
+        left = self._survivors()
+        self.began = time.monotonic() - spent
+        return self._broken(timed_out=True, survivors=left)
+
+    def _late_change(self) -> Completed:
+        if self.command.unkillable:
+            return self._broken(timed_out=True, survivors=(f"left running: {self.command.brief()}",))
+        left = self._survivors()
+        return self._completed() if self._caught_up(0.0) else self._broken(timed_out=True, survivors=left)
+
+    def _survivors(self) -> tuple[str, ...]:
+        """End the command, and name what is left of it.  Raises ConnectionLost."""
+        left = self.end(tenths_to_end([self.command]))
+        if left is None:
+            require_open_connection(self.opener)
+            return SILENT
+        return left
+
+    def _broken_off(self) -> Completed:
+        """The session ended under the command: the line is gone, or something on the host killed our shell."""
+        require_open_connection(self.opener)
+        note = f"\nrunbook: the shell that ran this command was killed on the host ({self.command.effect})"
+        return self._broken(note=note)
+
+    def _cut_change(self) -> None:
+        if self.command.unkillable:
+            words = f"asked to stop twice; this command cannot be ended and was left running: {self.command.brief()}"
+            raise Cancelled(words, sent=True)
+        raise Cancelled(f"asked to stop twice; this change was ended half-way: {self._ended_now(10)}", sent=True)
+
+    def _ended_now(self, tenths: int) -> str:
+        """End the command, and name it, with what is left of it."""
+        left = self.end(tenths)
+        return self.command.meant() + (f"; still there: {', '.join(left)}" if left else "")

@@ -1,0 +1,149 @@
+"""A session: a shell on the host that runs one batch of commands after the other; and the shell that ends sessions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from secrets import token_hex
+
+from runbook.connections.sessions.channel import Opener, ShellRefused
+from runbook.connections.sessions.programs import confine, control_group, end_group, greeting, killer
+from runbook.connections.sessions.shell import PATIENCE, Access, UserShell
+
+Check = Callable[[], None]
+"""Raises when nothing more is to be waited for."""
+
+GROUPS = {
+    "shared": "commands would share their process group with other programs (is there a ForceCommand, or a login "
+    "shell that starts another one?), and setsid is missing, so no command could be ended safely",
+    "hidden": "there is no /proc, so no command could be ended safely",
+}
+"""Why a shell cannot be a session, by what its greeting says of its process group."""
+
+LONGEST_NAME = 256
+"""Characters that a user's name may have."""
+
+MOST_SURVIVORS = 100
+"""Processes of one session that are named when they outlive their end."""
+
+
+class SharedGroup(ShellRefused):
+    """The shell is in a process group with others."""
+
+
+class ShellSession(UserShell):
+    """A shell on the host that runs batches of commands."""
+
+    def __init__(self, opener: Opener, access: Access, *, alone: bool = False) -> None:
+        """*alone*: for one change that is carried out, in a control group of its own, where that can be had."""
+        self.name = token_hex(8)
+        self.group = ""
+        """Its process group, and when its leader was started: ``123:4567``."""
+        self.cgroup = ""
+        """The directory of its control group; empty: it has none of its own."""
+        self.root = False
+        """Whether it is root's."""
+        self.used = 0
+        self.harmed = False
+        """A command has left something behind that could not be ended from here."""
+        self._user = ""
+        self._taught: set[str] = set()
+        self._secret = token_hex(16)
+        super().__init__(opener, access, greeting(self.name, alone=alone))
+
+    def wait_until_ready(self, check: Check) -> None:
+        """Read the greeting.  Raises ShellRefused where it cannot be a session, and what *check* raises."""
+        words = (*self.await_line(f"session {self.name} ", check).split(" ", 5), *("",) * 5)
+        _, _, whose, self.group, root, cgroup = words[:6]
+        self.root = root == "yes"
+        self.cgroup = cgroup if cgroup.endswith(f"/{control_group(self.name)}") else ""
+        self.await_line(f"session {self.name}", check, self.err)
+        if whose in GROUPS:
+            raise (SharedGroup if whose == "shared" else ShellRefused)(GROUPS[whose])
+        if not all(part.isdecimal() for part in self.group.split(":", 1)) or ":" not in self.group:
+            raise ShellRefused("its shell does not report its process group")
+
+    def user(self, check: Check) -> str:
+        """Whose shell it is.  Raises ShellRefused where it does not say so, and what *check* raises."""
+        if not self._user:
+            self.give(f"printf '\\n{self.name} %s\\n' \"$(id -un 2>/dev/null || id -u)\"\n")
+            self._user = self.await_line(f"{self.name} ", check).partition(" ")[2]
+            if not 0 < len(self._user) <= LONGEST_NAME:
+                raise ShellRefused("its shell does not report its user")
+        return self._user
+
+    def token(self) -> str:
+        """A mark that stands in no environment and no argument, unlike the session's name.
+
+        Only who can read the shell's memory, as commands of the same user can, knows it.
+        """
+        self.used += 1
+        return f"{self._secret}.{self.used}"
+
+    def give(self, *texts: str) -> None:
+        """Send text to run."""
+        self.send("".join(texts).encode())
+
+    def teach(self, texts: Iterable[str]) -> str:
+        """Those of *texts* that it has not been sent yet; they count as sent."""
+        fresh = [text for text in texts if text not in self._taught]
+        self._taught.update(fresh)
+        return "".join(fresh)
+
+
+class ConfinedSession(ShellSession):
+    """A session of root's in a mount namespace of its own, where no file system can be written (``confinement.sh``)."""
+
+    def wait_until_ready(self, check: Check) -> None:
+        """Enter the namespace, and begin again there.  Raises ShellRefused where the host does not have it so."""
+        super().wait_until_ready(check)
+        self.give(confine(self.name))
+        answer = self.await_line(f"confined {self.name} ", check).split(" ", 2)[2]
+        if answer != "yes":
+            raise ShellRefused(answer.removeprefix("no "))
+        self.give(greeting(self.name))
+        super().wait_until_ready(check)
+
+
+class GroupKiller(UserShell):
+    """A shell on the host that ends sessions."""
+
+    def __init__(self, opener: Opener, access: Access) -> None:
+        self._over: dict[str, list[str]] = {}
+        super().__init__(opener, access, killer())
+
+    def wait_until_ready(self, check: Check) -> None:
+        """Wait until it takes orders.  Raises ShellRefused when no shell starts, and what *check* raises."""
+        self.await_line("ready", check)
+
+    def end(self, session: ShellSession, tenths: int, within: float) -> tuple[str, ...] | None:
+        """End everything of *session*: TERM, *tenths* of a second, KILL.
+
+        What survives, each as ``pid N (state) name``; None when the host gave no answer *within* so many seconds.
+        """
+        reported = self._over[session.name] = []
+        self.send(end_group(session.group, session.name, tenths, session.cgroup).encode())
+        deadline, late = time.monotonic() + within, False
+        while True:
+            self._listen(session.name)
+            if reported and reported[-1] == "":
+                return tuple(word for word in reported if word)
+            if late or self.ended or self.flooded:
+                self.ended = True
+                return None
+            late = time.monotonic() > deadline  # what has come until now is still read
+            self.pump(PATIENCE)
+
+    def _listen(self, session: str) -> None:
+        reported = self._over[session]
+        while (line := self.out.line("")) is not None:
+            match line.split(" ", 4):
+                case ["survivor", name, pid, state, called] if name == session:
+                    if len(reported) < MOST_SURVIVORS:
+                        reported.append(f"pid {pid[:10]} ({state[:10]}) {called[:64]}")
+                    elif len(reported) == MOST_SURVIVORS:
+                        reported.append("and more")
+                case ["over", name] if name == session:
+                    reported += [""] if "" not in reported else []
+                case _:
+                    pass

@@ -1,0 +1,131 @@
+"""Open a shell on the host as a given user, or explain why that is not possible."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from secrets import token_hex
+
+from runbook.connections.sessions.channel import Channel, NoAnswer, Opener, ShellRefused
+from runbook.connections.sessions.framed_output import UNREAD, Stream
+from runbook.connections.sessions.programs import EXEC, LINE_BY_LINE, enter, enter_with_password
+from runbook.errors import ConnectionLost
+from runbook.protocols import Trial
+
+GREETED_WITHIN = 20.0
+"""Seconds that a shell may take to start."""
+
+LONGEST_WORDS = 300
+"""Characters of what a host says that are repeated in a refusal."""
+
+PATIENCE = 0.2
+"""Seconds of one wait for something to come."""
+
+
+CATCH_UP = 1.0
+"""Seconds of the last wait: this program may have been stopped, with the answer already here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How to become who is wanted."""
+
+    user: str = ""
+    """Empty: who logged in."""
+    password: str = field(default="", repr=False)
+    """For sudo; empty: it must not ask for one."""
+    trial: Trial = field(default_factory=Trial)
+    """Of the password."""
+    own_group: bool = False
+    """The login shell gives what it starts no process group of its own: ``setsid`` is to."""
+    within: float = 0.0
+    """Seconds that the shell may take to start; 0: ``GREETED_WITHIN``."""
+
+
+class PasswordRefused(ShellRefused):
+    """Sudo did not take the password, or did not do what was asked although it had it; or nobody knows which."""
+
+
+class UserShell:
+    """A channel at whose far end a shell runs the text that it is sent, once it has started."""
+
+    def __init__(self, opener: Opener, access: Access, first: str) -> None:
+        self.out, self.err = Stream(), Stream()
+        self.ended = False
+        self._access, self._told = access, False
+        self._patience = access.within or GREETED_WITHIN
+        self._prompt = f"runbook-{token_hex(8)}:"
+        self._first = first.encode()
+        self._channel: Channel = opener.open(LINE_BY_LINE if access.user or access.own_group else EXEC)
+        if access.password:  # it is sent when sudo asks, and never before: a shell would take it for a command
+            self._open_with(enter_with_password(access.user, self._prompt).encode())
+        else:
+            self._open_with(enter(access.user, own_group=access.own_group).encode() + self._first)
+
+    def await_line(self, beginning: str, check: Callable[[], None], stream: Stream | None = None) -> str:
+        """The line of its stdout, or of *stream*, that begins so.
+
+        Raises Refused when no shell starts, and what *check* raises.
+        """
+        deadline, late = time.monotonic() + self._patience, False
+        while (line := (stream or self.out).line(beginning)) is None:
+            if self._access.password and self.err.passes(self._prompt):
+                self._tell_password()
+            if self.ended or self.flooded or late:
+                raise self._refusal()
+            check()
+            late = time.monotonic() > deadline  # and what has come until now is read once more
+            self.pump(CATCH_UP if late else PATIENCE)
+        self._access.trial.taken = True
+        return line
+
+    def pump(self, seconds: float = PATIENCE) -> None:
+        """Take in what has come; wait for it at most *seconds*."""
+        out, err, ended = self._channel.receive(seconds)
+        self.out.feed(out)
+        self.err.feed(err)
+        self.ended = self.ended or ended
+
+    @property
+    def flooded(self) -> bool:
+        """Whether it has said more than anybody reads."""
+        return self.out.flooded or self.err.flooded
+
+    def send(self, data: bytes) -> None:
+        """Write to its stdin."""
+        self._channel.send(data)
+
+    def close(self) -> None:
+        """Let go of the channel."""
+        self._channel.close()
+
+    def _tell_password(self) -> None:
+        if self._told:
+            raise PasswordRefused("the password was not accepted; it was tried once")
+        self._told = self._access.trial.reported = True
+        self._open_with(f"{self._access.password}\n".encode() + self._first)
+
+    def _open_with(self, data: bytes) -> None:
+        """Send what may come too late for a shell that has already ended: then it has said why."""
+        with suppress(ConnectionLost):
+            self._channel.send(data)
+
+    def _refusal(self) -> ShellRefused:
+        said = [line.strip() for line in self.err.rest().text.splitlines() if line.strip()]
+        reported = [line.strip() for line in self.out.rest().text.splitlines() if line.strip()]
+        kind = PasswordRefused if self._told else ShellRefused
+        if self.flooded:
+            return kind(f"its login shell, or what it starts, printed over {UNREAD // 1024} KiB and no shell answered")
+        said, reported = ([line[:LONGEST_WORDS] for line in lines] for lines in (said, reported))
+        if said and self.ended:
+            words = "; ".join([word for word in said if word.startswith("sudo: ")][-3:]) or said[-1]
+            if "sudoers" in words or "not allowed" in words:  # it had the right one, and the account may not
+                self._access.trial.taken = True
+            return kind(words)
+        words = f"; it says: {(said or reported)[-1]}" if said or reported else ""
+        if not self.ended:
+            kind = kind if self._told else NoAnswer
+            return kind(f"no shell answers within {self._patience:.0f} s (--shell-timeout gives it longer){words}")
+        return kind(f"the account's login shell, or a ForceCommand, runs no commands of ours{words}")

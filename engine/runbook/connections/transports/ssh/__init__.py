@@ -1,0 +1,90 @@
+"""Commands over SSH, on connections that Fabric makes."""
+
+from __future__ import annotations
+
+import logging
+
+from runbook.connections.sessions.connection import SessionConnection
+from runbook.connections.transports.ssh.connection import SshConnection
+from runbook.connections.transports.ssh.error_translation import GatewayFailed, GatewayLost, NextAddress
+from runbook.connections.transports.ssh.gateway_connection import BehindGateway
+from runbook.connections.transports.ssh.gateways import GatewayPool
+from runbook.connections.transports.ssh.interruptible import waited_for
+from runbook.connections.transports.ssh.private_keys import locked
+from runbook.connections.transports.ssh.route import Route, Router
+from runbook.errors import Unreachable
+from runbook.protocols import Connection, ConnectOptions, Interrupt
+from runbook.values.command import Command, Completed
+from runbook.values.inventory import Address, Host
+
+__all__ = ["connect", "locked"]
+
+
+def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
+    """A connection to the first address that answers.  Raises Unreachable with the reason of each that does not.
+
+    The next address is tried on connection failures only, never after a refused login or a wrong host key.  Gateways
+    are shared with the other hosts of the run (``options.shared``).
+    """
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)
+    if options.shared:
+        return _connected(host, options, interrupt, options.shared.of(GatewayPool))
+    own = GatewayPool()
+    try:
+        return _WithPool(_connected(host, options, interrupt, own), own)
+    except BaseException:
+        own.close()
+        raise
+
+
+def _connected(host: Host, options: ConnectOptions, interrupt: Interrupt, pool: GatewayPool) -> Connection:
+    router, reasons = Router(options, pool), list[str]()
+    for way in _ways(host):
+        if interrupt.level():
+            raise Unreachable("asked to stop before the host was connected to")
+        try:
+            line = waited_for(lambda way=way: _opened(router, host, way, options), interrupt)  # type: ignore[misc]
+        except NextAddress as error:
+            by = " by proxy" if way.proxy else ""
+            reasons.append(str(error) if error.gateway else f"{way.address}{by}: {error}")
+        except GatewayFailed as error:
+            reasons.append(str(error))
+            break
+        except Unreachable as error:
+            reasons.append(f"{way.address}: {error}")
+            break
+        else:
+            made = SessionConnection(
+                line, interrupt, options.become_password, host.name, shell_within=options.shell_within
+            )
+            return BehindGateway(made, line.gateway) if line.gateway else made
+    raise Unreachable("; ".join(dict.fromkeys(reasons)))
+
+
+def _opened(router: Router, host: Host, way: Route, options: ConnectOptions) -> SshConnection:
+    try:
+        line = router.opened(host, way)
+    except GatewayLost:  # nothing was sent to the host
+        line = router.opened(host, way)
+    return SshConnection(line, options)
+
+
+def _ways(host: Host) -> list[Route]:
+    ways = [Route(address=address) for address in host.addresses or (Address(host=host.name),)]
+    return [*ways, Route(address=Address(host=host.name), proxy=host.proxy)] if host.proxy else ways
+
+
+class _WithPool:
+    """A connection with gateways of its own."""
+
+    def __init__(self, inner: Connection, pool: GatewayPool) -> None:
+        self._inner, self._pool = inner, pool
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """See ``runbook.protocols.Connection``."""
+        return self._inner.run(*commands)
+
+    def close(self) -> None:
+        """Close the connection, and its gateways."""
+        self._inner.close()
+        self._pool.close()

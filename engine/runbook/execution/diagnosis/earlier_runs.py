@@ -1,0 +1,114 @@
+"""Go on with earlier runs: what they have done is not done again, and what nobody knows of is not repeated blindly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.diagnosis.verdicts import sent
+from runbook.secrets.names import MASK
+from runbook.values.earlier_change import EarlierChange, item_text, own_change
+from runbook.values.plan import Blocked, Change, Decision, NoChange
+from runbook.values.playbook import Step, place_in_each, written_id
+from runbook.values.result import StepResult
+from runbook.values.types import Json
+
+NO_RECORD = "what is fetched from a host is kept in the record of the run, and this run has none: leave out --no-record"
+
+
+def continued(
+    site: HostContext,
+    step: Step,
+    item: Json,
+    decision: Decision,
+    results: Sequence[StepResult] = (),
+    equal: Sequence[int] = (),
+) -> Decision:
+    """*decision* of *step*, or what becomes of it because of what earlier runs have sent.
+
+    A change in doubt that a probe can check was checked just now: *decision* is the answer.  So it is where this run
+    has sent a step that *step* follows; *results* are those of this run.  *equal*: see ``equal_items``.
+    """
+    again = follows_again(step, {written_id(result.id) for result in results if sent(result)})
+    return permitted(site, decision if again else _left(site, step, item, decision, equal))
+
+
+def permitted(site: HostContext, decision: Decision) -> Decision:
+    """*decision*, unless the limits over several runs keep the host from being changed, or a file has no place."""
+    if isinstance(decision, Change) and (why := site.refusal()):
+        return Blocked(why=why)
+    if isinstance(decision, Change) and site.files is None and any(command.keep for command in decision.commands):
+        return Blocked(why=NO_RECORD)
+    return decision
+
+
+def _left(site: HostContext, step: Step, item: Json, decision: Decision, equal: Sequence[int]) -> Decision:
+    """*decision*, or what becomes of it because the runs that this one goes on with have sent that change already."""
+    earlier = _of(site, step, item, equal)
+    repeats = step.id in site.repeats or written_id(step.id) in site.repeats
+    if earlier is None or repeats:
+        return decision
+    if earlier.boot_id and (settled := _rebooted(step, earlier, decision)):
+        return settled
+    if not isinstance(decision, Change):
+        return decision
+    name = written_id(step.id)
+    if earlier.assumed and not decision.verifiable:
+        return NoChange(why=f"--assume-done {name}: taken as done; run {earlier.run} sent it at {earlier.at}")
+    if earlier.done and not decision.verifiable:
+        return NoChange(why=f"run {earlier.run} did it at {earlier.at}; it is not done a second time")
+    if earlier.done:
+        return Blocked(
+            why=f"run {earlier.run} did it at {earlier.at}, and the host needs it again: {decision.summary}; "
+            f"--repeat {name} does it a second time"
+        )
+    if earlier.verifiable:
+        return decision
+    return Blocked(
+        why=f"run {earlier.run} sent it at {earlier.at}, and nobody knows whether it was done; check the host; then "
+        f"--repeat {name} sends it again, --assume-done {name} takes it as done",
+        in_doubt=True,
+    )
+
+
+def _rebooted(step: Step, earlier: EarlierChange, decision: Decision) -> Decision | None:
+    """What becomes of a reboot that an earlier run has sent: seen by the boot that the host is in, never sent again."""
+    due = decision.then if isinstance(decision, Blocked) else decision
+    if not isinstance(due, Change) or due.restart is None:
+        return None
+    when = f"run {earlier.run} sent the reboot at {earlier.at}"
+    if earlier.assumed:
+        return NoChange(why=f"--assume-done {written_id(step.id)}: taken as done; {when}")
+    if due.restart.boot_id != earlier.boot_id:
+        boots = f"boot {earlier.boot_id[:8]}, now {due.restart.boot_id[:8]}"
+        return NoChange(why=f"{when}, and the host has rebooted since ({boots}); it is not rebooted a second time")
+    name = written_id(step.id)
+    return Blocked(
+        why=f"{when}, and the host is still in boot {earlier.boot_id[:8]}: it may yet go down, so wait, and resume "
+        f"once more; if it does not, look at its console and power-cycle it; --repeat {name} sends another reboot",
+        in_doubt=True,
+    )
+
+
+def follows_again(step: Step, sent_now: set[str]) -> bool:
+    """Whether *step* is to be done again because a step that it follows was sent again; *sent_now*: ids as written."""
+    return bool(sent_now.intersection((*step.if_changed, *step.if_failed)))
+
+
+def changed_earlier(site: HostContext, step: Step) -> bool:
+    """Whether an earlier run has changed something by *step*, as far as that is known."""
+    return any(change.step == written_id(step.id) and (change.done or change.verifiable) for change in site.earlier)
+
+
+def _of(site: HostContext, step: Step, item: Json, equal: Sequence[int]) -> EarlierChange | None:
+    """The last change of *step* for *item*; one for an item that the record must not show may be for any."""
+    named = [change for change in site.earlier if change.step == written_id(step.id)]
+    same = [change for change in named if item_text(change.item) == item_text(item)]
+    if assumed := [change for change in named if change.assumed and change.position < 0]:
+        return assumed[-1]
+    hidden = [change for change in named if MASK in item_text(change.item)]
+    if hidden:
+        last = hidden[-1]
+        doubt = any(not change.verifiable for change in hidden)
+        return EarlierChange(run=last.run, at=last.at, step=last.step, item=item, done=False, verifiable=not doubt)
+    return own_change(same, place_in_each(step.id), equal)

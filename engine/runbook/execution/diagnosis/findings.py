@@ -1,0 +1,103 @@
+"""Evaluate the findings of a playbook on what the probes saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runbook.errors import ConfigError
+from runbook.execution.diagnosis.host_context import HostContext, States
+from runbook.language.expressions.templates import Scope, evaluate, say, value_of
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import FindingRule
+from runbook.values.types import Json, Unknown
+
+_NOT_COMPARED = "not compared yet: the other hosts of the run are still being probed"
+
+
+def evaluate_findings(
+    site: HostContext, states: States, before: Mapping[str, Finding] | None = None
+) -> tuple[Finding, ...]:
+    """Every finding of the playbook, in its order; one that compares hosts is unknown until all are probed.
+
+    *before* are the findings of the first diagnosis: what was present there and is absent now is ``gone``, and keeps
+    the words and the evidence that it was found by.
+    """
+    scopes = {part: site.scope(states, part) for part in {finding.part for finding in site.playbook.findings}}
+    found: dict[str, Finding] = {}
+    for rule in site.playbook.findings:
+        finding = evaluated(rule, scopes[rule.part], found) if rule.across is None else _not_compared(rule)
+        was = (before or {}).get(rule.id)
+        if was is not None and was.status is Presence.PRESENT and finding.status is Presence.ABSENT:
+            finding = Finding(
+                id=was.id,
+                severity=was.severity,
+                status=Presence.GONE,
+                say=was.say,
+                why=finding.why,
+                evidence=was.evidence,
+                advise=(),
+            )
+        found[rule.id] = finding
+    return tuple(found.values())
+
+
+def _not_compared(rule: FindingRule) -> Finding:
+    return Finding(id=rule.id, severity=rule.severity, status=Presence.UNKNOWN, say=rule.id, why=_NOT_COMPARED)
+
+
+def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
+    """*rule* over the names of *scope*; *found* are the findings before it, which may explain it."""
+    reason: str | None
+    try:
+        truth = evaluate(rule.when, scope)
+    except ConfigError as error:
+        truth = Unknown(why=f"`when` cannot be evaluated: {error}")
+    superseded = [word for word in rule.unless if found[word].status is Presence.PRESENT]
+    doubtful = [
+        word for word in rule.unless if found[word].status is Presence.UNKNOWN and found[word].why != _NOT_COMPARED
+    ]
+    rests_on: tuple[str, ...] = ()
+    match truth:
+        case True | Unknown() if superseded:
+            status, reason = Presence.ABSENT, f"explained by {', '.join(superseded)}"
+        case True if doubtful and rule.across is None:
+            status, reason = Presence.UNKNOWN, f"not known whether {', '.join(doubtful)} explains it"
+            rests_on = tuple(dict.fromkeys(probe for word in doubtful for probe in found[word].rests_on))
+        case Unknown(why=why, probe=probe):
+            status, reason, rests_on = Presence.UNKNOWN, why, (probe,) if probe else ()
+        case True:
+            status, reason = Presence.PRESENT, None
+        case _:
+            status, reason = Presence.ABSENT, None
+    present = status is Presence.PRESENT
+    return Finding(
+        id=rule.id,
+        severity=rule.severity,
+        status=status,
+        say=_said(rule.say, scope) if status is not Presence.ABSENT else "",
+        why=reason,
+        rests_on=rests_on,
+        evidence={name: _evidence(text, scope) for name, text in rule.evidence.items()} if present else {},
+        advise=_advice(rule, scope) if status is not Presence.ABSENT else (),
+    )
+
+
+def _advice(rule: FindingRule, scope: Scope) -> tuple[str, ...]:
+    """What the author advises; advice whose template comes to nothing does not fit what was found."""
+    return tuple(said for text in rule.advise if (said := _said(text, scope)).strip())
+
+
+def _said(text: str, scope: Scope) -> str:
+    """*text* filled in; as it is written, with the reason, where that fails: no finding is lost for its words."""
+    try:
+        return say(text, scope)
+    except ConfigError as error:
+        return f"{text} (not filled in: {error})"
+
+
+def _evidence(expression: str, scope: Scope) -> Json:
+    try:
+        value = value_of(expression, scope, gaps=True)
+    except ConfigError as error:
+        return f"unknown: {error}"
+    return f"unknown: {value.why}" if isinstance(value, Unknown) else value

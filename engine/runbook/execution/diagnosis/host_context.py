@@ -1,0 +1,259 @@
+"""Everything that belongs to one host during a run: playbook, inputs, connections, results."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from runbook.codec import to_json
+from runbook.execution.diagnosis.probe_types import PartialSamples
+from runbook.execution.diagnosis.shared_probes import SharedProbes, no_other_hosts
+from runbook.language.expressions.history import HistoryScope
+from runbook.language.expressions.templates import WRITTEN_SECRETS, Scope
+from runbook.language.secret_uses import only_in_change, uses_in
+from runbook.protocols import Action, Clock, Connection, Emit, KeptFiles, OwedRecords, RecordedPast
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.earlier_change import EarlierChange
+from runbook.values.inventory import Host
+from runbook.values.playbook import Playbook, Step
+from runbook.values.types import Json, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class RecentAnswer:
+    """What a host said, and when."""
+
+    answer: Completed
+    number: int
+    """Its place among all answers of the host: a probe that asks twice wants a later one than it has."""
+    at: float
+    """Seconds on the clock: when the command was sent."""
+
+
+class RecentAnswers:
+    """The answers to commands with ``valid_for``, by the place that was asked and the command."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: dict[tuple[str, Command], list[RecentAnswer]] = {}
+        self._count = 0
+        self._planning = self._lasting = False
+
+    @contextmanager
+    def while_planning(self) -> Iterator[None]:
+        """Keep answers, and forget them at the end, unless the plan is carried out at once."""
+        self._planning = True
+        try:
+            yield
+        finally:
+            self._planning = False
+            if not self._lasting:
+                self.forget()
+
+    @contextmanager
+    def while_carried_out_at_once(self) -> Iterator[None]:
+        """Keep the answers of planning for the steps, which may use them until something is waited for or changed."""
+        self._lasting = True
+        try:
+            yield
+        finally:
+            self._lasting = False
+            self.forget()
+
+    def note(self, place: str, command: Command, answer: Completed, sent: float) -> int:
+        """Keep *answer* to *command*, which was *sent* then, while a plan is made; the number of the answer."""
+        self._count += 1
+        if self._planning and command.valid_for and command.effect is Effect.READ and answer.exit_code == 0:
+            self._kept.setdefault((place, _question(command)), []).append(RecentAnswer(answer, self._count, sent))
+        return self._count
+
+    def known(self, place: str, command: Command, after: int) -> RecentAnswer | None:
+        """The first answer to *command* that is valid still, and later than number *after*; None: it is to be sent.
+
+        The first, so that a probe which asks twice gets the same two answers as another that did so.
+        """
+        oldest = self._clock.now() - command.valid_for
+        kept = self._kept.get((place, _question(command)), ())
+        return next((answer for answer in kept if answer.number > after and answer.at >= oldest), None)
+
+    def forget(self) -> None:
+        """Drop every answer: what is asked from now on is sent to the host."""
+        self._kept.clear()
+
+
+def _question(command: Command) -> Command:
+    """*command* without what has no part in its answer."""
+    return replace(command, timeout=0.0, owed=False)
+
+
+RESTS = 60.0
+"""Seconds for which a program that did not answer is not asked again, unless something is changed before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hang:
+    at: float
+    patience: float
+    """Seconds that it was given."""
+    answer: Completed
+
+
+class HangingPrograms:
+    """What did not answer within its time, by the place that was asked and the program (``Command.hangs``)."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._noted: dict[tuple[str, str], _Hang] = {}
+
+    def note(self, place: str, command: Command, answer: Completed) -> None:
+        """Remember *answer*, if *command* timed out; forget what did not answer before, if it did answer."""
+        if not command.hangs:
+            return
+        if answer.timed_out:
+            silent = Completed(exit_code=None, timed_out=True, seconds=answer.seconds)
+            self._noted[place, command.hangs] = _Hang(self._clock.now(), command.timeout, silent)
+        elif not answer.refused:
+            self._noted.pop((place, command.hangs), None)
+
+    def known(self, place: str, command: Command) -> Completed | None:
+        """The answer to *command* that need not be waited for: its program has just had as long there, in vain."""
+        noted = self._noted.get((place, command.hangs))
+        if noted is None or command.effect is not Effect.READ or command.timeout > noted.patience:
+            return None
+        return noted.answer if self._clock.now() - noted.at <= RESTS else None
+
+    def forget(self) -> None:
+        """Ask everything again: something was changed, or an author asks for another try."""
+        self._noted.clear()
+
+
+States = Mapping[str, Json | Unknown]
+"""What each probe saw, by its id: the State as JSON, or Unknown where it did not answer."""
+
+
+def ignore_partial(_: PartialSamples) -> None:
+    """The default receiver of samples that were cut short: drops them."""
+
+
+def host_variables(host: Host) -> dict[str, Json]:
+    """What expressions see of *host* behind ``host.``: the fields of its file, and what follows from them."""
+    return {
+        **host.vars,
+        "name": host.name,
+        "address": host.addresses[0].host if host.addresses else host.name,
+        "user": host.user,
+        "status": host.status,
+        "groups": to_json(host.groups),
+    }
+
+
+@dataclass(slots=True)
+class Changes:
+    """Whether this run has sent a change to the host."""
+
+    made: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostContext:
+    """One host, the playbook held against it, and the way there."""
+
+    playbook: Playbook
+    host: Host
+    inputs: Mapping[str, Json]
+    run: Mapping[str, Json]
+    """Facts about the run that expressions may name: ``id``, ``playbook``, ``started_at``."""
+    planned_in: Mapping[str, Json] = field(default_factory=dict)
+    """The same of the run that made the saved plan which this one applies: expressions name these then."""
+    actions: Mapping[str, Action]
+    connection: Connection
+    clock: Clock
+    emit: Emit = field(repr=False)
+    parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """The inputs of every included playbook, by its prefix."""
+    secrets: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
+    """The values of the secrets of every included playbook, by its prefix; ``""``: those of the playbook itself."""
+    renew: Callable[[], None] = field(default=lambda: None, repr=False)
+    """Connects to the host again, once it has been away.  Raises Unreachable, and Cancelled."""
+    elsewhere: Callable[[str], Connection] = no_other_hosts
+    """The connection to another host, by name."""
+    once: SharedProbes | None = None
+    """Where the probes are that all hosts of the run share; None: there is only this one."""
+    owed: OwedRecords | None = None
+    """Where it is recorded which clean-ups are owed to the host; None: nowhere."""
+    cut: Callable[[PartialSamples], None] = field(default=ignore_partial, repr=False)
+    """Receives what a probe had seen when it was cut short."""
+    earlier: tuple[EarlierChange, ...] = ()
+    """What earlier runs, with which this one goes on, have sent to the host."""
+    repeats: frozenset[str] = frozenset()
+    """The steps that are sent again although nobody knows whether an earlier run has done them."""
+    why_ended: Callable[[], str] = field(default=lambda: "", repr=False)
+    """Reason to end the work on the host, in words; empty: none."""
+    keeps_copies: bool = False
+    """Whether the host keeps copies of the files that are changed, so that the run can be undone; needs a record."""
+    files: KeptFiles | None = field(default=None, repr=False)
+    """Where files that are fetched from the host are kept; None: nowhere, the run has no record."""
+    past: RecordedPast | None = field(default=None, repr=False)
+    """What earlier runs did to the host, and saw there; None: this command reads no records."""
+    refusal: Callable[[], str] = field(default=lambda: "", repr=False)
+    """Why the limits over several runs keep the host from being changed now; empty: it may be."""
+    begin_change: Callable[[], str] = field(default=lambda: "", repr=False)
+    """The same, right before something is sent; where it may be, that counts."""
+    lock_wait: float = 60.0
+    """Seconds for which to wait until another run has done with the host."""
+    began: float = field(init=False, compare=False)
+    """When the clock showed that this was made: nothing that is known of the host is older."""
+    hangs: HangingPrograms = field(init=False, repr=False, compare=False)
+    """The programs that have just not answered."""
+    recent: RecentAnswers = field(init=False, repr=False, compare=False)
+    """What the host has answered while its plan is made."""
+    changes: Changes = field(default_factory=Changes, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hangs", HangingPrograms(self.clock))
+        object.__setattr__(self, "recent", RecentAnswers(self.clock))
+        object.__setattr__(self, "began", self.clock.now())
+
+    def at(self, place: str) -> Connection:
+        """The connection to the host *place*; to this one if it is empty."""
+        return self.elsewhere(place) if place else self.connection
+
+    def scope(self, states: States, part: str = "", item: Json = None) -> Scope:
+        """The names that an expression may use, given what the probes saw.
+
+        *part*: the included playbook in which the expression stands, whose own names these are then.
+        """
+        own, inputs = states, self.inputs
+        if part:
+            inputs, whole = self.parts[part], f"{part}_"
+            own = {name.removeprefix(whole): state for name, state in states.items() if name.startswith(whole)}
+        return Scope(
+            inputs=inputs,
+            host=host_variables(self.host),
+            run={**(self.planned_in or self.run), "changed": self.changes.made},
+            states=own,
+            item=item,
+            history=HistoryScope(past=self.past, host=self.host.name, part=part),
+        )
+
+    def sending_scope(self, part: str = "") -> Scope:
+        """The names for what is sent: inputs, host, run, and the values of secrets, which no plan and no record holds.
+
+        A secret that no probe needs has no value in a dry run, where what needs it is not sent.
+        """
+        values = ChainMap({**self.secrets.get(part, {})}, WRITTEN_SECRETS)  # type: ignore[arg-type] # only read
+        return replace(self.scope({}, part), secrets=values)
+
+    def unread_secret(self, step: Step, *, changing: bool) -> str:
+        """A secret that the commands of *step* need (its probe; *changing*: its change) and that was not read."""
+        own = self.secrets.get(step.part, {})
+        for use in uses_in(step):
+            if use.name not in own and (changing or not only_in_change(use, self.action(step))):
+                return use.shown
+        return ""
+
+    def action(self, step: Step) -> Action:
+        """The action of *step*; the loader has proved that there is one."""
+        return self.actions[step.action]

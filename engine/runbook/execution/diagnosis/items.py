@@ -1,0 +1,189 @@
+"""Fill in the arguments of a step: once, or once for every item of its ``each``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from runbook.errors import ConfigError
+from runbook.execution.diagnosis.host_context import HostContext, States
+from runbook.language.expressions.sampling import sampling
+from runbook.language.expressions.templates import Scope, evaluate, is_template, names, render, value_of
+from runbook.language.expressions.views import UnknownTouched
+from runbook.language.lenient_read import scalar
+from runbook.values.playbook import Step
+from runbook.values.result import Fault, Status, StepResult
+from runbook.values.sampling import Series
+from runbook.values.types import Json, Unknown
+
+Args = Mapping[str, Json]
+
+MOST = 1000
+"""Items that an ``each`` may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepInstance:
+    """One time that a step is taken: for its item, with its arguments."""
+
+    item: Json = None
+    args: Args
+    series: Series | None = None
+    """What it has seen over time, of a probe with ``samples``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedInstance:
+    """One time that a step is not taken."""
+
+    item: Json = None
+    result: StepResult
+
+
+def step_instances(
+    step: Step, site: HostContext, states: States
+) -> tuple[StepInstance | SkippedInstance, ...] | StepResult:
+    """Every time that *step* is to be taken, in the order of its items; or why it cannot be taken at all."""
+    scope = site.scope(states, step.part)
+    if step.left_out:
+        return skipped_result(step, Status.SKIPPED, step.left_out, Fault.SCRATCH)
+    if not step.each:
+        return (_taking(step, scope, None),)
+    items = _items(step, scope)
+    if isinstance(items, StepResult):
+        return items
+    return tuple(_taking(step, site.scope(states, step.part, item), item) for item in items)
+
+
+def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
+    try:
+        found = value_of(step.each, scope)
+    except ConfigError as error:
+        return skipped_result(step, Status.BLOCKED, f"each: {error}", Fault.PROBE)
+    match found:
+        case Unknown(why=why) as unknown:
+            of_each = step.when and any(root == "item" for root, _ in names(step.when))
+            off = None if of_each else _guarded(step, scope)
+            if off and off.status is Status.SKIPPED:
+                return off
+            return _resting_on(unknown, skipped_result(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.PROBE))
+        case list() if len(found) <= MOST:
+            return found
+        case list():
+            return skipped_result(
+                step, Status.BLOCKED, f"`each` has {len(found)} items; at most {MOST} are allowed", Fault.PROBE
+            )
+    words = f"`each` needs a list, but {step.each} is {type(found).__name__}"
+    return skipped_result(step, Status.BLOCKED, words, Fault.PROBE)
+
+
+def _taking(step: Step, scope: Scope, item: Json) -> StepInstance | SkippedInstance:
+    prepared = prepare(step, scope)
+    if isinstance(prepared, StepResult):
+        return SkippedInstance(item=item, result=prepared)
+    return StepInstance(item=item, args=prepared)
+
+
+def skipped_now(step: Step, item: Json, site: HostContext, states: States) -> StepResult | None:
+    """Why *step*, which was to be taken for *item*, is not to be taken any more; None: it still is.
+
+    An item that has parts may have changed in one of them; whether it is there is reported by the step's own probe.
+    """
+    if step.each:
+        items = _items(step, site.scope(states, step.part))
+        if isinstance(items, StepResult):
+            return items
+        if isinstance(item, str | int) and item not in items:
+            return skipped_result(step, Status.SKIPPED, f"{item} is not in {step.each} any more")
+    return _guarded(step, site.scope(states, step.part, item))
+
+
+def _guarded(step: Step, scope: Scope) -> StepResult | None:
+    """Why its ``when`` keeps *step* from being taken; None: it does not."""
+    if not step.when:
+        return None
+    try:
+        truth = evaluate(step.when, scope)
+    except ConfigError as error:
+        return skipped_result(step, Status.BLOCKED, f"`when`: {error}", Fault.PROBE)
+    match truth:
+        case Unknown(why=why) as unknown:
+            return _resting_on(unknown, skipped_result(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.PROBE))
+        case False:
+            return skipped_result(step, Status.SKIPPED, f"when: {step.when}")
+    return None
+
+
+def _with_words(written: Json, rendered: Json) -> Json:
+    """*rendered* with each number in an ``argv`` that a template gave as text: a program has no other arguments."""
+    if isinstance(rendered, Mapping):
+        inner = written if isinstance(written, Mapping) else {}
+        return {
+            key: _argv(inner.get(key), value) if key == "argv" else _with_words(inner.get(key), value)
+            for key, value in rendered.items()
+        }
+    return rendered
+
+
+def _argv(written: Json, rendered: Json) -> Json:
+    if not isinstance(rendered, list | tuple):
+        return rendered
+    literal = written if isinstance(written, list | tuple) else [""] * len(rendered)
+    return [
+        str(word) if isinstance(word, int | float) and not isinstance(word, bool) and isinstance(source, str) else word
+        for word, source in zip(rendered, literal, strict=True)
+    ]
+
+
+def prepare(step: Step, scope: Scope) -> Args | StepResult:
+    """The rendered arguments of *step*, or why it cannot be taken now."""
+    if refused := _guarded(step, scope):
+        return refused
+    try:
+        rendered = render(step.args, scope)
+    except UnknownTouched as error:
+        why = f"its arguments depend on an unknown value: {error}"
+        return _resting_on(error.unknown, skipped_result(step, Status.BLOCKED, why, Fault.PROBE))
+    except ConfigError as error:
+        return skipped_result(step, Status.BLOCKED, f"its arguments: {error}", Fault.ARGUMENTS)
+    rendered = _with_words(step.args, rendered)
+    assert isinstance(rendered, Mapping)
+    try:
+        if step.samples:
+            sampling(step.samples, scope)
+    except ConfigError as error:
+        return skipped_result(step, Status.BLOCKED, f"samples: {error}", Fault.PROBE)
+    try:
+        with_environment(step, scope)
+    except ConfigError as error:
+        return skipped_result(step, Status.BLOCKED, str(error), Fault.PROBE)
+    return rendered
+
+
+def with_environment(step: Step, scope: Scope) -> Step:
+    """*step* with its ``env`` and ``cwd`` filled in, which rest on inputs, host and run only.  Raises ConfigError."""
+    if not (is_template(step.cwd) or any(is_template(text) for _, text in step.env)):
+        return step
+    env = tuple((name, _filled(f"env: {name}", text, scope)) for name, text in step.env)
+    return replace(step, env=env, cwd=_filled("cwd", step.cwd, scope))
+
+
+def _filled(what: str, text: str, scope: Scope) -> str:
+    try:
+        value = render(text, scope)
+    except (ConfigError, UnknownTouched) as error:
+        raise ConfigError(f"{what}: {error}") from error
+    if isinstance(value, str | int | float):
+        return scalar(value)
+    raise ConfigError(f"{what}: {text} is not text, but {'nothing' if value is None else 'a list or a mapping'}")
+
+
+def _resting_on(unknown: Unknown, result: StepResult) -> StepResult:
+    """*result* of a step that needs what is *unknown*."""
+    return replace(result, rests_on=(unknown.probe,) if unknown.probe else ())
+
+
+def skipped_result(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:
+    """The result of a step that was not taken."""
+    ignored = step.ignore_failure and status is Status.BLOCKED
+    return replace(StepResult.of(step, status, why), fault=fault, ignored=ignored)

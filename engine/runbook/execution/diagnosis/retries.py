@@ -1,0 +1,79 @@
+"""Retry probes until they answer, and share one probe between hosts where a step has ``once``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.diagnosis.probe_types import ProbeFailure, ProbeRequest, ProbeResult
+from runbook.execution.diagnosis.probing import run_probes
+from runbook.values.playbook import Step
+
+LEAST = 0.1
+"""Seconds that the last attempt of a ``within`` has, where the pause before it took all there was."""
+
+
+def probe_with_retries(
+    requests: Sequence[ProbeRequest], site: HostContext, *, fresh: bool = False
+) -> tuple[ProbeResult, ...]:
+    """Probe; a step with ``within`` probes again until it answers, one with ``retry`` so many times.
+
+    *fresh*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
+    """
+    began = site.clock.now()
+    probed = list(_shared_or_own(requests, site, fresh=fresh))
+    tries = 0
+    while True:
+        spent, tries = site.clock.now() - began, tries + 1
+        again = [
+            number
+            for number, result in enumerate(probed)
+            if isinstance(result.outcome, ProbeFailure)
+            and _may_repeat(requests[number].step, spent, tries, fresh=fresh)
+        ]
+        if not again:
+            return tuple(probed)
+        site.clock.sleep(min(_pause(requests[each].step, tries) for each in again))
+        site.hangs.forget()
+        site.recent.forget()
+        spent = site.clock.now() - began
+        later = [_with_what_is_left(requests[each], spent) for each in again]
+        for number, result in zip(again, _shared_or_own(later, site, fresh=True), strict=True):
+            probed[number] = replace(result, commands=(*probed[number].commands, *result.commands))
+
+
+def _with_what_is_left(request: ProbeRequest, spent: float) -> ProbeRequest:
+    within = request.step.within
+    return replace(request, left=max(within - spent, LEAST)) if within else request
+
+
+def _may_repeat(step: Step, spent: float, tries: int, *, fresh: bool) -> bool:
+    return tries <= step.retry.times or (spent < step.within and not fresh)
+
+
+def _pause(step: Step, tries: int) -> float:
+    return step.retry.every if tries <= step.retry.times else step.every
+
+
+def _shared_or_own(requests: Sequence[ProbeRequest], site: HostContext, *, fresh: bool) -> tuple[ProbeResult, ...]:
+    return probe_shared(requests, site, lambda them: run_probes(them, site), fresh=fresh)
+
+
+def probe_shared(
+    requests: Sequence[ProbeRequest],
+    site: HostContext,
+    take: Callable[[Sequence[ProbeRequest]], Sequence[ProbeResult]],
+    *,
+    fresh: bool,
+) -> tuple[ProbeResult, ...]:
+    """*take* the probes of this host in one go, and each that all hosts share once for all of them."""
+    own = [request for request in requests if not (request.step.once and site.once)]
+    seen = dict(zip(map(id, own), take(own), strict=True))
+    for request in requests:
+        if id(request) not in seen:
+            assert site.once is not None
+            key = json.dumps([request.step.id, request.args], sort_keys=True, default=str)
+            seen[id(request)] = site.once.answer(key, lambda it=request: take([it])[0], fresh=fresh)  # type: ignore[misc]
+    return tuple(seen[id(request)] for request in requests)

@@ -1,0 +1,121 @@
+"""Share probes (``once``) and connections to other hosts (``on``) between the hosts of a run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from runbook.errors import ConnectionLost, TransportError, Unreachable
+from runbook.execution.diagnosis.probe_types import ProbeResult
+from runbook.protocols import Clock, Connection
+from runbook.values.command import Command, Completed
+
+RESTS = 30.0
+"""Seconds for which a host that could not be reached is not tried again."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    lock: threading.Lock
+    probed: ProbeResult | None = None
+    began: float = 0.0
+
+
+class SharedProbes:
+    """Probes that are taken for all hosts by the first that needs them; the others wait for the answer."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._answers: dict[str, _Answer] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, key: str, take: Callable[[], ProbeResult], *, fresh: bool) -> ProbeResult:
+        """What *take* saw, or what another host's saw for the same *key*.
+
+        *fresh*: only an answer will do that was started after this call: something has been changed.  A fault is an
+        answer, too: it is everybody's.  What *take* raises is its own host's, and the next one runs the probe.
+        """
+        asked = self._clock.now()
+        with self._lock:
+            answer = self._answers.setdefault(key, _Answer(threading.Lock()))
+        with answer.lock:
+            if answer.probed is not None and (not fresh or answer.began > asked):
+                return replace(answer.probed, commands=(), seconds=0.0)
+            began = self._clock.now()
+            answer.probed, answer.began = take(), began
+            return answer.probed
+
+
+class OtherHosts:
+    """Connections to the hosts that steps name with ``on``: one each, which the hosts of a run take turns at."""
+
+    def __init__(self, connect: Callable[[str], Connection], clock: Clock) -> None:
+        self._connect, self._clock = connect, clock
+        self._places: dict[str, _Place] = {}
+        self._lock = threading.Lock()
+
+    def to(self, name: str) -> Connection:
+        """The connection to the host *name*, which is opened when the first command is sent."""
+        with self._lock:
+            if name not in self._places:
+                self._places[name] = _Place(name, lambda: self._connect(name), self._clock)
+            return self._places[name]
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        with self._lock:
+            for place in self._places.values():
+                place.hang_up()
+
+
+class _Place:
+    """A connection that many threads use, one at a time, and that is reopened when it was lost."""
+
+    def __init__(self, name: str, connect: Callable[[], Connection], clock: Clock) -> None:
+        self._name, self._connect, self._clock = name, connect, clock
+        self._connection: Connection | None = None
+        self._refused: Unreachable | None = None
+        self._refused_at = 0.0
+        self._lock = threading.Lock()
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """As a connection does; the errors say which host it was."""
+        with self._lock:
+            connection = self._opened()
+            try:
+                return connection.run(*commands)
+            except ConnectionLost as error:
+                self._drop()
+                raise ConnectionLost(f"on {self._name}: {error}") from error
+
+    def close(self) -> None:
+        """Nothing: it belongs to the run."""
+
+    def hang_up(self) -> None:
+        """End the connection."""
+        with self._lock:
+            self._drop()
+
+    def _opened(self) -> Connection:
+        if self._connection is not None:
+            return self._connection
+        if self._refused and self._clock.now() - self._refused_at < RESTS:
+            raise self._refused
+        try:
+            self._connection = self._connect()
+        except TransportError as error:
+            self._refused = Unreachable(f"on {self._name}: {error}")
+            self._refused_at = self._clock.now()
+            raise self._refused from error
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def no_other_hosts(name: str) -> Connection:
+    """What stands where a run knows no other hosts."""
+    raise Unreachable(f"on {name}: no other host can be reached from here")

@@ -1,0 +1,136 @@
+"""Send the commands of one change, each once, and its clean-up commands on every way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from runbook.errors import Cancelled, ConnectionLost, Unreachable
+from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.diagnosis.items import with_environment
+from runbook.execution.diagnosis.probing import prepared
+from runbook.onhost.fetched_output import unpacked
+from runbook.values.command import Command, Completed
+from runbook.values.kept_file import Keep, KeptFile, NotKept
+from runbook.values.plan import Change
+from runbook.values.playbook import Step
+from runbook.values.result import Sent, SentCommand, Status
+from runbook.values.types import seconds
+
+
+@dataclass(slots=True)
+class SendResult:
+    """What became of a change's commands."""
+
+    status: Status = Status.CHANGED
+    """CHANGED when every command was answered as it should be; else FAILED, UNKNOWN or CANCELLED."""
+    why: str = ""
+    commands: list[SentCommand] = field(default_factory=list)
+    sent: bool = False
+    kept: tuple[KeptFile, ...] = ()
+    """Files of the record that came from the host."""
+    lost: str = ""
+    """Why the host cannot be asked any more; empty while it can."""
+
+    @property
+    def extent(self) -> Sent:
+        """Part of the change that was sent."""
+        if self.status is Status.CHANGED:
+            return Sent.ALL
+        return Sent.PART if self.sent else Sent.NOTHING
+
+    def ends(self, status: Status, why: str) -> None:
+        """Note the first thing that went wrong."""
+        if self.status is Status.CHANGED:
+            self.status, self.why = status, why
+        else:
+            self.why = f"{self.why}; {why}"
+
+
+def send(site: HostContext, step: Step, change: Change, lock: str = "") -> SendResult:
+    """Send *change*, holding the host's *lock*; never raises for what the host or the line does."""
+    done = SendResult()
+    if name := site.unread_secret(step, changing=True):
+        done.ends(Status.FAILED, f"nothing was sent: the secret {name!r} was not read for this run")
+        return done
+    step = with_environment(step, site.sending_scope(step.part))
+    for command in change.commands:
+        _send(site, step, replace(command, lock=lock), done)
+        if done.status is not Status.CHANGED:
+            break
+    if done.sent:
+        for command in change.finally_:
+            if done.lost:
+                done.why = f"{done.why}; clean-up not sent: {command.brief()}"
+                continue
+            _send(site, step, replace(command, owed=True, lock=lock), done)
+    return done
+
+
+def _send(site: HostContext, step: Step, command: Command, done: SendResult) -> None:
+    command = prepared(command, step)
+    site.hangs.forget()  # a change may be what makes a program answer again
+    done_before = done.sent
+    done.sent = True
+    try:
+        (answer,) = site.at(step.on).run(command)
+    except Unreachable as error:  # also of a host that the step names with `on`
+        done.sent = done_before
+        done.ends(Status.FAILED, f"nothing was sent: {error}")
+    except ConnectionLost as error:
+        done.lost = "" if step.on else str(error)
+        if error.sent:
+            words = "the connection was lost while this command ran, and it is not sent again"
+            done.ends(Status.UNKNOWN, f"{words}: {command.brief()} ({error})")
+            done.commands.append(SentCommand.planned(command))
+        else:
+            done.sent = done_before
+            status = Status.UNKNOWN if done_before else Status.FAILED if step.on else Status.UNREACHABLE
+            done.ends(status, f"the connection was lost before this command was sent: {command.brief()} ({error})")
+    except Cancelled as error:
+        done.sent = done_before or error.sent
+        done.ends(Status.CANCELLED, str(error))
+        if error.sent:
+            done.commands.append(SentCommand.planned(command))
+    else:
+        if answer.refused:
+            done.sent = done_before
+            words = f"not sent: {command.brief()}" if done_before else "nothing was sent"
+            done.ends(Status.FAILED, f"{words}: {answer.refused}")
+            return
+        done.commands.append(SentCommand.of(command, answer))
+        if not answer.answers(command):
+            status = Status.UNKNOWN if answer.exit_code is None and not _ended(command, answer) else Status.FAILED
+            done.ends(status, _fault(site, step, command, answer))
+        elif command.keep:
+            _keep(site, command, command.keep, answer, done)
+
+
+def _keep(site: HostContext, command: Command, keep: Keep, answer: Completed, done: SendResult) -> None:
+    """Keep what the host sent in the record."""
+    assert site.files is not None  # `permitted` has seen to that
+    fetched = unpacked(answer, keep, ran=command.foreign)
+    kept = fetched if isinstance(fetched, NotKept) else site.files.keep(site.host.name, keep.name, fetched)
+    if isinstance(kept, NotKept):
+        done.ends(Status.FAILED, f"{keep.name}: {kept.why}")
+    else:
+        done.kept = (*done.kept, kept)
+
+
+def _ended(command: Command, answer: Completed) -> bool:
+    """Whether the command is known to be over."""
+    return answer.timed_out and not command.unkillable and not answer.survivors
+
+
+def _fault(site: HostContext, step: Step, command: Command, answer: Completed) -> str:
+    action = site.action(step)
+    words = action.refused(command, answer) if action.refused else ""
+    if words:
+        return words
+    if answer.timed_out:
+        left = f"; still there: {', '.join(answer.survivors)}" if answer.survivors else ""
+        ended = "the command was left running" if command.unkillable else "the command was ended on the host"
+        return f"timed out after {seconds(command.timeout)}; {ended}{left}"
+    if answer.exit_code is None:
+        return "the host reported no exit code, so the command's outcome is unknown"
+    said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
+    return f"exit code {answer.exit_code}" + (f": {said[-1].strip()}" if said else "")

@@ -1,0 +1,140 @@
+"""Lock hosts, so that two runs do not change one host at the same time."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from posixpath import dirname
+
+from runbook.errors import Cancelled, TransportError
+from runbook.execution.diagnosis.host_context import HostContext
+from runbook.onhost.host_lock import AGAIN, LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
+from runbook.values.event import Waiting
+from runbook.values.plan import Change
+from runbook.values.playbook import written_step
+from runbook.values.result import HostPlan
+from runbook.values.types import seconds
+
+POLL = 1.0
+
+
+class Lock:
+    """The locks of one run on a host, and on those that its steps name with ``on``; taken before the first change.
+
+    A host has one for each user as whom it is changed (see ``facts.system.host_lock``).  All that the plan calls
+    for are taken at once, root's last; where one of them is another run's, none is kept while we wait, so that two runs
+    never wait for each other.
+    """
+
+    def __init__(self, site: HostContext, plan: HostPlan) -> None:
+        self._site, self._plan = site, plan
+        self._taken: dict[tuple[str, str], LockHeld | LockUnavailable] = {}
+        """By the host that a step names (empty: this one) and the user to become (empty: who logged in)."""
+        self._untold: dict[str, str] = {}
+        self._waits_until: dict[str, float] = {}
+        """By the host: another run's lock is waited for once, however many steps are held up by it."""
+        self.waited = False
+        """Another run has been at work since this one has probed the host."""
+
+    def take(self, place: str, become: str = "") -> LockBusy | None:
+        """Take the locks of *place* for a change as the user *become*, unless we have them; wait if need be.
+
+        Raises TransportError and Cancelled: then nothing was changed.
+        """
+        clock = self._site.clock
+        while busy := self._ask_all(place, become):
+            if place not in self._waits_until:
+                self._waits_until[place] = clock.now() + self._site.lock_wait
+                if self._site.lock_wait > 0:
+                    why = f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(self._site.lock_wait)}"
+                    self._site.emit(Waiting(host=self._site.host.name, why=why))
+            if clock.now() >= self._waits_until[place]:
+                return busy
+            self.waited = True
+            clock.sleep(POLL)
+        return None
+
+    def renew(self, become: str) -> LockBusy | None:
+        """Take the locks of this host again after a reboot, which has removed them.
+
+        Raises TransportError and Cancelled.
+        """
+        for key in [key for key in self._taken if not key[0]]:
+            del self._taken[key]
+        self._waits_until.pop("", None)
+        return self.take("", become)
+
+    def has(self, place: str, become: str) -> bool:
+        """Whether it is ours, or this host can keep none."""
+        return (place, become) in self._taken
+
+    def held(self, place: str, become: str) -> str:
+        """The directory of the lock on *place* for changes as *become*; empty where there is none."""
+        answer = self._taken.get((place, become))
+        return answer.place if isinstance(answer, LockHeld) else ""
+
+    def untold(self, place: str) -> str:
+        """Why nothing keeps other runs from *place* while we change it, as the end of a sentence; said once."""
+        why = self._untold.pop(place, "")
+        return f"; changed without the host's lock, so another run would not have been noticed: {why}" if why else ""
+
+    def _ask_all(self, place: str, become: str) -> LockBusy | None:
+        """Ask for every lock on *place* that we do not have; all, or none of them."""
+        fresh: list[str] = []
+        for user in self._users(place, become):
+            if (place, user) in self._taken:
+                continue
+            answer = self._ask(place, user)
+            if isinstance(answer, LockBusy):
+                for locked_user in fresh:
+                    self._give(place, locked_user)
+                return answer
+            if self._was_used(place, answer):
+                self.waited = True
+            self._taken[place, user] = answer
+            fresh.append(user)
+            if isinstance(answer, LockUnavailable):
+                self._untold.setdefault(place, answer.why)
+        return None
+
+    def _was_used(self, place: str, answer: LockHeld | LockUnavailable) -> bool:
+        """Whether another run had the lock while this one has probed the host.
+
+        Who logged in and whom a step becomes may be one user: then the lock that we have is why it was not idle.
+        """
+        if not isinstance(answer, LockHeld) or answer.idle > self._site.clock.now() - self._site.began + 1:
+            return False
+        ours = (it for (where, _), it in self._taken.items() if where == place and isinstance(it, LockHeld))
+        return dirname(answer.place) not in {dirname(held.place) for held in ours}
+
+    def _users(self, place: str, become: str) -> list[str]:
+        """Those as whom the plan changes *place*, and *become*, in the order in which every run asks."""
+        users = {become}
+        for planned in self._plan.steps:
+            step = written_step(self._site.playbook.remediate, planned.id)
+            if step.on == place and (isinstance(planned.decision, Change) or not planned.ready):
+                users.add(step.become)
+        login = "" if place else self._site.host.user
+        return sorted(users, key=lambda user: ((user or login) == "root", user or login))
+
+    def _ask(self, place: str, user: str) -> LockHeld | LockBusy | LockUnavailable:
+        facts = {name: str(value) for name, value in self._site.run.items()}
+        run, by = facts.get("id", ""), facts.get("by") or "somebody"
+        words = f"run {run} of {self._site.playbook.name}, by {by}, since {facts.get('started_at') or 'some time'}"
+        (done,) = self._site.at(place).run(ask_lock(run, self._name(place), words, user))
+        return read_lock(done)
+
+    def _name(self, place: str) -> str:
+        """Hosts of one run that change another one each have a lock of their own there."""
+        return f"{place}-{self._site.host.name}" if place else self._site.host.name
+
+    def _give(self, place: str, user: str) -> None:
+        """Give one back.  Never raises: with the connection, the lock ends anyway."""
+        if isinstance(self._taken.pop((place, user)), LockHeld):
+            with suppress(TransportError, Cancelled):
+                run = str(self._site.run.get("id", ""))
+                self._site.at(place).run(ask_unlock(run, self._name(place), user))
+
+    def give(self) -> None:
+        """Give back what we have."""
+        for place, user in list(self._taken):
+            self._give(place, user)

@@ -1,0 +1,242 @@
+"""Write down what a run owes a host before its first change, and strike it once the `always` steps have ended well."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from runbook.errors import Cancelled, ConfigError, TransportError
+from runbook.execution.diagnosis.host_context import HostContext
+from runbook.language.arguments import build
+from runbook.onhost.owed_note import make_note, remove_note, why_not
+from runbook.protocols import OwedRecords
+from runbook.values.earlier_change import item_text
+from runbook.values.owed import NotePlace, NotRecorded, OwedCleanup, OwedStep
+from runbook.values.plan import Change, PlannedStep, Skip
+from runbook.values.playbook import Step, written_step
+from runbook.values.result import HostPlan, Status, StepResult
+
+DONE = (Status.OK, Status.CHANGED, Status.SKIPPED)
+"""How an `always` step ends that leaves nothing owed: done, or needless."""
+
+
+class OwedRecord:
+    """What one run owes one host: recorded on this machine, and noted on the host."""
+
+    def __init__(self, site: HostContext, plan: HostPlan) -> None:
+        self._site, self._plan = site, plan
+        earlier = site.owed.gone_on_with(site.host.name) if site.owed is not None else ()
+        self._earlier = OwedSettlement(site, site.owed, earlier) if site.owed is not None and earlier else None
+        self._kept: OwedCleanup | None = None
+        self._noted: list[NotePlace] = []
+        self._untold = ""
+
+    def keep(self, step: str, ended: Collection[str]) -> str:
+        """Write down what will be owed once *step* has changed the host; why that cannot be, or nothing.
+
+        *ended*: the steps that have had their turn.  Raises TransportError and Cancelled: then nothing was changed.
+        """
+        if self._kept or self._site.owed is None:
+            return ""
+        steps = owed_steps(self._site, self._plan, ended)
+        if not steps:
+            return ""
+        facts = {name: str(value) for name, value in self._site.run.items()}
+        cleanup = OwedCleanup(
+            run=facts.get("id", ""),
+            playbook=self._site.playbook.name,
+            host=self._site.host.name,
+            by=facts.get("by", ""),
+            since=facts.get("started_at", ""),
+            steps=steps,
+            notes=self._places(steps),
+        )
+        shown = self._site.owed.keep(cleanup)
+        if isinstance(shown, NotRecorded):
+            return f"not sent, because the clean-up that would be owed after it cannot be recorded: {shown.why}"
+        self._kept = cleanup
+        self._note(shown)
+        return ""
+
+    def untold(self) -> str:
+        """Why the host itself has no note of what is owed to it, as the end of a sentence; said once."""
+        why, self._untold = self._untold, ""
+        return f"; the host could not note which clean-up is owed to it: {why}" if why else ""
+
+    def note_again(self) -> None:
+        """Write the notes of this host again after a reboot.  Raises TransportError and Cancelled."""
+        if not self._kept or not self._kept.steps or self._site.owed is None:
+            return
+        shown = self._site.owed.keep(self._kept)
+        self._noted = [place for place in self._noted if place.on]
+        if not isinstance(shown, NotRecorded):
+            self._note(replace(shown, notes=tuple(note for note in shown.notes if not note.on)))
+
+    def ended(self, result: StepResult) -> None:
+        """Strike the step of *result* where it has ended well; with the last one, the record and the notes."""
+        cleaned_up = result.status in (Status.OK, Status.CHANGED)  # not where it was skipped
+        if self._earlier and cleaned_up and (taken := self._as_owed(result.id)):
+            self._earlier.ended(result, taken)
+        if not self._kept or self._site.owed is None or result.status not in DONE:
+            return
+        left = tuple(step for step in self._kept.steps if step.id != result.id)
+        if len(left) == len(self._kept.steps):
+            return
+        self._kept = replace(self._kept, steps=left)
+        if left:
+            self._site.owed.keep(
+                self._kept
+            )  # where that fails, the record names one step too many, whose probe will say so
+        else:
+            self._drop(self._kept)
+
+    def close(self, *, wrote: bool) -> None:
+        """Nothing more is done: where the host was not changed after all, nothing is owed."""
+        if self._kept and self._kept.steps and not wrote:
+            self._drop(self._kept)
+
+    def _as_owed(self, step: str) -> OwedStep | None:
+        """The `always` step of this run's plan, as a record would have it."""
+        steps = owed_steps(self._site, self._plan, ())
+        return next((owed_step for owed_step in steps if owed_step.id == step), None)
+
+    def _note(self, cleanup: OwedCleanup) -> None:
+        for place in cleanup.notes:
+            try:
+                (done,) = self._site.at(place.on).run(make_note(cleanup, place.become))
+            except (TransportError, Cancelled) as error:
+                if getattr(error, "sent", False):  # the note may have been made
+                    self._noted.append(place)
+                if not place.on or isinstance(error, Cancelled):
+                    raise
+                self._untold = str(error)
+                continue
+            if why := why_not(done):
+                self._untold = why
+            else:
+                self._noted.append(place)
+
+    def _drop(self, cleanup: OwedCleanup) -> None:
+        """Remove the notes, and then the record.  It stays where a note does: `runbook settle` removes both."""
+        assert self._site.owed is not None
+        with suppress(TransportError, Cancelled):
+            while self._noted:
+                place = self._noted[0]
+                (done,) = self._site.at(place.on).run(remove_note(cleanup, place.become))
+                if why_not(done):
+                    return
+                self._noted.pop(0)
+            self._site.owed.drop(cleanup)
+            self._kept = None
+
+    def _places(self, steps: tuple[OwedStep, ...]) -> tuple[NotePlace, ...]:
+        """For every host that is owed something: root's place where anything there is done as root."""
+        users: dict[str, set[str]] = {owed_step.on: {owed_step.become} for owed_step in steps}
+        for planned in self._plan.steps:
+            step = written_step(self._site.playbook.remediate, planned.id)
+            if step.on in users and (step.always or isinstance(planned.decision, Change)):
+                users[step.on].add(step.become)
+        return tuple(
+            NotePlace(on=on, become=max(them, key=lambda it: self._rank(on, it))) for on, them in users.items()
+        )
+
+    def _rank(self, on: str, user: str) -> tuple[bool, str]:
+        name = user or ("" if on else self._site.host.user)
+        return name == "root", name
+
+
+class OwedSettlement:
+    """What earlier runs owe one host, in a run that is there to do it; struck while the host is locked."""
+
+    def __init__(self, site: HostContext, records: OwedRecords, cleanups: Iterable[OwedCleanup]) -> None:
+        self._site, self._records = site, records
+        self._open = list(cleanups)
+
+    def keep(self, step: str, ended: Collection[str]) -> str:
+        """Why *step* must not be taken after all; nothing where it is still owed."""
+        for cleanup in self._open:
+            if any(owed_step.id == step for owed_step in cleanup.steps) and not self._records.is_open(cleanup):
+                return f"run {cleanup.run} owes it no more: another `runbook settle` has ended meanwhile"
+        return ""
+
+    def untold(self) -> str:
+        """Nothing: the notes are those of the earlier runs."""
+        return ""
+
+    def note_again(self) -> None:
+        """Nothing: the earlier runs are over, and no boot keeps their notes."""
+
+    def ended(self, result: StepResult, taken: OwedStep | None = None) -> None:
+        """Strike the step of *result* where it has ended well; with the last one of a run, its notes and its record.
+
+        *taken*: what it did, where the plan is a new one: an owed step that would do something else stays.
+        """
+        if result.status not in DONE:
+            return
+        for number, cleanup in enumerate(self._open):
+            left = tuple(step for step in cleanup.steps if step.id != result.id or (taken and not _same(step, taken)))
+            if len(left) < len(cleanup.steps):
+                self._open[number] = replace(cleanup, steps=left)
+                if left:
+                    self._records.keep(self._open[number])
+                else:
+                    self._drop(cleanup)
+
+    def close(self, *, wrote: bool) -> None:
+        """Nothing: what was not done stays owed."""
+
+    def _drop(self, cleanup: OwedCleanup) -> None:
+        """Remove the notes that are there, and the record; it stays only where the host cannot be asked any more."""
+        with suppress(TransportError, Cancelled):
+            for place in cleanup.notes:
+                self._site.at(place.on).run(remove_note(cleanup, place.become))
+            self._records.drop(cleanup)
+
+
+def owed_in(site: HostContext, plan: HostPlan) -> OwedRecord | OwedSettlement:
+    """The owed clean-ups of a run on the host of *site*: those that it records, or those that it is there to settle."""
+    if site.owed is not None and (settled := site.owed.settled_here(site.host.name)):
+        return OwedSettlement(site, site.owed, settled)
+    return OwedRecord(site, plan)
+
+
+def _same(owed: OwedStep, taken: OwedStep) -> bool:
+    """Whether *taken* does what is *owed*; one whose arguments are not recorded in full may be another."""
+    where = (owed.action, owed.on, owed.become) == (taken.action, taken.on, taken.become)
+    return where and not owed.withheld and item_text(owed.args) == item_text(taken.args)
+
+
+def owed_steps(site: HostContext, plan: HostPlan, ended: Collection[str]) -> tuple[OwedStep, ...]:
+    """The `always` steps of *plan* that may have something to do at their turn, but for those that have *ended*."""
+    found = []
+    for planned in plan.steps:
+        step = written_step(site.playbook.remediate, planned.id)
+        comes = planned.ready and (planned.condition is not None or not isinstance(planned.decision, Skip))
+        if step.always and comes and site.action(step).decide is not None and planned.id not in ended:
+            found.append(_owed_step(site, step, planned))
+    return tuple(found)
+
+
+def _owed_step(site: HostContext, step: Step, planned: PlannedStep) -> OwedStep:
+    change = planned.decision if isinstance(planned.decision, Change) else planned.would
+    return OwedStep(
+        id=planned.id,
+        action=step.action,
+        say=change.summary if change else step.name,
+        on=step.on,
+        become=step.become,
+        args=planned.args,
+        by_hand=_by_hand(site, step, planned) or tuple(str(command) for command in (change.commands if change else ())),
+    )
+
+
+def _by_hand(site: HostContext, step: Step, planned: PlannedStep) -> tuple[str, ...]:
+    """The lines that a person would paste to do the same, where the action has any."""
+    action = site.action(step)
+    if action.by_hand is None:
+        return ()
+    try:
+        return action.by_hand(build(action.Args, planned.args))
+    except ConfigError:
+        return ()

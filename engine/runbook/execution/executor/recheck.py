@@ -1,0 +1,85 @@
+"""Probe again after a change: it is `changed` only if that probe agrees (law 3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
+from runbook.execution.diagnosis.probing import run_probes
+from runbook.protocols import Action
+from runbook.values.event import Waiting
+from runbook.values.plan import Change, NoChange
+from runbook.values.playbook import Step
+from runbook.values.result import Fault, SentCommand, Status, StepResult
+from runbook.values.types import seconds
+
+
+def confirmed_result(
+    site: HostContext,
+    request: ProbeRequest,
+    fresh: ProbeAnswer,
+    change: Change,
+    left_alone: frozenset[str],
+    plain: StepResult,
+) -> StepResult:
+    """How a step ends whose commands were all answered as they should be, *fresh* being what was seen before them.
+
+    Its ``within`` is the time that it has to come true: until then it is probed repeatedly.
+    Files that were fetched need no second probe.
+    Raises TransportError and Cancelled as the connection does.
+    """
+    if plain.kept and site.files:  # nothing was changed on the host; the file is on the disk, with its digest
+        words = "; ".join(f"{site.files.where}/{file.path} ({file.about()})" for file in plain.kept)
+        return replace(plain, status=Status.CHANGED, why=f"kept as {words}", verified=True)
+    step, began = request.step, site.clock.now()
+    commands: tuple[SentCommand, ...] = ()
+    while True:
+        probed, result = _looked_again(site, request, fresh, change, left_alone, plain)
+        commands = (*commands, *probed.commands)[-20:]
+        if result.status is Status.CHANGED or site.clock.now() - began >= step.within:
+            return replace(result, commands=(*plain.commands, *commands))
+        if len(commands) == len(probed.commands):  # the first time
+            words = f"waiting up to {seconds(step.within)} for {step.id} to take effect"
+            site.emit(Waiting(host=site.host.name, why=words))
+        site.clock.sleep(step.every)
+
+
+def patient(step: Step, change: Change) -> Step:
+    """*step* with the time that *change* may take to come true; where that is long, it is probed less often."""
+    return replace(
+        step, within=max(step.within, change.patience), every=max(step.every, min(10.0, change.patience / 60))
+    )
+
+
+def _looked_again(
+    site: HostContext,
+    request: ProbeRequest,
+    fresh: ProbeAnswer,
+    change: Change,
+    left_alone: frozenset[str],
+    plain: StepResult,
+) -> tuple[ProbeResult, StepResult]:
+    step, action = request.step, site.action(request.step)
+    (probed,) = run_probes([request], site)
+    if isinstance(probed.outcome, ProbeFailure):
+        why = f"done, but a second probe gave no answer: {probed.outcome.why}"
+        return probed, replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.PROBE)
+    after = probed.outcome.state
+    if left_alone and action.without:
+        after = action.without(after, left_alone)
+    if probed.outcome.absent or settled(action, fresh, after):
+        return probed, replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
+    words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
+    if words and action.outcome:
+        words = action.outcome(words, tuple(command.stdout for command in plain.commands))
+    why = words or "done, but a second probe still finds what the step was to change"
+    return probed, replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
+
+
+def settled(action: Action, before: ProbeAnswer, after: object) -> bool:
+    """Whether the second probe agrees that the change is done; by default, when nothing is left to decide."""
+    if action.settled is not None:
+        return action.settled(before.args, before.state, after)
+    assert action.decide is not None
+    return isinstance(action.decide(before.args, after), NoChange)

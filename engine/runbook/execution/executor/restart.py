@@ -1,0 +1,105 @@
+"""Follow a host through a reboot: its connection is lost, and it is back once it answers with another boot id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from runbook.errors import TransportError
+from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.executor.apply import SendResult
+from runbook.execution.executor.host_lock import Lock
+from runbook.execution.executor.owed import OwedRecord, OwedSettlement
+from runbook.onhost.boot import ask_boot_id, read_boot_id
+from runbook.values.event import Waiting
+from runbook.values.plan import Restart
+from runbook.values.playbook import Step
+from runbook.values.result import Fault, Status, StepResult
+from runbook.values.types import seconds
+
+SIGNALS = 127
+"""Exit codes above this stand for signals (128 + n)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotBack:
+    """The host has not come back in another boot within its time."""
+
+    why: str
+    reached: bool
+    """Whether it answers, in the boot that was to end."""
+
+
+def objection(site: HostContext, step: Step, restart: Restart | None) -> str:
+    """Why *restart* is not sent at all; empty: it may be."""
+    if restart is None:
+        return ""
+    if step.on:
+        return f"a host is not rebooted by `on`: run the playbook for {step.on} itself"
+    if site.host.transport == "local":
+        return "this is the machine that runbook runs on: it is not rebooted from here"
+    return ""
+
+
+def may_have_begun(done: SendResult) -> bool:
+    """Whether the reboot may be under way: it was sent, and no program has refused it.
+
+    The shutdown may have taken the connection with it, or ended the command itself by a signal.
+    """
+    if not done.sent or done.status is Status.CANCELLED:
+        return False
+    code = done.commands[-1].exit_code if done.commands else None
+    return done.status is not Status.FAILED or code is None or code > SIGNALS
+
+
+def wait_until_back(site: HostContext, restart: Restart, every: float) -> NotBack | None:
+    """Connect again and again until the host is in another boot; None: it is.  Raises Cancelled."""
+    until = site.clock.now() + restart.within
+    words = f"waiting up to {seconds(restart.within)} for the host to come back from its reboot"
+    site.emit(Waiting(host=site.host.name, why=words))
+    while True:
+        site.clock.sleep(max(every, 0.1))
+        found = _look(site, restart)
+        if found is None or site.clock.now() >= until:
+            return found
+
+
+def _look(site: HostContext, restart: Restart) -> NotBack | None:
+    try:
+        site.renew()
+        (done,) = site.connection.run(ask_boot_id())
+    except TransportError as error:
+        return NotBack(why=str(error), reached=False)
+    boot_id = read_boot_id(done)
+    if boot_id and boot_id != restart.boot_id:
+        return None
+    return NotBack(
+        why=f"it is still in boot {boot_id}" if boot_id else "it does not say which boot it is in", reached=True
+    )
+
+
+def not_back(plain: StepResult, restart: Restart, found: NotBack) -> StepResult:
+    """How the step ends of a host that has not come back."""
+    time = seconds(restart.within)
+    if found.reached:
+        why = (
+            f"the reboot was sent, but the host did not reboot within {time}: {found.why}; nothing is sent again: "
+            "look at what keeps it up (systemctl list-jobs, processes in state D), then power-cycle it by its BMC"
+        )
+        return replace(plain, status=Status.FAILED, why=why, fault=Fault.COMMAND)
+    why = (
+        f"the reboot was sent, and the host was not back within {time} ({found.why}); nothing is sent again: "
+        "look at its console, and power-cycle it by its BMC (ipmitool -H BMC chassis power cycle); it stays drained"
+    )
+    return replace(plain, status=Status.UNREACHABLE, why=why)
+
+
+def settle_in(site: HostContext, step: Step, lock: Lock, owed: OwedRecord | OwedSettlement) -> str:
+    """Restore what the boot has taken with it: locks and notes, and what is known of programs that hang.
+
+    Returns why another run keeps this one from going on, or nothing.  Raises TransportError and Cancelled.
+    """
+    site.hangs.forget()
+    if busy := lock.renew(step.become):
+        return f"the host has rebooted, but {busy.why}"
+    owed.note_again()
+    return ""

@@ -1,0 +1,69 @@
+"""Say how a change can be undone, before it is sent: what its action says, and copies of files that the host keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runbook.errors import TransportError
+from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.diagnosis.probe_types import ProbeAnswer
+from runbook.onhost.undo_copies import keep_copy, why_not_kept
+from runbook.values.event import ChangeStarted
+from runbook.values.plan import Change, Risk
+from runbook.values.playbook import Step
+from runbook.values.types import Json
+from runbook.values.undo import Undo, UndoFile, UndoStep
+
+WHY_NOT = {
+    Risk.READS: "nothing was changed on the host",
+    Risk.EDITS_FILES: "the action keeps nothing to go back by",
+    Risk.KILLS_PROCESSES: "a process that was ended cannot be brought back",
+    Risk.RESTARTS_SERVICES: "a restart cannot be taken back",
+    Risk.RESETS_HARDWARE: "a reset cannot be taken back",
+    Risk.DELETES_DATA: "what was deleted is gone",
+    Risk.REBOOTS: "a reboot cannot be taken back",
+    Risk.UNKNOWN: "nobody but its author knows what the command changes",
+}
+"""Why a change cannot be undone whose action does not say how, by its risk."""
+
+
+def change_started(site: HostContext, step: Step, item: Json, fresh: ProbeAnswer, change: Change) -> ChangeStarted:
+    """What is recorded before *change* is sent; where the run is recorded, copies of the files are kept first.
+
+    Raises TransportError and Cancelled: then nothing was changed.
+    """
+    started = ChangeStarted.of(site.host.name, step, item, change)
+    if not site.keeps_copies:
+        return started
+    action = site.action(step)
+    if action.undo is None:
+        return replace(started, undo=Undo(stays=(WHY_NOT[change.risk],)))
+    return replace(started, undo=_with_copies(site, step, action.undo(fresh.args, fresh.state, change)))
+
+
+def _with_copies(site: HostContext, step: Step, undo: Undo) -> Undo:
+    """*undo*, without the files of which the host could keep no copy; these stay as the change leaves them."""
+    parts: list[UndoFile | UndoStep] = []
+    stays = list(undo.stays)
+    for part in undo.parts:
+        why = _not_kept(site, step, part) if isinstance(part, UndoFile) else ""
+        if why:
+            stays.append(f"{part.path} was not copied before: {why}" if isinstance(part, UndoFile) else why)
+        else:
+            parts.append(part)
+    return Undo(parts=tuple(parts), stays=tuple(stays))
+
+
+def _not_kept(site: HostContext, step: Step, file: UndoFile) -> str:
+    """Why there is no copy of *file*; empty: there is one, or none is needed."""
+    if not file.content or not file.before:
+        return ""
+    run = str(site.run.get("id", ""))
+    command = replace(keep_copy(run, file.path, file.before, step.become), owed=step.always)
+    try:
+        (done,) = site.at(step.on).run(command)
+    except TransportError as error:
+        if not step.on:
+            raise
+        return str(error)  # the change will say so, too, and the host itself can still be asked
+    return why_not_kept(done)

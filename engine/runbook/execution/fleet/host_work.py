@@ -1,0 +1,446 @@
+"""Work on one host: connect, plan, carry out; every way of failing becomes a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from runbook.errors import Cancelled, ConnectionLost, TransportError
+from runbook.execution.diagnosis import HostContext, OtherHosts, SharedProbes, verdict
+from runbook.execution.diagnosis.comparing import Candidate, Offers, compared, offers_of
+from runbook.execution.diagnosis.diagnose import Diagnosis
+from runbook.execution.diagnosis.probe_types import PartialSamples
+from runbook.execution.diagnosis.shared_probes import no_other_hosts
+from runbook.execution.executor import Consent, execute
+from runbook.execution.executor.cancellation import Cancellation, HostCancellation
+from runbook.execution.fleet.change_limits import ChangeLimits
+from runbook.execution.planner import make_plan
+from runbook.protocols import Action, Clock, Connection, Emit, KeptFiles, OwedRecords, RecordedPast
+from runbook.values.command import Command, Completed, Effect
+from runbook.values.earlier_change import EarlierChange
+from runbook.values.event import HostPlanned
+from runbook.values.inventory import Host
+from runbook.values.kept_output import kept, kept_plan
+from runbook.values.owed import Owed
+from runbook.values.plan import Finding
+from runbook.values.playbook import Phase, Playbook
+from runbook.values.result import HostPlan, HostResult, Sent, Status, StepResult, Verdict
+from runbook.values.types import Json
+
+Spent = tuple[tuple[Command, ...], float]
+
+
+class Renewable:
+    """A connection that can be re-established once the host has been away.
+
+    *spent*: commands that an earlier connection was lost with, and for how many seconds they had run: when they are
+    retried, once, they have the rest of their timeout.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Connection], spent: Spent = ((), 0.0), now: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        self._connect, self._before, self._now = connect, spent, now
+        self._inner = connect()
+        self.spent = spent
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands*."""
+        sent, began = commands, self._now()
+        if commands == self._before[0]:
+            sent = tuple(
+                replace(command, timeout=command.timeout and max(1.0, command.timeout - self._before[1]))
+                for command in commands
+            )
+            self._before = (), 0.0
+        try:
+            return self._inner.run(*sent)
+        except ConnectionLost:
+            self.spent = commands, self._now() - began
+            raise
+
+    def renew(self) -> None:
+        """Give the connection up, and open another one.  Raises Unreachable."""
+        self._inner.close()
+        self._inner = self._connect()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class UntilDeadline:
+    """A connection over which nothing more begins once the host's own deadline has passed."""
+
+    inner: Connection
+    own: HostCancellation
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands*.  Raises Cancelled, which names the deadline where that is the reason."""
+        if self.own.passed and not all(command.owed for command in commands):
+            raise Cancelled(f"{self.own.why}; not sent any more: {commands[0].brief()}")
+        try:
+            return self.inner.run(*commands)
+        except Cancelled as error:
+            if not self.own.is_why:
+                raise
+            raise Cancelled(f"{self.own.why}: {error}", sent=error.sent) from error
+
+    def close(self) -> None:
+        """Hang up the inner connection."""
+        self.inner.close()
+
+
+@dataclass(slots=True)
+class WithoutTurn:
+    """A connection to a host whose turn to be changed has not come: probes pass, and a change is noted, not sent."""
+
+    inner: Connection
+    asked: bool = False
+    """A change was to be sent."""
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands* if none of them is a change.  Raises Cancelled."""
+        for command in commands:
+            if command.effect is Effect.WRITE:
+                self.asked = True
+                raise Cancelled(f"not sent, because the host's turn has not come: {command.brief()}")
+        return self.inner.run(*commands)
+
+    def close(self) -> None:
+        """Hang up the inner connection."""
+        self.inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HostClock:
+    """A clock on which no sleep lasts longer than the host's own deadline."""
+
+    inner: Clock
+    own: HostCancellation
+
+    def now(self) -> float:
+        """Seconds."""
+        return self.inner.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; return early when the run is asked to end, or the host's deadline passes."""
+        self.inner.sleep(min(seconds, max(0.0, self.own.left())))
+
+
+Cut = dict[str, PartialSamples]
+"""What probes had seen when they were cut short, by their ids."""
+
+MayChange = Callable[[], bool]
+"""Whether the host, which has something to be changed, may begin now; where it may not, it waits for its turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A host whose plan is made, with the diagnosis that it rests on; or a host that already has its end."""
+
+    host: Host
+    plan: HostPlan | None = None
+    seen: Diagnosis | None = None
+    offers: Offers | None = None
+    """What the host brings to the findings that compare hosts; None: it was not probed."""
+    result: HostResult
+    """What is to be said of the host if nothing more is done."""
+    waits: bool = False
+    """It was to be changed, but its turn has not come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a host is taken by where hosts differ in that."""
+
+    playbook: Playbook
+    parts: Mapping[str, Mapping[str, Json]]
+    secrets: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
+    """The values of secrets, by part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostWork:
+    """What belongs to every host of a run, and what is done on one of them."""
+
+    playbook: Playbook
+    inputs: Mapping[str, Json]
+    run: Mapping[str, Json]
+    planned_in: Mapping[str, Json] = field(default_factory=dict)
+    """Facts about the run that made the plan, where a saved one is applied."""
+    actions: Mapping[str, Action]
+    connect: Callable[[Host], Connection]
+    clock: Clock
+    parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """The inputs of every included playbook, by its prefix."""
+    secrets: Callable[[str], Mapping[str, Mapping[str, Json]]] = field(default=lambda _: {}, repr=False)
+    """Gives the values of secrets for a host, by the prefix of the included playbook that uses them."""
+    assignments: Mapping[str, Assignment] = field(default_factory=dict)
+    """What single hosts are taken by instead, by their names."""
+    once: SharedProbes | None = None
+    """Where the probes are kept that the hosts share."""
+    elsewhere: OtherHosts | None = None
+    """The connections to the hosts that steps name with ``on``."""
+    owed: OwedRecords | None = None
+    """Where it is recorded which clean-ups are owed to hosts."""
+    owing: Callable[[str], tuple[Owed, ...]] = field(default=lambda _: (), repr=False)
+    """The clean-ups that are known to be owed to a host."""
+    emit: Emit = field(repr=False)
+    """Called from many threads at once."""
+    stop: Cancellation
+    force: bool = False
+    earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
+    """What earlier runs, with which this one goes on, have sent to each host."""
+    repeats: frozenset[str] = frozenset()
+    """The steps that are sent again although nobody knows whether an earlier run has done them."""
+    keeps_copies: bool = False
+    """Whether hosts keep copies of the files that are changed."""
+    files: KeptFiles | None = field(default=None, repr=False)
+    """Where files that are fetched from hosts are kept; None: the run has no record."""
+    past: RecordedPast | None = field(default=None, repr=False)
+    """What earlier runs did to hosts, and saw there; None: this command reads no records."""
+    change_limits: ChangeLimits | None = field(default=None, repr=False)
+    """What earlier runs leave to this one; None: whatever it has to do."""
+    wait_lock: float = 60.0
+    """Seconds for which to wait until another run has done with a host."""
+
+    def planned(self, host: Host) -> Planned:
+        """The plan of *host*; sends probes only."""
+        return self._guarded(host, lambda cut, began: self._planned(host, began, cut))
+
+    def carried_out(self, planned: Planned, consent: Consent, *, turn: bool = True) -> Planned:
+        """Do what the plan shows, or less.  *turn*: the host may be changed."""
+
+        def work(cut: Cut, began: float) -> Planned:
+            with self._connected(planned.host) as connection:
+                site = self._site(planned.host, connection, cut)
+                go = self._execute if turn else self._watch
+                return go(site, planned, consent, began)
+
+        return self._guarded(planned.host, work)
+
+    def planned_and_carried_out(self, host: Host, consent: Consent, may_change: MayChange | None) -> Planned:
+        """Plan and execute: the fresh probe is the plan.
+
+        *may_change*: None where the host may be changed whenever it has to be.  What comes back ``waits`` where it is
+        to be changed, but may not.
+        """
+        return self._guarded(host, lambda cut, began: self._both(host, consent, began, cut, may_change))
+
+    def playbook_of(self, host: str) -> Playbook:
+        """The playbook that *host* is taken by."""
+        return self.assignments[host].playbook if host in self.assignments else self.playbook
+
+    def _site(self, host: Host, line: Renewable, cut: Cut) -> HostContext:
+        own, assigned = self.stop.of(host.name), self.assignments.get(host.name)
+        elsewhere = self.elsewhere.to if self.elsewhere else no_other_hosts
+        limits = self.change_limits
+        return HostContext(
+            playbook=self.playbook_of(host.name),
+            host=host,
+            inputs=self.inputs,
+            run=self.run,
+            planned_in=self.planned_in,
+            actions=self.actions,
+            connection=UntilDeadline(line, own),
+            renew=lambda: self._renew(host, line),
+            clock=HostClock(self.clock, own),
+            emit=self.emit,
+            parts=assigned.parts if assigned else self.parts,
+            secrets=assigned.secrets if assigned else self.secrets(host.name),
+            elsewhere=lambda name: UntilDeadline(elsewhere(name), own),
+            once=self.once,
+            earlier=self.earlier.get(host.name, ()),
+            repeats=self.repeats,
+            keeps_copies=self.keeps_copies,
+            files=self.files,
+            past=self.past,
+            refusal=lambda: limits.refused(host.name) if limits else "",
+            begin_change=lambda: limits.begin(host.name) if limits else "",
+            lock_wait=self.wait_lock,
+            owed=self.owed,
+            cut=lambda it: cut.update({it.step: it}),
+            why_ended=lambda: self._why_ended(own),
+        )
+
+    def _why_ended(self, own: HostCancellation) -> str:
+        """Reason to end the work on a host: the run's, or the host's own deadline; empty: none."""
+        return self.stop.why if self.stop.level() else own.why if own.passed else ""
+
+    @contextmanager
+    def _connected(self, host: Host, spent: Spent = ((), 0.0)) -> Iterator[Renewable]:
+        connection = Renewable(lambda: self.connect(host), spent, self.clock.now)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _renew(self, host: Host, line: Renewable) -> None:
+        """Connect to *host* once more.  Raises Unreachable, and Cancelled where the run is asked to end."""
+        own = self.stop.of(host.name)
+        try:
+            line.renew()
+        except TransportError as error:
+            if why := self._why_ended(own):
+                raise Cancelled(f"{why} while it was waited for the host to come back") from error
+            raise
+
+    def _planned(self, host: Host, began: float, cut: Cut, lost: Renewable | None = None) -> Planned:
+        with self._connected(host, lost.spent if lost else ((), 0.0)) as connection:
+            try:
+                return self._made(self._site(host, connection, cut), began)
+            except ConnectionLost:
+                if lost:
+                    raise
+        return self._planned(host, began, cut, connection)  # only probes were sent, so they may be retried
+
+    def _made(self, site: HostContext, began: float) -> Planned:
+        """The plan of a host that is connected to."""
+        plan, seen = make_plan(site, force=self.force)
+        plan = kept_plan(plan)
+        if not self.playbook.comparisons:  # else once the hosts are compared
+            self.emit(HostPlanned(plan=plan))
+        steps = (*plan.looks, *plan.results)
+        result = HostResult(
+            host=plan.host,
+            verdict=verdict(self.playbook_of(plan.host), steps, plan.findings),
+            findings=plan.findings,
+            steps=steps,
+            seconds=self._since(began),
+        )
+        return Planned(host=site.host, plan=plan, seen=seen, offers=offers_of(site, seen.states), result=result)
+
+    def with_comparisons(self, planned: Sequence[Planned]) -> tuple[Planned, ...]:
+        """*planned*, with the findings that compare these hosts; the same where the playbook compares none."""
+        if not self.playbook.comparisons:
+            return tuple(planned)
+        found = compared(self.playbook, [_candidate(each) for each in planned])
+        return tuple(self._compared(each, found[each.host.name]) if each.plan else each for each in planned)
+
+    def _compared(self, planned: Planned, findings: tuple[Finding, ...]) -> Planned:
+        assert planned.plan
+        plan = replace(planned.plan, findings=findings)
+        self.emit(HostPlanned(plan=plan))
+        word = verdict(self.playbook_of(plan.host), planned.result.steps, findings)
+        return replace(planned, plan=plan, result=replace(planned.result, findings=findings, verdict=word))
+
+    def _both(
+        self, host: Host, consent: Consent, began: float, cut: Cut, may_change: MayChange | None, *, again: bool = True
+    ) -> Planned:
+        with self._connected(host) as connection:
+            site = self._site(host, connection, cut)
+            with site.recent.while_carried_out_at_once():
+                try:
+                    planned = self._made(site, began)
+                except ConnectionLost:
+                    if not again:
+                        raise
+                else:
+                    if may_change and not needs_turn(planned):
+                        return self._watch(site, planned, consent, began)
+                    if may_change and not may_change():
+                        return replace(planned, waits=True)
+                    return self._execute(site, planned, consent, began)
+        return self._both(host, consent, began, cut, may_change, again=False)
+
+    def _watch(self, site: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:
+        """Go through the steps of a host to which nothing is to be sent; ``waits``: one of them would change it now."""
+        others = [WithoutTurn(site.connection)]
+
+        def elsewhere(name: str) -> Connection:
+            others.append(WithoutTurn(site.elsewhere(name)))
+            return others[-1]
+
+        held = replace(site, connection=others[0], elsewhere=elsewhere)
+        ended = self._execute(held, planned, consent, began)
+        return replace(ended, waits=any(other.asked for other in others))
+
+    def _execute(self, site: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:
+        plan, seen = planned.plan, planned.seen
+        assert plan
+        assert seen
+        outcome = execute(site, plan, seen, consent, force=self.force)
+        word = verdict(self.playbook_of(plan.host), outcome.steps, outcome.findings)
+        if outcome.error and word in (Verdict.RESOLVED, Verdict.HEALTHY):
+            word = Verdict.UNKNOWN  # it could not be inspected in the end
+        result = HostResult(
+            host=plan.host,
+            verdict=word,
+            error=outcome.error,
+            findings=outcome.findings,
+            steps=kept(outcome.steps),
+            seconds=self._since(began),
+        )
+        return Planned(host=site.host, plan=plan, seen=seen, result=result)
+
+    def _guarded(self, host: Host, work: Callable[[Cut, float], Planned]) -> Planned:
+        """*work*, with every way of failing made a result: one bad host harms no other."""
+        cut: Cut = {}
+        began, own = self.clock.now(), self.stop.of(host.name)
+        own.allow(self.playbook.limits.host_deadline, self.clock)
+        own.begin()
+        try:
+            planned = work(cut, began)
+            return replace(planned, result=replace(planned.result, owed=self.owing(host.name)))
+        except TransportError as error:
+            over = self._why_ended(own)
+            kind = (Verdict.CANCELLED, Status.CANCELLED) if over else (Verdict.UNREACHABLE, Status.UNREACHABLE)
+            because = f": {error}" if self.stop.level() else ""
+            ended = (*kind, f"{over} while the host was being connected to{because}" if over else str(error))
+        except Cancelled as error:
+            noticed = str(error) if error.sent or not self.stop.level() else ""  # else at what: it was not sent
+            ended = (Verdict.CANCELLED, Status.CANCELLED, noticed or self.stop.why)
+        except Exception as error:
+            ended = (Verdict.FAILED, Status.FAILED, f"internal error: {type(error).__name__}: {error}")
+        finally:
+            own.pause()
+        word, status, why = ended
+        steps = all_steps(self.playbook_of(host.name), status, why, cut)
+        result = HostResult(host=host.name, verdict=word, error=why, steps=steps, seconds=self._since(began))
+        return Planned(host=host, result=replace(result, owed=self.owing(host.name)))
+
+    def _since(self, began: float) -> float:
+        return round(self.clock.now() - began, 3)
+
+
+def _candidate(planned: Planned) -> Candidate:
+    """The host of *planned*, as one that others are compared with."""
+    if planned.plan is None or planned.offers is None:
+        return Candidate(host=planned.host.name, why=planned.result.verdict.value.replace("_", " "))
+    return Candidate(host=planned.host.name, findings=planned.plan.findings, offers=planned.offers)
+
+
+def has_work(planned: Planned) -> bool:
+    """Whether there is anything to carry out."""
+    return needs_turn(planned) or any(map(waits, _results(planned)))
+
+
+def needs_turn(planned: Planned) -> bool:
+    """Whether something may be sent that changes the host."""
+    return any(step.status in (Status.WOULD_CHANGE, Status.BLOCKED) for step in _results(planned))
+
+
+def _results(planned: Planned) -> tuple[StepResult, ...]:
+    return planned.plan.results if planned.plan and planned.seen else ()
+
+
+def waits(result: StepResult) -> bool:
+    """Whether a planned step only waits, or tells something, when its turn comes."""
+    return result.phase is Phase.REMEDIATE and result.status is Status.OK and not result.verified
+
+
+def all_steps(
+    playbook: Playbook, status: Status, why: str, cut: Mapping[str, PartialSamples] = MappingProxyType({})
+) -> tuple[StepResult, ...]:
+    """Every step of *playbook* with the same end: no step goes unreported; those *cut* short say what they had seen."""
+    steps = (*playbook.diagnose, *playbook.remediate, *playbook.verify)
+    sent = Sent.UNSAID if status is Status.FAILED else Sent.NOTHING  # a fault of ours may have come after a change
+    plain = [replace(StepResult.of(step, status, why), sent=sent) for step in steps]
+    return tuple(
+        replace(result, why=f"{why}; {cut[result.id].why}", state=cut[result.id].state) if result.id in cut else result
+        for result in plain
+    )

@@ -1,0 +1,199 @@
+"""Decide which host may be changed now: batches, hosts that are unavailable, hosts that share a rack."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from enum import Enum
+from itertools import takewhile
+
+from runbook.execution.fleet.bounds import Bounds, Group
+from runbook.protocols import Clock
+from runbook.values.result import Verdict
+from runbook.values.types import plural
+
+UNWELL = (Verdict.FAILED, Verdict.UNKNOWN, Verdict.UNRESOLVED, Verdict.UNREACHABLE, Verdict.CANCELLED)
+"""What counts for ``stop_after`` and ``max_unavailable``, and what a batch ends by in which no host is better."""
+
+BatchEnded = Callable[[int, tuple[str, ...], float], None]
+"""Called when a batch has ended and another one follows: its number from 1, its hosts, the seconds until then."""
+
+
+class Turn(Enum):
+    """Where a host of a run stands."""
+
+    PROBED = "not probed yet, or being probed"
+    WAITS = "has something to be changed, and waits for its turn"
+    CHANGED = "is being changed"
+    ENDED = "has its result"
+
+
+CLAIMING = (Turn.PROBED, Turn.WAITS)
+"""Hosts that may need a place in a batch."""
+
+
+class Rollout:
+    """The hosts of a run in their order, and which of them may be changed now.  Called from many threads.
+
+    A host takes a place in a batch when it begins to be changed; the hosts of a batch are the next ones in their order
+    that have something to be changed.  So a host waits while those before it, which may still be being probed, could
+    fill the batch.  A host to which nothing was sent after all gives its place back: it has tried nothing.
+    """
+
+    def __init__(self, hosts: Sequence[str], bounds: Bounds, clock: Clock, batch_ended: BatchEnded) -> None:
+        self._bounds, self._clock, self._batch_ended = bounds, clock, batch_ended
+        self._lock = threading.Lock()
+        self._turns = dict.fromkeys(hosts, Turn.PROBED)
+        self._turns_of = Counter(self._turns.values())
+        self._changing: set[str] = set()
+        self._at_once: Counter[Group] = Counter()
+        """How many hosts of each group are being changed."""
+        self._unwell: dict[str, Verdict] = {}
+        self._number = 0
+        self._batch: list[str] = []
+        self._quiet_since = 0.0
+        self._rests_until = 0.0
+        self._failed = ""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a host may ever have to wait for its turn."""
+        return self._bounds.any
+
+    def ask(self, host: str) -> bool:
+        """Whether *host*, which was just probed and has something to be changed, may begin now."""
+        with self._lock:
+            self._is(host, Turn.WAITS)
+            self._roll()
+            if self._open() and self._free(host) and self._has_place(host):
+                self._begin(host)
+                return True
+            self._is(host, Turn.PROBED)
+            return False
+
+    def waits(self, host: str) -> None:
+        """*host* has something to be changed; ``next`` says when."""
+        with self._lock:
+            self._is(host, Turn.WAITS)
+
+    def next(self) -> str | None:
+        """A host that has waited, and begins to be changed now; None where none may."""
+        with self._lock:
+            self._roll()
+            room = self._room() if self._open() else 0
+            for host, turn in self._turns.items():
+                if room <= 0:
+                    return None
+                if turn is Turn.WAITS and self._free(host):
+                    self._begin(host)
+                    return host
+                room -= turn in CLAIMING
+            return None
+
+    def ended(self, host: str, verdict: Verdict, *, touched: bool) -> None:
+        """*host* has its result; *touched*: something was sent that may have changed it."""
+        with self._lock:
+            self._is(host, Turn.ENDED)
+            if host in self._changing:
+                self._changing.remove(host)
+                self._at_once.subtract(self._bounds.groups.get(host, ()))
+            if verdict in UNWELL:
+                self._unwell[host] = verdict
+            if not touched and host in self._batch:
+                self._batch.remove(host)
+            if self._batch and not self._changing:
+                self._quiet_since = self._clock.now()
+
+    def stopped(self) -> str:
+        """Why no further host is started, not even to be probed; empty: it may be."""
+        with self._lock:
+            self._roll()
+            return f"stop_after {self._bounds.words.stop_after}: {self._counted()}" if self._enough() else self._failed
+
+    def used_up(self) -> str:
+        """Why no further host will ever begin to be changed; empty: one may."""
+        with self._lock:
+            limit = self._bounds.max_unavailable
+            if limit and len(self._unwell) >= limit:
+                given = self._bounds.words.max_unavailable
+                most = f" ({plural(limit, 'host')})" if given and given.percent else ""
+                return f"max_unavailable {given}{most}: {self._counted()}"
+            return ""
+
+    def _enough(self) -> bool:
+        """Whether so many hosts are unwell that no further one is started."""
+        return 0 < self._bounds.stop_after <= len(self._unwell)
+
+    def _open(self) -> bool:
+        """Whether any host may begin to be changed now, as far as it is not a matter of which."""
+        bounds, unwell = self._bounds, len(self._unwell)
+        if self._failed or self._enough():
+            return False
+        if self._clock.now() < self._rests_until:
+            return False
+        if not bounds.max_unavailable:
+            return True
+        known = self._turns_of[Turn.PROBED] == 0  # else one of them may yet turn out to be unavailable
+        return known and len(self._changing) + unwell < bounds.max_unavailable
+
+    def _free(self, host: str) -> bool:
+        """Whether fewer hosts that share something with *host* are being changed than may be."""
+        groups = self._bounds.groups.get(host, ())
+        return all(self._at_once[group] < self._bounds.most[group[0]] for group in groups)
+
+    def _room(self) -> int:
+        """The places that are left in the batch."""
+        return self._bounds.size(self._number) - len(self._batch) if self._bounds.batches else len(self._turns) + 1
+
+    def _has_place(self, host: str) -> bool:
+        """Whether *host* may begin although those before it, which may need the places that are left, have not."""
+        bounds = self._bounds
+        if not (bounds.batches or bounds.max_unavailable):
+            return True
+        before = [turn for _, turn in takewhile(lambda it: it[0] != host, self._turns.items())]
+        left = bounds.max_unavailable - len(self._changing) - len(self._unwell)
+        waiting = before.count(Turn.WAITS)
+        return sum(turn in CLAIMING for turn in before) < self._room() and (
+            not bounds.max_unavailable or waiting < left
+        )
+
+    def _begin(self, host: str) -> None:
+        self._is(host, Turn.CHANGED)
+        self._changing.add(host)
+        self._at_once.update(self._bounds.groups.get(host, ()))
+        if self._bounds.batches:
+            self._batch.append(host)
+
+    def _is(self, host: str, turn: Turn) -> None:
+        self._turns_of[self._turns[host]] -= 1
+        self._turns_of[turn] += 1
+        self._turns[host] = turn
+
+    def _roll(self) -> None:
+        """Where the batch is full and over, go on to the next one; or to none, if all of its hosts are unwell."""
+        if self._failed or self._enough() or self._changing or not self._turns_of[Turn.WAITS]:
+            return
+        if not self._bounds.batches or len(self._batch) < self._bounds.size(self._number):
+            return
+        if all(host in self._unwell for host in self._batch):
+            what = "the only host" if len(self._batch) == 1 else f"each of the {len(self._batch)} hosts"
+            self._failed = f"{what} of batch {self._number + 1} is {self._named(self._in_order(self._batch))}"
+            return
+        self._rests_until = self._quiet_since + self._bounds.pause_between
+        self._batch_ended(
+            self._number + 1, self._in_order(self._batch), max(0.0, self._rests_until - self._clock.now())
+        )
+        self._number, self._batch = self._number + 1, []
+
+    def _counted(self) -> str:
+        unwell = self._in_order(self._unwell)
+        are = "is" if len(unwell) == 1 else "are"
+        return f"{len(unwell)} of {plural(self._bounds.total, 'host')} {are} {self._named(unwell)}"
+
+    def _in_order(self, hosts: Collection[str]) -> tuple[str, ...]:
+        return tuple(host for host in self._turns if host in hosts)
+
+    def _named(self, unwell: Sequence[str]) -> str:
+        words = " or ".join(dict.fromkeys(str(self._unwell[host]) for host in unwell))
+        return f"{words}: {', '.join(unwell[:5])}{' ...' if len(unwell) > 5 else ''}"

@@ -1,0 +1,116 @@
+"""Work on many hosts at a time: those that are new, and those that have waited for their turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from runbook.execution.executor.cancellation import Cancellation
+from runbook.execution.fleet.host_work import Planned
+from runbook.execution.fleet.rollout import Rollout
+from runbook.protocols import Clock
+from runbook.values.inventory import Host
+
+T = TypeVar("T")
+
+POLL = 0.1
+"""Seconds between two checks whether the run was asked to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostJobs(Generic[T]):
+    """What is done with a host; each is called once at most, from any thread."""
+
+    begin: Callable[[Host], T | Planned]
+    """The work on a host that is new; what ``waits`` is resumed when its turn comes."""
+    resume: Callable[[Planned], T]
+    leave: Callable[[Host, str], T]
+    """The end of a host that was not begun, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule(Generic[T]):
+    """The hosts of a run on their way; used once."""
+
+    jobs: HostJobs[T]
+    rollout: Rollout
+    parallel: int
+    stop: Cancellation
+    clock: Clock
+    deadline: float = 0.0
+    """Seconds on the clock after which no more is started; 0 for none."""
+    fresh: deque[Host] = field(default_factory=deque)
+    """Those that are new, in their order."""
+    waiting: dict[str, Planned] = field(default_factory=dict)
+    """Those that have something to be changed, and wait for their turn."""
+    done: dict[str, T] = field(default_factory=dict)
+
+    def work_off(self, hosts: Sequence[Host]) -> tuple[T, ...]:
+        """Bring every host to its end, at most ``parallel`` at a time; in the order of *hosts*."""
+        running: dict[Future[T | Planned], str] = {}
+        for name in self.waiting:
+            self.rollout.waits(name)
+        with ThreadPoolExecutor(max_workers=max(1, min(self.parallel, len(hosts) or 1))) as pool:
+            while self.fresh or self.waiting or running:
+                self._leave_some()
+                self._start_some(pool, running)
+                self._take_in(running)
+                self._heed_deadline()
+        return tuple(self.done[host.name] for host in hosts)
+
+    def _start_some(self, pool: ThreadPoolExecutor, running: dict[Future[T | Planned], str]) -> None:
+        """Use the free workers: for hosts whose turn has come first, then for new ones."""
+        while len(running) < self.parallel and not self._halted():
+            if self.waiting and (name := self.rollout.next()):
+                running[pool.submit(self.jobs.resume, self.waiting.pop(name))] = name
+            elif self.fresh:
+                host = self.fresh.popleft()
+                running[pool.submit(self.jobs.begin, host)] = host.name
+            else:
+                return
+
+    def _take_in(self, running: dict[Future[T | Planned], str]) -> None:
+        """Wait for a moment, and take in what has ended."""
+        if not running:
+            if self.waiting:
+                self.clock.sleep(POLL)
+            return
+        ended, _ = wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
+        for future in ended:
+            name, end = running.pop(future), future.result()
+            if isinstance(end, Planned) and end.waits:
+                self.rollout.waits(name)
+                self.waiting[name] = end
+            else:
+                self.done[name] = end  # type: ignore[assignment] # what does not wait is an end
+
+    def _leave_some(self) -> None:
+        """Take out the hosts that will not be begun any more, each with the reason."""
+        if why := self._halted():
+            while self.fresh:
+                host = self.fresh.popleft()
+                self.done[host.name] = self.jobs.leave(host, why)
+                self._spent(why)
+        if why := self._halted() or (self.rollout.used_up() if self.waiting else ""):
+            for name in list(self.waiting):
+                self.done[name] = self.jobs.leave(self.waiting.pop(name).host, why)
+                self._spent(why)
+
+    def _halted(self) -> str:
+        """Why no further host may be started; empty: it may."""
+        if self.stop.level():
+            return self.stop.why or "the run was asked to end"
+        return self.rollout.stopped()
+
+    def _spent(self, why: str) -> None:
+        """Take note that a limit has kept a host from being started."""
+        if not self.stop.level():
+            self.stop.spent = self.stop.spent or why
+
+    def _heed_deadline(self) -> None:
+        """Ask the run to end once its deadline is over."""
+        if self.deadline and self.clock.now() >= self.deadline and not self.stop.level():
+            self.stop.ask("the deadline of the run has passed", level=1, over=True)

@@ -1,0 +1,128 @@
+"""Explain why an expression could not be evaluated: which value of which probe is missing or of the wrong type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from jinja2 import TemplateError, nodes
+
+from runbook.language.expressions.views import View
+
+SHOWN = 160
+"""Characters of the expression that are repeated."""
+
+BY_ATTRIBUTE = ("selectattr", "rejectattr", "map", "sum", "sort", "unique", "groupby", "min", "max")
+"""Filters that take the name of an attribute of each item."""
+
+KINDS = {
+    "NoneType": "no value (null)",
+    "bool": "true or false",
+    "int": "a number",
+    "float": "a number",
+    "str": "a text",
+    "list": "a list",
+    "dict": "a mapping",
+    "View": "a mapping",
+}
+_COMPARED = re.compile(r"'[<>=]+' not supported between instances of '(\w+)' and '(\w+)'")
+_COMBINED = re.compile(r"unsupported operand type\(s\) for (\S+): '(\w+)' and '(\w+)'")
+_NO_LIST = re.compile(r"'(\w+)' object is not iterable|object of type '(\w+)' has no len\(\)")
+_WANTED = re.compile(r"(?:must be real number|argument must be a string or a real number), not '?(\w+)'?")
+
+Value = Callable[[nodes.Node], Any]
+"""What a part of an expression is.  May raise anything."""
+
+
+def explained(text: str, error: Exception, tree: nodes.Template, value: Value, probes: Collection[str]) -> str:
+    """Why *text* cannot be filled in, with the values that are missing in it, and the probes that it names.
+
+    *tree* is *text* as Jinja reads it, *value* evaluates a part of that, *probes* are the ids of all probes.
+    """
+    named = [name for name in dict.fromkeys(node.name for node in tree.find_all(nodes.Name)) if name in probes]
+    given = f", in what {' and '.join(named)} saw" if named else ""
+    missing = list(dict.fromkeys(_missing(tree, value))) if "NoneType" in str(error) else []
+    said = f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value (null)" if missing else _said(error)
+    return f"{said}{given} (in: `{_short(text)}`)"
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, TemplateError):
+        return str(error.message or error)
+    return _plainly(str(error))
+
+
+def _plainly(said: str) -> str:
+    """The words of Python on values of the wrong kind, in those of a playbook."""
+    if found := _COMPARED.fullmatch(said):
+        return f"{_kind(found[1])} cannot be compared with {_kind(found[2])}"
+    if found := _COMBINED.fullmatch(said):
+        return f"{_kind(found[2])} and {_kind(found[3])} cannot be combined by {found[1].rstrip(':')}"
+    if found := _NO_LIST.fullmatch(said):
+        return f"{_kind(found[1] or found[2])} is not a list"
+    if found := _WANTED.search(said):
+        return f"{_kind(found[1])} is not a number"
+    return said
+
+
+def _kind(name: str) -> str:
+    return KINDS.get(name, name)
+
+
+def _missing(tree: nodes.Template, value: Value) -> Iterator[str]:
+    """The values in *tree* that are null: those that are named, and those of items in a list."""
+    for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
+        if (path := _path(node)) and _quietly(value, node, "") is None:
+            yield path
+    for node in tree.find_all(nodes.Filter):
+        attribute = _attribute(node)
+        if not attribute or node.node is None:
+            continue
+        items = _quietly(value, node.node, [])
+        if isinstance(items, list | Iterator) and any(_lacks(item, attribute) for item in items):
+            yield attribute
+
+
+def _quietly(value: Value, node: nodes.Node, otherwise: Any) -> Any:
+    try:
+        return value(node)
+    except Exception:  # it only explains another error: what cannot be explained is left out
+        return otherwise
+
+
+def _lacks(item: Any, attribute: str) -> bool:
+    return isinstance(item, View | dict) and attribute in item and item[attribute] is None
+
+
+def _attribute(node: nodes.Filter) -> str:
+    """The attribute of each item that a filter takes; empty where it takes none, or it is not written out."""
+    if node.name not in BY_ATTRIBUTE:
+        return ""
+    by_name = [pair.value for pair in node.kwargs if pair.key == "attribute"]
+    given = by_name or (node.args[:1] if node.name in ("selectattr", "rejectattr") else [])
+    first = given[0] if given else None
+    return first.value if isinstance(first, nodes.Const) and isinstance(first.value, str) else ""
+
+
+def _path(node: nodes.Node) -> str:
+    """``probe.field.other`` as it is written; empty for what is no such chain."""
+    match node:
+        case nodes.Name():
+            return node.name
+        case nodes.Getattr():
+            inner = _path(node.node)
+            return f"{inner}.{node.attr}" if inner else ""
+        case nodes.Getitem(arg=nodes.Const(value=key)):
+            inner = _path(node.node)
+            return f"{inner}[{key!r}]" if inner else ""
+        case nodes.Getitem(arg=nodes.Getattr() | nodes.Name() as key):
+            inner, name = _path(node.node), _path(key)
+            return f"{inner}[{name}]" if inner and name else ""
+    return ""
+
+
+def _short(text: str) -> str:
+    shown = " ".join(text.split())
+    shown = shown.removeprefix("{{ (").removesuffix(") }}").strip() if shown.startswith("{{ (") else shown
+    return shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 3]}..."

@@ -1,0 +1,122 @@
+"""The name ``history`` in expressions: what earlier runs of the playbook did to the host, and saw there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runbook.errors import ConfigError
+from runbook.language.expressions.views import Silent, view
+from runbook.protocols import RecordedPast
+from runbook.values.recorded_change import RecordedAnswer, RecordedChange
+from runbook.values.types import Unknown
+from runbook.values.units import time_span
+
+HISTORY = "history"
+MASK = "***"
+"""What stands for a secret in a record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryScope:
+    """Whose history expressions see."""
+
+    past: RecordedPast | None
+    """None: this command reads no records."""
+    host: str
+    part: str = ""
+    """The included playbook in which the expression stands, whose own names these are."""
+
+
+class History:
+    """What ``history`` is in expressions; an answer that is not known is as that of a probe."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: HistoryScope) -> None:
+        self._scope = scope
+
+    def runs(self, within: str) -> Any:
+        """How many runs changed the host within a time."""
+        found = self._changes(within)
+        return found if isinstance(found, Silent) else len({each.run for each in found})
+
+    def changed(self, step: str, within: str) -> Any:
+        """In how many runs a step changed the host within a time."""
+        found = self._changes(within)
+        return found if isinstance(found, Silent) else len({each.run for each in found if each.step == self._own(step)})
+
+    def last(self, what: str) -> Any:
+        """Seconds since the host was last changed; none: never."""
+        if what != "changed":
+            raise ConfigError("`history.last` needs 'changed'")
+        found = self._past().last_change(self._scope.host) if self._scope.past else _unread()
+        match found:
+            case Unknown(why=why):
+                return _silent(why)
+            case RecordedChange(ago=ago):
+                return ago
+        return None
+
+    def previous(self, path: str) -> Any:
+        """What a probe saw in the newest run in which it had an answer; none: in none."""
+        probe, *inner = path.split(".")
+        found = self._answer(probe)
+        if not isinstance(found, RecordedAnswer):
+            return found
+        return self._inside(found.state, inner, path, found.run)
+
+    def previous_at(self, probe: str) -> Any:
+        """Seconds since that run; none: there is none."""
+        found = self._answer(probe)
+        return found.ago if isinstance(found, RecordedAnswer) else found
+
+    def _own(self, name: str) -> str:
+        return f"{self._scope.part}_{name}" if self._scope.part else name
+
+    def _past(self) -> RecordedPast:
+        assert self._scope.past
+        return self._scope.past
+
+    def _changes(self, within: str) -> Any:
+        seconds = time_span(within)
+        found = self._past().changes(self._scope.host, seconds) if self._scope.past else _unread()
+        return _silent(found.why) if isinstance(found, Unknown) else found
+
+    def _answer(self, probe: str) -> RecordedAnswer | Silent | None:
+        found = self._past().answer(self._scope.host, self._own(probe)) if self._scope.past else _unread()
+        return _silent(found.why) if isinstance(found, Unknown) else found
+
+    def _inside(self, state: Any, inner: list[str], path: str, run: str) -> Any:
+        """The value at *inner*; what is not there is not known, for a record of another version may lack it."""
+        value = state
+        for name in inner:
+            if isinstance(value, Mapping) and name in value:
+                value = value[name]
+            elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+                value = value[int(name)]
+            else:
+                return _silent(f"run {run} recorded no {path}")
+        if _masked(value):
+            return _silent(f"{path} of run {run} holds a secret, which no record has")
+        return view(value)
+
+
+def _unread() -> Unknown:
+    return Unknown(why="this command reads no records")
+
+
+def _silent(why: str) -> Silent:
+    return Silent(f"history: {why}")
+
+
+def _masked(value: Any) -> bool:
+    match value:
+        case str():
+            return MASK in value
+        case Mapping():
+            return any(map(_masked, value.values()))
+        case list():
+            return any(map(_masked, value))
+    return False

@@ -1,0 +1,74 @@
+"""Keys of a mapping that are names in the same playbook, such as those of signatures: a mistyped one is a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jinja2 import nodes
+
+from runbook.language.expressions.compared_types import tree_of, unbound, written
+from runbook.language.expressions.static_types import ANY, Kind, Type, Types, field_of, type_of
+from runbook.text.suggestions import suggest
+
+OF_ELEMENTS = {"map": (), "groupby": (0,), "selectattr": (0,), "rejectattr": (0,)}
+"""Filters that take an attribute of each element: by keyword, or as this argument."""
+
+SINGLE = (Kind.LIST, Kind.TEXT, Kind.NUMBER, Kind.BOOLEAN)
+"""What has no keys."""
+
+
+def mistakes_in_keys(template: str, names: Types) -> Iterator[tuple[str, str]]:
+    """What *template* takes from a mapping that cannot have it, or from a list, and what was meant."""
+    if not ("." in template or "[" in template) or (tree := tree_of(template)) is None:
+        return
+    names = unbound(tree, names)
+    called = {id(call.node) for call in tree.find_all(nodes.Call)}
+    found: dict[str, str] = {}
+    for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Call, nodes.Filter)):
+        if id(node) in called:
+            continue
+        for source, key in _taken(node):
+            found |= _fault(type_of(source, names), key, source)
+        if isinstance(node, nodes.Filter) and (path := _attribute(node)):
+            found |= _fault_in_path(type_of(node.node, names).element or ANY, path)
+    yield from found.items()
+
+
+def _taken(node: Any) -> Iterator[tuple[Any, str]]:
+    """What *node* takes by a name that is written out, and from what."""
+    match node:
+        case nodes.Getattr():
+            yield node.node, node.attr
+        case nodes.Getitem(arg=nodes.Const(value=str(key))):
+            yield node.node, key
+        case nodes.Call(node=nodes.Getattr(node=source, attr="get"), args=[nodes.Const(value=str(key)), *_]):
+            yield source, key
+
+
+def _attribute(node: nodes.Filter) -> str:
+    """The attribute of each element that *node* takes; empty: none, or it is not written out."""
+    named = [keyword.value for keyword in node.kwargs if keyword.key == "attribute"]
+    given = [node.args[place] for place in OF_ELEMENTS.get(node.name, ()) if place < len(node.args)]
+    texts = [each.value for each in (*given, *named) if isinstance(each, nodes.Const) and isinstance(each.value, str)]
+    return texts[0] if texts else ""
+
+
+def _fault_in_path(whole: Type, path: str) -> dict[str, str]:
+    """The mistake in the keys of *path* (``counts.timed_out``), which begins at *whole*."""
+    for key in path.split("."):
+        if whole.keys is not None and key not in whole.keys:
+            return {f"`{path}`: there is no {key!r}": suggest(key, whole.keys)}
+        whole = field_of(whole, key)
+    return {}
+
+
+def _fault(source: Type, key: str, node: Any) -> dict[str, str]:
+    """The mistake in taking *key* from *node*, which is a *source*."""
+    name = written(node)
+    if source.kind is Kind.MAPPING and source.keys is not None and key not in source.keys:
+        return {f"{name or 'the mapping'} has no {key!r}": suggest(key, source.keys)}
+    if source.kind in SINGLE and name and not isinstance(node, nodes.Name):
+        hint = f"{name}[0].{key}, or {name} | map(attribute='{key}')" if source.kind is Kind.LIST else ""
+        return {f"{name} is {source.kind}, without {key!r}": hint}
+    return {}

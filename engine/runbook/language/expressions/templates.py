@@ -1,0 +1,437 @@
+"""Expressions and templates: Jinja2 in a sandbox, with answers that may be unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from jinja2 import TemplateError, Undefined, nodes, pass_context
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
+
+from runbook.errors import ConfigError
+from runbook.language.expressions.evaluation_errors import explained
+from runbook.language.expressions.history import HISTORY, History, HistoryScope
+from runbook.language.expressions.parsed_template import (
+    HOST_SECRETS,
+    OF_HOST,
+    SECRETS,
+    ElementAttribute,
+    HistoryCall,
+    ParsedTemplate,
+    SampleFilter,
+    read_tree,
+)
+from runbook.language.expressions.sandbox import JOINED, Environment, Rounds
+from runbook.language.expressions.series import ROUNDS, SAMPLE, OfSample, filters
+from runbook.language.expressions.views import LONGEST, UnknownTouched, finite, known, plain, view
+from runbook.values.types import Json, Raw, Unknown
+
+INSTEAD = {"&": "and", "!": "not", "^": "and, or, not", "?": "A if CONDITION else B", "$": "a name as it is"}
+"""Characters that mean nothing in an expression, and what is meant by them elsewhere."""
+
+ENDS = {"end of print statement": "`}}`", "end of statement block": "`%}`", "begin of statement block": "`{%`"}
+
+_TAG_OPEN = re.compile(r"The innermost block that needs to be closed is '(\w+)'")
+
+
+def plainly(said: str, filters: Collection[str], tests: Collection[str]) -> str:
+    """*said*, Jinja's message, in plain words; as it is where it is not known."""
+    said = said.strip().rstrip(".")
+    if found := re.fullmatch(r"No (filter|test) named '(\w+)'", said):
+        kind, name = found[1], found[2]
+        near = get_close_matches(name, filters if kind == "filter" else tests, n=1)
+        return f"there is no {kind} `{name}`" + (f": did you mean `{near[0]}`?" if near else "")
+    if found := re.fullmatch(r"unexpected char '(.)' at \d+", said):
+        meant = INSTEAD.get(found[1])
+        return f"`{found[1]}` means nothing in an expression" + (f": write {meant}" if meant else "")
+    if found := re.search(r"expected token '(.+?)', got '(.+?)'$", said):
+        if found[2] == "=":
+            return "`=` compares nothing: write `==`"
+        return f"expected {_named(found[1])}, got {_named(found[2])}"
+    if said.startswith("unexpected end of template"):
+        return "`{{` or `{%` is opened and not closed"
+    if found := _TAG_OPEN.search(said):
+        return f"`{{% {found[1]} %}}` is opened and not closed by `{{% end{found[1]} %}}`"
+    if found := re.search(r"[Ee]ncountered unknown tag '(\w+)'", said):
+        return f"`{{% {found[1]} %}}` is not allowed here"
+    if found := re.fullmatch(r"Expected an expression, got '(.+)'", said):
+        return f"a value is missing before {_named(found[1])}"
+    return said
+
+
+def _named(token: str) -> str:
+    return ENDS.get(token, f"`{token}`")
+
+
+ROOTS = frozenset({"inputs", "host", "run", "item", SECRETS, HISTORY})
+"""Names that every expression may use, besides the probes."""
+
+
+FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+"""What a text that cannot be filled in may raise."""
+
+
+class SecretsAsWritten(Mapping[str, Json]):
+    """Gives ``{{ secrets.NAME }}`` for every name, and ``{{ host.secrets.NAME }}`` for ``host.NAME``.
+
+    That is the reference instead of the value.
+    """
+
+    def __getitem__(self, name: str) -> str:
+        of_host = name.startswith(OF_HOST)
+        return f"{{{{ {HOST_SECRETS if of_host else SECRETS}.{name.removeprefix(OF_HOST)} }}}}"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+WRITTEN_SECRETS = SecretsAsWritten()
+
+
+class _OfHost(Mapping[str, Json]):
+    """Those of *secrets* that stand behind ``host.secrets``, by their names there; they cannot be listed."""
+
+    def __init__(self, secrets: Mapping[str, Json]) -> None:
+        self._secrets = secrets
+
+    def __getitem__(self, name: str) -> Json:
+        return self._secrets[f"{OF_HOST}{name}"]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What the names in an expression stand for."""
+
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    host: Mapping[str, Json] = field(default_factory=dict)
+    run: Mapping[str, Json] = field(default_factory=dict)
+    states: Mapping[str, Json | Unknown] = field(default_factory=dict)
+    item: Json = None
+    secrets: Mapping[str, Json] = field(default_factory=lambda: WRITTEN_SECRETS, repr=False)
+    """Values, for what is about to be sent; everywhere else what stands in the template."""
+    history: HistoryScope | None = field(default=None, repr=False)
+    """None: expressions of this kind have no history."""
+
+    def names(self, mentioned: Iterable[str]) -> dict[str, Any]:
+        """The variables of a template in which *mentioned* stand: of very many probes it names a few."""
+        host = {**self.host, SECRETS: _OfHost(self.secrets)} if HOST_SECRETS in mentioned else self.host
+        own = {name: view(it) for name, it in (("inputs", self.inputs), ("host", host), ("run", self.run))}
+        states = {name: view(self.states[name]) for name in mentioned if name in self.states}
+        secrets = {SECRETS: view(self.secrets)} if SECRETS in mentioned else {}
+        past = {HISTORY: History(self.history)} if self.history and HISTORY in mentioned else {}
+        return {**own, "item": view(self.item), **states, **secrets, **past}
+
+
+@pass_context
+def _finalize(_context: Any, value: Any) -> Any:
+    """What `{{ }}` prints; taking the context keeps Jinja from printing constants as text at compile time."""
+    return finite(known(value))
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(_finalize)
+    made.filters |= filters(_inside)
+    return made
+
+
+def _inside(expression: str, names: Mapping[str, Any]) -> Any:
+    """What *expression* over one sample gives; *names* are those of the template that it stands in."""
+    made = list(_pieces(_over_sample(expression).root_render_func(_over_sample(expression).new_context(dict(names)))))
+    return _joined(as_template(expression), made, whole=False)
+
+
+@cache
+def _over_sample(expression: str) -> Any:
+    environment = _environment()
+    tree = environment.parse(as_template(expression))
+    return environment.from_string(OfSample().visit(tree))
+
+
+def evaluate(expression: str, scope: Scope) -> bool | Unknown:
+    """Whether *expression* is true; Unknown when it touches what no probe could answer.
+
+    Raises ConfigError when it cannot be evaluated at all.
+    """
+    value = value_of(expression, scope, gaps=True)  # a list is there or not, whatever is not known within it
+    return value if isinstance(value, Unknown) else bool(value)
+
+
+def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unknown:
+    """What *expression* gives, as JSON; Unknown when it touches what no probe could answer.  Raises ConfigError.
+
+    With *gaps*, what is not known within a list or a mapping is a text that says so, and the rest is reported.
+    """
+    try:
+        found: Json = _native(as_template(expression), scope, gaps=gaps)
+        return found
+    except UnknownTouched as error:
+        return error.unknown
+
+
+def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) -> bool | Unknown:
+    """Whether *condition* is true of one sample.  Raises ConfigError."""
+    try:
+        return bool(_inside(condition, {**scope.names(()), ROUNDS: Rounds(), SAMPLE: view(sample)}))
+    except UnknownTouched as error:
+        return error.unknown
+    except FAULTS as error:
+        raise ConfigError(_explained(condition, error, scope)) from error
+
+
+def render(tree: Any, scope: Scope) -> Json:
+    """*tree* with every template in it filled in; ``Raw`` values as they are.
+
+    A text that is nothing but one ``{{ }}`` gives the native value.  Raises UnknownTouched, and ConfigError.
+    """
+    match tree:
+        case Raw(value=inner):
+            return inner
+        case str():
+            return _native(tree, scope) if is_template(tree) else tree
+        case Mapping():
+            return {key: render(value, scope) for key, value in tree.items()}
+        case list() | tuple():
+            return [render(each, scope) for each in tree]
+    literal: Json = tree
+    return literal
+
+
+def say(text: str, scope: Scope) -> str:
+    """*text* for people; what is not known prints ``unknown``.  Raises ConfigError."""
+    try:
+        return str(_native(text, scope, whole=True)) if is_template(text) else text
+    except UnknownTouched:
+        if "{%" in text:
+            return "unknown"
+    parts = re.split(r"(\{\{.*?\}\})", text, flags=re.DOTALL)
+    return "".join(_said(part, scope) for part in parts)
+
+
+def _said(part: str, scope: Scope) -> str:
+    if not part.startswith("{{"):
+        return part
+    try:
+        return str(_native(part, scope, whole=True))
+    except UnknownTouched:
+        return "unknown"
+
+
+def is_template(text: str) -> bool:
+    """Whether there is anything in *text* to fill in."""
+    return "{{" in text or "{%" in text or "{#" in text
+
+
+def as_template(text: str) -> str:
+    """*text* as a template, which an expression is not yet."""
+    return text if is_template(text) else "{{ (" + text + "\n) }}"
+
+
+def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False) -> Any:
+    try:
+        parsed = _parsed(text)
+        names = scope.names(parsed.mentioned)
+        if parsed.path:
+            pieces = iter([_at(parsed.path, names)])
+        else:
+            template = _compiled(text)
+            pieces = template.root_render_func(template.new_context({**names, ROUNDS: Rounds()}))
+        return _joined(text, list(_pieces(pieces)), whole=whole, gaps=gaps)
+    except UnknownTouched:
+        raise
+    except FAULTS as error:
+        raise ConfigError(_explained(text, error, scope)) from error
+
+
+def _at(path: tuple[str, ...], names: Mapping[str, Any]) -> Any:
+    """What ``name.attribute...`` gives, as a compiled template looks it up, which takes far longer to make."""
+    name, *attributes = path
+    environment = _environment()
+    value = names[name] if name in names else environment.undefined(name=name)
+    for attribute in attributes:
+        value = environment.getattr(value, attribute)
+    return finite(known(value))
+
+
+def _explained(text: str, error: Exception, scope: Scope) -> str:
+    """Why *text* cannot be filled in, in words that name the value and the probe."""
+    environment = _environment()
+    names = {**scope.names(scope.states), ROUNDS: Rounds()}
+
+    def value(node: nodes.Node) -> Any:
+        tree = nodes.Template([nodes.Output([node], lineno=1)], lineno=1)
+        tree.set_environment(environment)
+        template = environment.from_string(tree)
+        (found,) = _pieces(template.root_render_func(template.new_context(dict(names))))
+        return found
+
+    try:
+        tree = environment.parse(text if is_template(text) else as_template(text))
+        return explained(text, error, tree, value, scope.states)
+    except FAULTS:  # what cannot even be parsed is its own explanation
+        return _reason(text, error)
+
+
+def _joined(text: str, pieces: list[Any], *, whole: bool, gaps: bool = False) -> Any:
+    """The text of all *pieces*, or the native value where *text* is nothing but one ``{{ }}``."""
+    if is_single(text) and not whole:
+        values = [piece for piece in pieces if not (isinstance(piece, str) and not piece.strip() and len(pieces) > 1)]
+        if len(values) == 1 and isinstance(values[0], Undefined):
+            str(values[0])  # raises UndefinedError, which says what there is
+        return plain(values[0], gaps=gaps) if len(values) == 1 else "".join(map(_text, pieces))
+    return "".join(map(_text, pieces))
+
+
+def is_single(text: str) -> bool:
+    """Whether *text* is nothing but one ``{{ }}``, and gives the native value."""
+    return bool(re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL))
+
+
+def _pieces(made: Iterator[Any]) -> Iterator[Any]:
+    """What a template gives, until it is too much."""
+    size = 0
+    for piece in made:
+        size += len(piece) if isinstance(piece, str) else 1
+        if size > LONGEST:
+            raise SecurityError(f"the text exceeds {LONGEST} characters")
+        yield known(piece)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return ", ".join(map(_text, value))
+        case Iterator():
+            return ", ".join(map(_text, value))
+    return str(value)
+
+
+def _reason(text: str, error: Exception) -> str:
+    shown = " ".join(text.split())
+    shown = shown if len(shown) <= 160 else f"{shown[:157]}..."
+    return f"`{shown}`: {getattr(error, 'message', None) or error}"
+
+
+def _compiled(text: str) -> Any:
+    """The template that *text* is.  Raises what Jinja has against it."""
+    return _parsed(text).compiled or _environment().from_string(text)
+
+
+def fault_in(text: str) -> str:
+    """Why *text* is not a template; empty when it is one."""
+    return _fault(lambda: _parsed(text).plain or _compiled(text))
+
+
+def _fault(read: Callable[[], object]) -> str:
+    """Why *read* fails; empty when it does not."""
+    try:
+        read()
+    except SecurityError as error:  # in our own words
+        return str(error.message or error)
+    except (TemplateError, RecursionError, SyntaxError, ValueError) as error:
+        said = str(getattr(error, "message", None) or error) or type(error).__name__
+        return plainly(said, _environment().filters, _environment().tests)
+    return ""
+
+
+def line_of_fault(text: str) -> int:
+    """The line of *text* in which it stops being a template; 0 where it is one, or nobody can tell."""
+    try:
+        _environment().parse(text)
+    except (TemplateError, RecursionError, ValueError) as error:
+        return error.lineno if isinstance(error, TemplateSyntaxError) else 0
+    return 0
+
+
+@cache
+def binds_tightly(expression: str) -> bool:
+    """Whether no operator beside *expression* takes it to pieces: a name, an attribute, a filter, a literal."""
+    try:
+        (output,) = _environment().parse("{{ " + expression + "\n}}").body
+    except (TemplateError, ValueError):
+        return False
+    (node,) = output.nodes  # type: ignore[attr-defined]  # of an Output
+    several = isinstance(node, nodes.Tuple) or (isinstance(node, nodes.Filter) and node.name == JOINED)
+    return not several and isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem | nodes.Filter | nodes.Literal)
+
+
+def tokens(text: str) -> list[tuple[str, str]]:
+    """The kinds and the texts of the tokens of a template, which together are *text*.  Raises TemplateError."""
+    return [(kind, word) for _, kind, word in _environment().lexer.tokeniter(text, None)]
+
+
+def fault_in_expression(expression: str) -> str:
+    """Why *expression* is none; empty when it is one."""
+    if is_template(expression):
+        return "write an expression without {{ }}"
+    braced = "{{ " + expression + "\n}}"
+    fault = fault_in(as_template(expression))
+    return fault or (_fault(lambda: _environment().parse(braced)) if ")" in expression else "")  # `a) or (b`
+
+
+def names(text: str) -> frozenset[tuple[str, str]]:
+    """Every free name in an expression or a template with its first attribute, or an empty text without one.
+
+    Raises ConfigError when *text* cannot be parsed.
+    """
+    return _understood(text).names
+
+
+def _understood(text: str) -> ParsedTemplate:
+    """As ``_parsed``, of an expression or a template.  Raises ConfigError."""
+    try:
+        return _parsed(as_template(text))
+    except (TemplateError, RecursionError) as error:
+        raise ConfigError(_reason(text, error if isinstance(error, Exception) else ValueError("too deep"))) from error
+
+
+@cache
+def _parsed(template: str) -> ParsedTemplate:
+    """*template* parsed; every author writes the same ones again and again.
+
+    Raises TemplateError or RecursionError where it cannot be parsed.
+    """
+    return read_tree(_environment().parse(template), _environment())
+
+
+def history_calls(text: str) -> tuple[HistoryCall, ...]:
+    """Every use of ``history`` in *text*.  Raises ConfigError when it cannot be parsed."""
+    return _understood(text).history if HISTORY in text else ()
+
+
+def secrets_in_template(text: str) -> frozenset[str]:
+    """The secrets that *text* inserts (``NAME``, ``host.NAME``); none where it cannot be parsed: reported elsewhere."""
+    if SECRETS not in text or not is_template(text) or fault_in(text):
+        return frozenset()
+    return _parsed(text).secrets
+
+
+def bends_secrets(text: str) -> bool:
+    """Whether *text* does more with secrets than to insert them.  Raises ConfigError when it cannot be parsed."""
+    return SECRETS in text and _understood(text).bends_secrets
+
+
+def element_attributes(text: str) -> tuple[ElementAttribute, ...]:
+    """Every attribute that *text* takes from elements of a probe's lists.  Raises ConfigError."""
+    return _understood(text).elements
+
+
+def over_samples(text: str) -> Iterator[SampleFilter]:
+    """Every filter over samples in *text*.  Raises ConfigError when it cannot be parsed."""
+    if "|" in text:
+        yield from _understood(text).over_samples

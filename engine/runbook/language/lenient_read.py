@@ -1,0 +1,130 @@
+"""Read values from a parsed tree leniently: the schema reports those of the wrong type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from runbook.errors import ConfigError
+from runbook.language.expressions.templates import is_template, names
+from runbook.values.playbook import Step
+from runbook.values.types import Json, Raw
+
+
+class ProbesBehind:
+    """Which probes an expression rests on, among those of *diagnose*."""
+
+    def __init__(self, diagnose: tuple[Step, ...]) -> None:
+        self._steps = {step.id: step for step in diagnose}
+        self._place = {step.id: number for number, step in enumerate(diagnose)}
+        self._named: dict[str, frozenset[str]] = {}
+
+    def of(self, *expressions: str) -> tuple[str, ...]:
+        """The probes that *expressions* name, and those that their arguments and conditions name, in their order."""
+        found: set[str] = set()
+        wanted = frozenset(name for word in expressions if word for name in self._in(word))
+        while wanted:
+            found |= wanted
+            wanted = frozenset(inner for probe in wanted for inner in self._named_by(probe)) - found
+        return tuple(sorted(found, key=self._place.__getitem__))
+
+    def _named_by(self, probe: str) -> frozenset[str]:
+        if probe not in self._named:
+            step = self._steps[probe]
+            texts = [word for word in (step.when, step.each) if word] + texts_in(step.args)
+            self._named[probe] = frozenset(name for text in texts for name in self._in(text))
+        return self._named[probe]
+
+    def _in(self, text: str) -> frozenset[str]:
+        try:
+            return frozenset(root for root, _ in names(text) if root in self._steps)
+        except ConfigError:
+            return frozenset()
+
+
+def texts_in(tree: Any) -> list[str]:
+    """Every template in a tree of arguments."""
+    match tree:
+        case str():
+            return [tree] if is_template(tree) else []
+        case Mapping():
+            return [text for each in tree.values() for text in texts_in(each)]
+        case list() | tuple():
+            return [text for each in tree for text in texts_in(each)]
+    return []
+
+
+def text(value: Any) -> str:
+    """*value* if it is text."""
+    value = value.value if isinstance(value, Raw) else value
+    return value if isinstance(value, str) else ""
+
+
+def scalar(value: Any) -> str:
+    """*value* as text; booleans as YAML writes them."""
+    value = unraw(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """*value* if it is a mapping."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def ids(value: Any) -> tuple[str, ...]:
+    """One id, or a list of them."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+
+
+def expression(value: Any) -> str:
+    """An expression, which may be written as a plain boolean."""
+    return scalar(value) if isinstance(value, bool) else text(value)
+
+
+def list_expression(value: Any) -> str:
+    """An expression that gives a list, which may be written as a list."""
+    if not isinstance(value, list):
+        return text(value)
+    return "[" + ", ".join(_literal(unraw(each)) for each in value) + "]"
+
+
+def samples(value: Any) -> Mapping[str, Json]:
+    """What ``samples`` says, ``while`` as an expression."""
+    return {key: expression(it) if key == "while" else unraw(it) for key, it in mapping(value).items()}
+
+
+def _literal(value: Json) -> str:
+    match value:
+        case None:
+            return "none"
+        case Mapping():
+            return "{" + ", ".join(f"{json.dumps(key)}: {_literal(it)}" for key, it in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_literal, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def become(value: Any) -> str:
+    """The user to become; ``yes`` and its like, as authors of other tools write them, mean root."""
+    match text(value).lower():
+        case "yes" | "on" | "true":
+            return "root"
+        case "no" | "off" | "false":
+            return ""
+    return "root" if value is True else text(value)
+
+
+def unraw(value: Any) -> Json:
+    """*value* without the marks of ``!raw``."""
+    match value:
+        case Raw(value=inner):
+            return inner
+        case Mapping():
+            return {key: unraw(it) for key, it in value.items()}
+        case list():
+            return [unraw(each) for each in value]
+    plain: Json = value
+    return plain

@@ -1,0 +1,205 @@
+"""A playbook with its file, as the lint rules see it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, get_args
+
+from runbook.errors import ConfigError
+from runbook.language.arguments import hints_of
+from runbook.language.expressions.sampling import sampling
+from runbook.language.expressions.templates import Scope, evaluate, is_template, names
+from runbook.language.lenient_read import texts_in, unraw
+from runbook.language.yaml_source import Document, Path
+from runbook.protocols import Action
+from runbook.values.playbook import FindingRule, Playbook, Step
+from runbook.values.sampling import Sampling
+from runbook.values.types import ProcessPattern
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """Something that a rule objects to."""
+
+    path: Path
+    message: str
+    hint: str = ""
+    written: bool = False
+    """Whether *path* is one of the file as it is written, before `let` and groups are written out."""
+
+
+@dataclass(frozen=True)
+class LintContext:
+    """A playbook, and where everything in it stands."""
+
+    book: Playbook
+    document: Document
+    """With what ``let``, ``defaults`` and groups stand for."""
+    written: Mapping[str, Any]
+    """The tree as it is written."""
+    actions: Mapping[str, Action]
+
+    @cached_property
+    def steps(self) -> tuple[tuple[Step, Path], ...]:
+        """The steps of this file, each with its path."""
+        by_place = {
+            self.document.where((section, number)): (section, number)
+            for section in ("diagnose", "remediate", "verify")
+            for number in range(len(self.document.value.get(section) or ()))
+        }
+        return tuple((step, by_place[step.where]) for step in self.book.steps if not step.part)
+
+    @cached_property
+    def findings(self) -> tuple[tuple[FindingRule, Path], ...]:
+        """The findings of this file, each with its path."""
+        own = [finding for finding in self.book.findings if not finding.part]
+        return tuple((it, ("findings", number)) for number, it in enumerate(own))
+
+    @cached_property
+    def drivers(self) -> tuple[FindingRule, ...]:
+        """The findings that drive remediation."""
+        return tuple(finding for finding in self.book.findings if finding.severity.drives)
+
+    def action(self, step: Step) -> Action:
+        """The action of *step*."""
+        return self.actions[step.action]
+
+    def sampling(self, step: Step) -> Sampling | None:
+        """How often *step* probes, with every input at its default; None: once, or that is not known."""
+        inputs = {each.name: each.default for each in self.book.inputs if not each.required}
+        try:
+            return sampling(step.samples, Scope(inputs=inputs)) if step.samples else None
+        except ConfigError:
+            return None
+
+    @cached_property
+    def rungs(self) -> Rungs:
+        """The remediate steps of this file."""
+        return Rungs([(step, path) for step, path in self.steps if path[0] == "remediate"])
+
+    @cached_property
+    def killers(self) -> Rungs:
+        """The remediate steps of this file that end processes."""
+        own = [(step, path) for step, path in self.steps if path[0] == "remediate"]
+        return Rungs([(step, path) for step, path in own if ends_processes(self.action(step))])
+
+    def patterns(self, step: Step, path: Path) -> Iterator[tuple[str, Path]]:
+        """The patterns by which *step* chooses processes, also those that are defaults of an input."""
+        for name in pattern_arguments(self.action(step)):
+            value, at = unraw(step.args.get(name)), (*path, step.action, name)
+            found = re.fullmatch(r"\{\{\s*inputs\.(\w+)\s*\}\}", value) if isinstance(value, str) else None
+            if found:
+                value = next((each.default for each in self.book.inputs if each.name == found[1]), None)
+                at = ("inputs", found[1], "default")
+            for number, pattern in enumerate(value if isinstance(value, list) else ()):
+                if isinstance(pattern, str) and not is_template(pattern):
+                    yield pattern, (*at, number)
+
+    def texts(self) -> Iterator[str]:
+        """Every text of the file outside of ``inputs``."""
+        for section in ("diagnose", "findings", "remediate", "verify"):
+            yield from texts_of(self.document.value.get(section))
+
+    @cached_property
+    def inputs_named(self) -> frozenset[str]:
+        """The inputs that stand in any text of the file."""
+        used = re.compile(r"""\binputs(?=\s*(?:\.\s*(\w+)|\[\s*(['"])(\w+)['"]))""")
+        filled = (text for step, _ in self.steps for text in texts_in(step.args))  # also what a template's file names
+        found = used.findall("\n".join([*self.texts(), *filled]))
+        return frozenset(attribute or key for attribute, _, key in found)
+
+    @cached_property
+    def words(self) -> Mapping[str, set[Path]]:
+        """Every word that could be a name, with the steps and findings in which it stands."""
+        found: dict[str, set[Path]] = {}
+        for section in ("diagnose", "findings", "remediate", "verify"):
+            for number, tree in enumerate(self.document.value.get(section) or ()):
+                for text in texts_of(tree):
+                    for word in re.findall(r"(?<![\w.])\w+", text):
+                        found.setdefault(word, set()).add((section, number))
+        return found
+
+
+class Rungs:
+    """Steps of remediate, found by the finding that they are for."""
+
+    def __init__(self, steps: Sequence[tuple[Step, Path]]) -> None:
+        self.steps = steps
+        self._for_any = [number for number, (step, _) in enumerate(steps) if not step.for_ and not follows(step)]
+        self._own: dict[str, list[int]] = {}
+        for number, (step, _) in enumerate(steps):
+            for name in step.for_:
+                self._own.setdefault(name, []).append(number)
+
+    def first(self, rule: FindingRule) -> tuple[Step, Path] | None:
+        """The first step that is for *rule*."""
+        numbers = [some[0] for some in self._both(rule) if some]
+        return self.steps[min(numbers)] if numbers else None
+
+    def last(self, rule: FindingRule) -> tuple[Step, Path] | None:
+        """The last step that is for *rule*."""
+        numbers = [some[-1] for some in self._both(rule) if some]
+        return self.steps[max(numbers)] if numbers else None
+
+    def _both(self, rule: FindingRule) -> tuple[list[int], list[int]]:
+        return self._own.get(rule.id, []), [] if rule.part else self._for_any
+
+
+def texts_of(tree: Any) -> Iterator[str]:
+    """Every text in a tree."""
+    match tree:
+        case str():
+            yield tree
+        case Mapping():
+            for inner in tree.values():
+                yield from texts_of(inner)
+        case list():
+            for inner in tree:
+                yield from texts_of(inner)
+
+
+def pattern_arguments(action: Action) -> list[str]:
+    """The arguments of *action* that are patterns of processes."""
+    hints = hints_of(action.Args)
+    return [
+        field.name
+        for field in fields(action.Args)
+        if ProcessPattern in (hints[field.name], *get_args(hints[field.name]))
+    ]
+
+
+def ends_processes(action: Action) -> bool:
+    """Whether *action* ends processes that something may start again."""
+    return action.decide is not None and "signal" in {field.name for field in fields(action.Args)}
+
+
+def follows(step: Step) -> bool:
+    """Whether *step* follows what became of other steps, not a finding."""
+    return bool(step.if_failed or step.if_changed)
+
+
+def constant(expression: str) -> bool | None:
+    """What *expression* always is; None where it depends on something."""
+    try:
+        if not expression or names(expression):
+            return None
+        answer = evaluate(expression, Scope())
+    except ConfigError:
+        return None
+    return answer if isinstance(answer, bool) else None
+
+
+def programs(step: Step) -> Iterator[tuple[str, Path]]:
+    """The programs and scripts that a command step runs, as text, each with its path in the arguments."""
+    args = unraw(step.args)
+    for at in ((), ("check",), ("do",)) if step.action == "command" and isinstance(args, Mapping) else ():
+        own: Any = args
+        for key in at:
+            own = own.get(key) or {}
+        if isinstance(own, Mapping) and isinstance(own.get("argv"), list):
+            yield " ".join(map(str, own["argv"])), (*at, "argv")
+        if isinstance(own, Mapping) and isinstance(own.get("script"), str):
+            yield own["script"], (*at, "script")

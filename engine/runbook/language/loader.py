@@ -1,0 +1,407 @@
+"""Load a Playbook from its text, reporting every mistake at once, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from hashlib import sha256
+from pathlib import PurePath
+from typing import Any
+
+from runbook.errors import ConfigError, Problem
+from runbook.language import lenient_read
+from runbook.language.ansible_hints import stands_for_action
+from runbook.language.arguments import hints_of
+from runbook.language.checks import check, faults_in_values
+from runbook.language.expressions.templates import is_template
+from runbook.language.includes import (
+    DEEPEST,
+    KEYS,
+    Included,
+    Open,
+    as_careful,
+    counted,
+    nothing_to_open,
+    prefixed,
+    problems_with_inputs,
+)
+from runbook.language.input_schema import faults_in_schema
+from runbook.language.inputs import faults
+from runbook.language.mistakes.follow_on import once
+from runbook.language.mistakes.repairs import repaired
+from runbook.language.playbook_schema import STEP_KEYS, playbook_schema, problems_in
+from runbook.language.schema_violations import shown
+from runbook.language.sections.findings import findings_of
+from runbook.language.sections.limits import limits_of
+from runbook.language.sections.placed_values import PlacedValues
+from runbook.language.sections.symptoms import symptoms_of
+from runbook.language.shorthand import written_out
+from runbook.language.yaml_source import Document, Path, could_be_playbook, parse_playbook
+from runbook.protocols import Action
+from runbook.values.playbook import Input, Phase, Playbook, Retry, SecretReference, Step
+from runbook.values.secret_reference import read_secrets
+from runbook.values.types import Json, Raw
+from runbook.values.units import time_span
+
+Read = Callable[[str, str, bool], str]
+"""Name of a file, the playbook that names it and whether that is included, to the file's text.  Raises ConfigError."""
+
+UNREAD = ":\n"
+"""Stands for a text that could not be read, so that nothing else is said of it; such a playbook is refused."""
+
+Wrong = Callable[[Path, str], None]
+
+
+def nothing_to_read(name: str, playbook: str, included: bool) -> str:
+    """What reads files where there are none to be found."""
+    raise ConfigError(f"no file {name!r} can be found from here")
+
+
+@dataclass(slots=True)
+class BundledFiles:
+    """The files that one playbook names, read once each."""
+
+    document: Document
+    read: Read
+    wrong: Wrong
+    """Takes note of a mistake: its place and what it is."""
+    included: bool = False
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def filled(self, args: Mapping[str, Any], kind: type[Any], path: Path) -> Mapping[str, Any]:
+        """*args* with the text of each file in them, where *kind* (an action's ``Args``) has a place for it.
+
+        Such a place is a field whose metadata says ``content_of``: the name of the field with the file's name.  Where
+        it says ``rendered`` too, the text is filled in as the playbook's own texts are; ``exact`` keeps the end of one.
+        """
+        made = dict(args)
+        for argument in fields(kind):
+            if "exact" in argument.metadata and argument.name in args:
+                made[argument.name] = _to_the_end(args[argument.name])
+        for argument, inner in _nested(kind):
+            if isinstance(args.get(argument.name), Mapping):
+                made[argument.name] = self.filled(args[argument.name], inner, (*path, argument.name))
+        for argument in fields(kind):
+            if "content_of" not in argument.metadata:
+                continue
+            if argument.name in args:
+                names = f"`{argument.metadata['content_of']}`"
+                self.wrong(
+                    (*path, argument.name),
+                    f"`{argument.name}` is read from the file that {names} names; leave it out",
+                )
+            if argument.metadata["content_of"] in args:
+                text = self._text(args[argument.metadata["content_of"]], (*path, argument.metadata["content_of"]))
+                made[argument.name] = _to_the_end(text) if "rendered" in argument.metadata else Raw(text)
+        return made
+
+    def _text(self, named: Json | Raw, path: Path) -> str:
+        name = named.value if isinstance(named, Raw) else named
+        if not isinstance(name, str) or not name:
+            return UNREAD  # the action's own types say so
+        if isinstance(named, str) and is_template(name):
+            self.wrong(path, "a file is read when the playbook is loaded: write its name out, without a template")
+            return UNREAD
+        try:
+            if name not in self.texts:
+                self.texts[name] = self.read(name, self.document.file, self.included)
+        except ConfigError as error:
+            for problem in error.problems:
+                self.wrong(path, problem.message)
+        return self.texts.get(name, UNREAD)
+
+    def digests(self) -> tuple[str, ...]:
+        """sha256 of each file that was read, hexadecimal."""
+        return tuple(sha256(self.texts[text].encode()).hexdigest() for text in sorted(self.texts))
+
+
+def _to_the_end(tree: Json | Raw) -> Json | Raw:
+    """*tree* with a newline more where filling it in takes one away."""
+    return f"{tree}\n" if isinstance(tree, str) and is_template(tree) and tree.endswith("\n") else tree
+
+
+def _nested(kind: type[Any]) -> Iterator[tuple[Field[Any], type[Any]]]:
+    hints = hints_of(kind)
+    for argument in fields(kind):
+        if is_dataclass(hints[argument.name]) and isinstance(hints[argument.name], type):
+            yield argument, hints[argument.name]
+
+
+INPUT_KEYS = ("about", "default", "required", "secret", "env")
+
+
+def load_playbook(
+    text: str,
+    file: str,
+    actions: Mapping[str, Action],
+    opened: Open = nothing_to_open,
+    around: tuple[str, ...] = (),
+    read: Read = nothing_to_read,
+) -> Playbook:
+    """The playbook that *text* is.  Raises ConfigError with every mistake in it, sorted by place.
+
+    *opened* finds what is included, *read* what else it names; *around* are the files that include this one, outermost
+    first.
+    """
+    ours = could_be_playbook(text, file)
+    document = parse_playbook(text, file, ours=ours)
+    if not isinstance(document.value, Mapping):
+        plays = isinstance(document.value, list)
+        what = "an empty file" if document.value is None else "a list" if plays else "something else"
+        hint = (
+            "write one playbook per file, with `name:`, `hosts:`, `diagnose:` ... at its top level, without a dash"
+            if plays
+            else ""
+        )
+        words = f"a playbook is a mapping, but this is {what}"
+        raise ConfigError(Problem(file=file, line=1, column=1, message=words, hint=hint))
+    if not ours:  # nothing of it is repeated: it may be any file
+        words = "this is not a playbook: it has neither `about:` nor a section such as `diagnose:`"
+        raise ConfigError(Problem(file=file, line=1, column=1, message=words))
+    repair = repaired(document, actions)
+    document = repair.document
+    problems = [*repair.problems, *problems_in(document, playbook_schema(actions))]
+    whole = written_out(document)
+    made, brought = _built(whole, actions, problems, opened, around, read, text)
+    if made is not None and (wrong := faults_in_values(made, document, actions, brought)):
+        problems += [problem for each in wrong.values() for problem in each]
+        whole = written_out(document, wrong)  # what is wrong in a value is said once, where it stands
+        made, brought = _built(whole, actions, [], opened, around, read, text)
+    if made is not None:
+        problems += check(made, whole, actions, brought)
+    if problems or made is None:
+        raise ConfigError(*once(problems))
+    return made
+
+
+def _built(
+    document: Document,
+    actions: Mapping[str, Action],
+    problems: list[Problem],
+    opened: Open,
+    around: tuple[str, ...],
+    read: Read,
+    text: str,
+) -> tuple[Playbook | None, Mapping[str, Path]]:
+    """The playbook that *document* is, as far as it has the right shape, and what it includes."""
+    building = _Building(document, actions, problems, opened if around else counted(opened), around, read)
+    try:
+        return building.playbook(text), building.brought
+    except (TypeError, AttributeError, KeyError, ValueError):
+        if not problems:
+            raise
+        return None, {}
+
+
+class _Building:
+    """Reads the tree as far as it has the right shape; what has not is already a problem."""
+
+    def __init__(
+        self,
+        document: Document,
+        actions: Mapping[str, Action],
+        problems: list[Problem],
+        opened: Open,
+        around: tuple[str, ...],
+        read: Read,
+    ) -> None:
+        self._document, self._actions, self._problems = document, actions, problems
+        self._opened, self._around, self._read = opened, around, read
+        self._values = PlacedValues(document, problems)
+        self._wrong = self._values.wrong
+        self._bundle = BundledFiles(document, read, self._wrong, included=bool(around))
+        self._tree: Mapping[str, Any] = document.value
+        self._included: list[tuple[Phase, Included]] = []
+        self.brought: dict[str, Path] = {}
+        """The ids of parts, each with the place of the include that brought it."""
+
+    def playbook(self, written: str) -> Playbook:
+        tree, file = self._tree, self._document.file
+        name = tree.get("name")
+        stem = PurePath(file).stem
+        if isinstance(name, str) and name != stem:
+            self._wrong(
+                ("name",), f"the playbook is called {name!r} and its file {PurePath(file).name!r}", f"name: {stem}"
+            )
+        diagnose = self._steps("diagnose", Phase.DIAGNOSE)
+        inputs = self._inputs()
+        remediate = self._steps("remediate", Phase.REMEDIATE)
+        verify = self._steps("verify", Phase.VERIFY)
+        books = [it.book for _, it in self._included]
+        whole = [it.book for phase, it in self._included if phase is Phase.REMEDIATE]
+        diagnose += tuple(step for each in whole for step in each.diagnose)
+        rests_on = [*(book.digest for book in books), *self._bundle.digests()]
+        digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
+        return Playbook(
+            name=name if isinstance(name, str) else stem,
+            about=lenient_read.text(tree.get("about")),
+            symptom=symptoms_of(tree.get("symptom"), self._values),
+            hosts=lenient_read.text(tree.get("hosts")),
+            inputs=inputs,
+            moved={str(name): lenient_read.text(it) for name, it in lenient_read.mapping(tree.get("moved")).items()},
+            secrets=self._secrets(),
+            diagnose=diagnose,
+            findings=(
+                *(rule for book in books for rule in book.findings),
+                *findings_of(tree.get("findings"), self._values, diagnose),
+            ),
+            remediate=remediate,
+            verify=(*verify, *(step for each in whole for step in each.verify)),
+            limits=as_careful(limits_of(lenient_read.mapping(tree.get("limits")), self._values), books),
+            parts=tuple(part for book in books for part in book.parts),
+            path=file,
+            digest=(digest or sha256(written.encode())).hexdigest(),
+        )
+
+    def _inputs(self) -> tuple[Input, ...]:
+        made = []
+        for name, tree in lenient_read.mapping(self._tree.get("inputs")).items():
+            path: Path = ("inputs", name)
+            if not isinstance(tree, Mapping):
+                continue
+            schema = {key: lenient_read.unraw(value) for key, value in tree.items() if key not in INPUT_KEYS}
+            if not name.isidentifier():
+                self._wrong(path, f"{name!r} is not a name: letters, digits and _ only, and no digit first")
+            if wrong := faults_in_schema(schema):
+                for inner, words, hint in wrong:
+                    self._wrong((*path, *inner), f"input {name}: {words}", hint)
+                continue
+            if "default" not in tree and tree.get("required") is not True:
+                self._wrong(path, f"input {name}: give it a default, or required: true")
+            declared = Input(
+                name=name,
+                about=lenient_read.text(tree.get("about")),
+                schema=schema,
+                required=tree.get("required") is True,
+                default=lenient_read.unraw(tree.get("default")),
+                secret=tree.get("secret") is True,
+                env=lenient_read.text(tree.get("env") or ""),
+                where=self._document.where(path),
+            )
+            if "default" in tree:
+                for words in faults(declared, declared.default):
+                    self._wrong((*path, "default"), f"the default of {name} does not match its schema: {words}")
+            made.append(declared)
+        return tuple(made)
+
+    def _secrets(self) -> tuple[SecretReference, ...]:
+        found = read_secrets(self._tree.get("secrets"), self._document.where)
+        self._problems += found.problems
+        return found.references
+
+    def _steps(self, section: str, phase: Phase) -> tuple[Step, ...]:
+        listed = self._tree.get(section)
+        if not isinstance(listed, list):
+            return ()
+        found: list[Step] = []
+        for number, entry in enumerate(listed):
+            if isinstance(entry, Mapping) and "include" in entry:
+                found += self._include(entry, (section, number), phase)
+            elif isinstance(entry, Mapping) and (step := self._step(entry, (section, number), phase)):
+                found.append(step)
+        return tuple(found)
+
+    def _include(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> tuple[Step, ...]:
+        """The steps of an included playbook that belong here; the rest of it is kept for later."""
+        part, name = tree.get("id"), lenient_read.text(tree.get("include"))
+        for key in tree:
+            if key not in KEYS:
+                self._wrong((*path, key), f"`{key}` is not allowed beside include", f"there are: {', '.join(KEYS)}")
+        if not isinstance(part, str):
+            self._wrong(path, "an include needs an id, the prefix of the ids that it includes")
+            return ()
+        if phase is Phase.VERIFY:
+            self._wrong(path, "include a playbook under diagnose (its probes only) or under remediate (all of it)")
+            return ()
+        if part in self.brought:
+            self._wrong((*path, "id"), f"the id {part!r} is taken")
+            return ()
+        inner = self._inner(name, path)
+        if inner is None:
+            return ()
+        own = tuple(lenient_read.mapping(self._tree.get("inputs")))
+        self._problems += problems_with_inputs(inner, tree.get("inputs"), self._document, path, own)
+        included = prefixed(inner, part, lenient_read.mapping(tree.get("inputs")), self._document, path)
+        self.brought |= {part.id: path for part in included.book.parts}
+        self._included.append((phase, included))
+        return included.book.diagnose if phase is Phase.DIAGNOSE else included.book.remediate
+
+    def _inner(self, name: str, path: Path) -> Playbook | None:
+        around = (*self._around, self._document.file)
+        place = (*path, "include")
+        try:
+            file, text = self._opened(name, self._document.file)
+            if file in around:
+                self._wrong(place, f"{name} includes itself: {' -> '.join((*around, file))}")
+                return None
+            if len(around) > DEEPEST:
+                self._wrong(place, f"playbooks include each other more than {DEEPEST} levels deep")
+                return None
+            return load_playbook(text, file, self._actions, self._opened, around, self._read)
+        except ConfigError as error:
+            self._problems += [
+                problem if problem.file else replace(problem, **self._at(place)) for problem in error.problems
+            ]
+            return None
+
+    def _at(self, path: Path) -> dict[str, Any]:
+        where = self._document.where(path)
+        return {"file": where.file, "line": where.line, "column": where.column}
+
+    def _step(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> Step | None:
+        named = [word for word in tree if word in self._actions]
+        if not named and any(key not in STEP_KEYS and stands_for_action(key) for key in tree):
+            return None  # reported as a key that is not known
+        if len(named) != 1:
+            words = (
+                f"a step has one action, but this one has {', '.join(named)}" if named else "the step names no action"
+            )
+            hint = "" if named else "runbook actions lists them"
+            self._wrong((*path, named[1]) if named else path, words, hint)
+            return None
+        action = named[0]
+        args = tree[action] if tree[action] is not None else {}
+        if not isinstance(args, Mapping):
+            hint = f"write each argument as a key: runbook actions {action} lists them"
+            self._wrong((*path, action), f"{action}: expected a mapping of arguments, got {shown(args)}", hint)
+            args = {}
+        step_id = tree.get("id")
+        if phase is Phase.DIAGNOSE and not isinstance(step_id, str):
+            self._wrong(path, "a probe needs an id, so that findings can name it")
+        return Step(
+            id=step_id if isinstance(step_id, str) else f"{path[0]}_{int(path[1]) + 1}",
+            phase=phase,
+            action=action,
+            args=self._bundle.filled(args, self._actions[action].Args, (*path, action)),
+            name=lenient_read.text(tree.get("name")),
+            when=lenient_read.expression(tree.get("when")),
+            for_=lenient_read.ids(tree.get("for")),
+            after=lenient_read.ids(tree.get("after")),
+            every=self._values.seconds(tree, "every", path, 2.0, time_span),
+            retry=self._retry(tree.get("retry"), path),
+            samples=lenient_read.samples(tree.get("samples")),
+            each=lenient_read.list_expression(tree.get("each")),
+            on=lenient_read.text(tree.get("on")),
+            once=tree.get("once") is True,
+            if_changed=lenient_read.ids(tree.get("if_changed")),
+            if_failed=lenient_read.ids(tree.get("if_failed")),
+            always=tree.get("always") is True,
+            tags=lenient_read.ids(tree.get("tags")),
+            become=lenient_read.become(tree.get("become")),
+            env=tuple(
+                (str(name), lenient_read.scalar(value)) for name, value in lenient_read.mapping(tree.get("env")).items()
+            ),
+            cwd=lenient_read.text(tree.get("cwd")),
+            scratch=tree.get("scratch") is True,
+            ignore_failure=tree.get("ignore_failure") is True,
+            confirm=tree.get("confirm") is True,
+            where=self._document.where(path),
+            timeout=self._values.seconds(tree, "timeout", path, read=time_span),
+            within=self._values.seconds(tree, "within", path),
+        )
+
+    def _retry(self, tree: Any, path: Path) -> Retry:
+        times = lenient_read.mapping(tree).get("times")
+        if not isinstance(times, int):
+            return Retry()
+        return Retry(times=times, every=self._values.seconds(tree, "every", (*path, "retry"), 2.0))

@@ -1,0 +1,28 @@
+"""Find the mistakes in the values of ``let`` and in the conditions of groups, each by itself and in its own place."""
+
+from __future__ import annotations
+
+from runbook.errors import Problem
+from runbook.language.name_resolution import Allowed, Naming
+from runbook.language.shorthand import guards_of, late_names, values_of, with_values
+from runbook.language.yaml_source import Document, Path
+
+
+def faults_in_shorthand(document: Document, allowed: Allowed) -> dict[Path, list[Problem]]:
+    """The mistakes in the values and in the conditions of groups, by the place of each.
+
+    *document* is not written out yet; *allowed* says what may be named.
+    """
+    naming, found = Naming(document), dict[Path, list[Problem]]()
+    for name in values_of(document):
+        place: Path = ("let", name)
+        if late := late_names(document, name):
+            words = f"a value may name only those before it, and {', '.join(late)} is not"
+            found[place] = [document.problem(place, words)]
+        elif problems := list(naming.expression(values_of(document, found)[name], place, allowed)):
+            found[place] = problems
+    for place, written in guards_of(document).items():
+        guard = with_values(written, values_of(document, found))
+        if problems := list(naming.expression(guard, place, allowed)):
+            found[place] = problems
+    return found

@@ -1,0 +1,394 @@
+"""The JSON Schema of a playbook, and its violations in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
+
+from runbook.errors import Problem
+from runbook.language.ansible_hints import MEANT
+from runbook.language.schema_violations import in_words, shown
+from runbook.language.sections.symptoms import SYMPTOMS
+from runbook.language.yaml_source import Document
+from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex
+from runbook.text.suggestions import nearest, suggest
+from runbook.values.plan import Risk
+from runbook.values.playbook import HostOrder, Phase, Severity
+from runbook.values.types import Json, Raw, plural
+
+YES_OR_NO = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+ID = r"^[A-Za-z_][A-Za-z0-9_]*$"
+TEXT: Mapping[str, Json] = {"type": "string", "minLength": 1}
+TEXTS: Mapping[str, Json] = {"type": "array", "items": TEXT}
+IDS: Mapping[str, Json] = {
+    "oneOf": [{"type": "string", "pattern": ID}, {"type": "array", "items": {"type": "string", "pattern": ID}}]
+}
+QUANTITY: Mapping[str, Json] = {"type": ["string", "number"]}
+FLAG: Mapping[str, Json] = {"type": "boolean"}
+LATER: Mapping[str, Json] = {"type": ["string", "number"]}
+"""A quantity, or a template that gives one."""
+COUNT: Mapping[str, Json] = {"type": ["string", "integer"]}
+"""A whole number, or a template that gives one."""
+
+STEP_KEYS: Mapping[str, Json] = {
+    "id": {"type": "string", "pattern": ID},
+    "name": TEXT,
+    "when": {"type": ["string", "boolean"]},
+    "for": IDS,
+    "after": IDS,
+    "timeout": QUANTITY,
+    "within": QUANTITY,
+    "every": QUANTITY,
+    "become": {"type": ["boolean", "string"]},
+    "env": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    "cwd": TEXT,
+    "retry": {
+        "type": "object",
+        "required": ["times"],
+        "additionalProperties": False,
+        "properties": {"times": {"type": "integer", "minimum": 1, "maximum": 100}, "every": QUANTITY},
+    },
+    "samples": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"times": COUNT, "for": LATER, "every": LATER, "while": {"type": ["string", "boolean"]}},
+    },
+    "each": {"type": ["string", "array"]},
+    "on": TEXT,
+    "once": FLAG,
+    "if_changed": IDS,
+    "if_failed": IDS,
+    "always": FLAG,
+    "tags": {"oneOf": [TEXT, TEXTS]},
+    "scratch": FLAG,
+    "ignore_failure": FLAG,
+    "confirm": FLAG,
+    "include": TEXT,
+    "inputs": {"type": "object"},
+}
+
+ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
+    "for": (Phase.REMEDIATE,),
+    "after": (Phase.REMEDIATE, Phase.VERIFY),
+    "scratch": (Phase.DIAGNOSE,),
+    "confirm": (Phase.REMEDIATE,),
+    "once": (Phase.DIAGNOSE,),
+    "if_changed": (Phase.REMEDIATE,),
+    "if_failed": (Phase.REMEDIATE,),
+    "always": (Phase.REMEDIATE,),
+    "retry": (Phase.DIAGNOSE, Phase.VERIFY),
+    "samples": (Phase.DIAGNOSE, Phase.VERIFY),
+}
+"""Keys that mean something in some sections only."""
+
+SHARE_OF_HOSTS: Mapping[str, Json] = {"type": ["string", "integer"]}
+LIMITS: Mapping[str, Json] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "deadline": QUANTITY,
+        "batches": {"type": "array", "items": SHARE_OF_HOSTS, "minItems": 1},
+        "stop_after": SHARE_OF_HOSTS,
+        "max_unavailable": SHARE_OF_HOSTS,
+        "max_concurrent_per": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}},
+        "order": {"enum": [order.value for order in HostOrder]},
+        "pause_between": QUANTITY,
+        "host_deadline": QUANTITY,
+        "confirm_from": {"enum": [risk.value for risk in Risk]},
+        "approvals": {"type": "integer", "minimum": 1, "maximum": 10},
+        "attempts": {
+            "type": "object",
+            "required": ["per_host", "within"],
+            "additionalProperties": False,
+            "properties": {"per_host": {"type": "integer", "minimum": 1, "maximum": 1000}, "within": QUANTITY},
+        },
+        "cooldown": QUANTITY,
+        "breaker": {
+            "type": "object",
+            "required": ["hosts", "within"],
+            "additionalProperties": False,
+            "properties": {"hosts": SHARE_OF_HOSTS, "within": QUANTITY},
+        },
+    },
+}
+
+VARIABLE: Mapping[str, Json] = {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
+
+INPUT: Mapping[str, Json] = {
+    "type": "object",
+    "required": ["about"],
+    "properties": {"about": TEXT, "required": FLAG, "secret": FLAG, "env": VARIABLE},
+}
+
+FINDING: Mapping[str, Json] = {
+    "type": "object",
+    "required": ["id", "when", "severity"],
+    "additionalProperties": False,
+    "properties": {
+        "id": {"type": "string", "pattern": ID},
+        "when": {"type": ["string", "boolean"]},
+        "severity": {"enum": [severity.value for severity in Severity]},
+        "across": {
+            "oneOf": [
+                TEXT,
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {"value": TEXT, "by": TEXT},
+                },
+            ]
+        },
+        "say": TEXT,
+        "unless": IDS,
+        "settle": QUANTITY,
+        "gone_for": QUANTITY,
+        "evidence": {"type": "object", "additionalProperties": {"type": "string"}},
+        "advise": {"oneOf": [TEXT, TEXTS]},
+    },
+}
+
+
+DEFAULTS_OF_STEPS = ("become", "timeout", "retry")
+
+GROUP: Mapping[str, Json] = {
+    "type": "object",
+    "required": ["findings"],
+    "additionalProperties": False,
+    "properties": {
+        "when": {"type": ["string", "boolean"]},
+        "unless": IDS,
+        "causes": {"enum": ["first"]},
+        "findings": {"type": "array", "items": FINDING, "minItems": 1},
+    },
+}
+"""Findings that share a condition, or stand in the order of cause."""
+
+FINDINGS: Mapping[str, Json] = {
+    "type": "array",
+    "items": {"if": {"type": "object", "required": ["findings"]}, "then": GROUP, "else": FINDING},
+}
+
+DEFAULTS: Mapping[str, Json] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {key: STEP_KEYS[key] for key in DEFAULTS_OF_STEPS},
+}
+
+
+def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
+    """The shape of a playbook; the arguments of *actions* are checked against their own types (``arguments``)."""
+    step: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**STEP_KEYS, **dict.fromkeys(actions, True)},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "required": ["name"],
+        "additionalProperties": False,
+        "properties": {
+            "name": TEXT,
+            "about": TEXT,
+            "symptom": SYMPTOMS,
+            "hosts": TEXT,
+            "inputs": {"type": "object", "additionalProperties": INPUT},
+            "secrets": {},
+            "moved": {"type": "object", "additionalProperties": TEXT},
+            "defaults": DEFAULTS,
+            "let": {"type": "object", "additionalProperties": {"type": ["string", "boolean"]}},
+            "diagnose": {"type": "array", "items": step},
+            "findings": FINDINGS,
+            "remediate": {"type": "array", "items": step},
+            "verify": {"type": "array", "items": step},
+            "limits": LIMITS,
+        },
+    }
+
+
+def violations(value: Json, schema: Mapping[str, Json]) -> list[str]:
+    """What is wrong with *value*, in words.  Nothing is fetched: what *schema* refers to would have to be in it."""
+    errors = _Bounded(dict(schema), registry=Registry()).iter_errors(value)
+    return [f"{_path(error)}{words}" for error in errors for _, words, _ in said(error)]
+
+
+def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
+    """As in JSON Schema; a search ends in time, and what is not known to match is refused."""
+    if not isinstance(value, str):
+        return
+    try:
+        if not SearchBudget().found(compile_regex(pattern), value):
+            yield ValidationError(f"{value[:80]!r} does not match {pattern!r}")
+    except SearchTimeout as error:
+        yield ValidationError(f"{value[:80]!r} {error}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, value: Any, _: Any) -> Iterator[ValidationError]:
+    """As in JSON Schema; a search ends in time, and a key of which it is not known whether it matches is refused."""
+    budget = SearchBudget()
+    for key in value if isinstance(value, dict) else ():
+        for pattern, schema in patterns.items():
+            try:
+                if budget.found(compile_regex(pattern), key):
+                    yield from validator.descend(value[key], schema, path=key, schema_path=pattern)
+            except SearchTimeout as error:
+                yield ValidationError(f"the key {key[:80]!r} {error}")
+
+
+def _additional_properties(validator: Any, allowed: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    """As in JSON Schema; a key of which it is not known whether a pattern matches is refused by the pattern."""
+    patterns = schema.get("patternProperties")
+    if not patterns or not isinstance(value, dict):
+        yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, allowed, value, schema)
+        return
+    budget = SearchBudget()
+    for key in value:
+        try:
+            known = key in schema.get("properties", {}) or any(
+                budget.found(compile_regex(pattern), key) for pattern in patterns
+            )
+        except SearchTimeout:
+            continue
+        if not known and isinstance(allowed, Mapping):
+            yield from validator.descend(value[key], allowed, path=key)
+        elif not known and not allowed:
+            yield ValidationError(f"the key {key[:80]!r} matches none of: {', '.join(patterns)}")
+
+
+_Bounded: Any = extend(  # type: ignore[no-untyped-call] # jsonschema's
+    Draft202012Validator,
+    {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+    },
+)
+
+
+def problems_in(document: Document, schema: Mapping[str, Any]) -> Iterator[Problem]:
+    """Every violation of *schema* in *document*, with its place."""
+    for error in Draft202012Validator(dict(schema)).iter_errors(document.value):
+        for path, words, hint in said(error):
+            yield document.problem(path, words, hint)
+
+
+def _path(error: ValidationError) -> str:
+    words = "".join(f"[{value}]" if isinstance(value, int) else f".{value}" for value in error.absolute_path).lstrip(
+        "."
+    )
+    return f"{words}: " if words else ""
+
+
+def said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """Where *violation* is, what it is in words, and what to do about it."""
+    error: Any = violation
+    path = tuple(error.absolute_path)
+    if isinstance(error.instance, Raw):
+        yield path, f"{_key(path)}`!raw` is for arguments of actions and defaults of inputs", _BRACES
+        return
+    match error.validator:
+        case "additionalProperties":
+            yield from _unknown_keys(error)
+        case "required":
+            missing = [each for each in error.validator_value if each not in error.instance]
+            named = error.message.partition("'")[2].partition("'")[0]
+            if named in missing:
+                yield path, f"{named!r} is missing", ""
+        case "type":
+            yield path, *_wrong_type(error)
+        case "enum":
+            yield path, *_not_a_choice(error)
+        case "pattern" if error.validator_value == ID:
+            yield path, f"{shown(error.instance)} is not an id: letters, digits and _ only, and no digit first", ""
+        case "minLength" | "minItems" | "maxLength" | "maxItems":
+            yield path, _wrong_length(error), ""
+        case "oneOf" | "anyOf":
+            yield from _none_of(error)
+        case _:
+            yield path, f"{_key(path)}{in_words(error)}", ""
+
+
+def _unknown_keys(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    path, known = tuple(error.absolute_path), list(error.schema.get("properties", {}))
+    for key in error.instance:
+        if key not in known:
+            yield (*path, key), *_unknown_key(str(key), known, path)
+
+
+def _wrong_type(error: Any) -> tuple[str, str]:
+    """The message and the hint for a value of another type."""
+    path, wanted = tuple(error.absolute_path), error.validator_value
+    words = " or ".join(_TYPES.get(word, word) for word in ([wanted] if isinstance(wanted, str) else wanted))
+    hint = ""
+    if isinstance(error.instance, list) and path[-1:] == ("when",):
+        hint = "join them by `and`: when: a.there and not b.there"
+    if "boolean" in wanted and isinstance(error.instance, str) and error.instance in YES_OR_NO:
+        hint = f"write {YES_OR_NO[error.instance]}: yes, no, on and off are text here"
+    return f"{_key(path)}expected {words}, got {shown(error.instance)}", hint
+
+
+def _not_a_choice(error: Any) -> tuple[str, str]:
+    """The message and the hint for a value that is none of those allowed."""
+    choices = [str(each) for each in error.validator_value]
+    key = _key(tuple(error.absolute_path))
+    message = f"{key}{shown(error.instance)} is not allowed; use one of: {', '.join(choices)}"
+    return message, suggest(str(error.instance), choices, "")
+
+
+def _wrong_length(error: Any) -> str:
+    if error.validator.startswith("min") and error.validator_value == 1:
+        return "must not be empty"
+    side = "at least" if error.validator.startswith("min") else "at most"
+    what = plural(error.validator_value, "character" if error.validator.endswith("Length") else "item")
+    return f"{_key(tuple(error.absolute_path))}{shown(error.instance)} must have {side} {what}"
+
+
+def _none_of(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """What to say where none of several forms fits: their kinds, if that is what is wrong, else the nearest form."""
+    path = tuple(error.absolute_path)
+    here = [each for each in error.context if tuple(each.absolute_path) == path]
+    kinds = [
+        each.validator_value for each in here if each.validator == "type" and isinstance(each.validator_value, str)
+    ]
+    if not error.context:
+        yield path, f"{_key(path)}{shown(error.instance)} matches more than one of the allowed forms", ""
+    elif len(kinds) == len(error.context):
+        wanted = " or ".join(dict.fromkeys(_TYPES.get(kind, kind) for kind in kinds))
+        yield path, f"{_key(path)}expected {wanted}, got {shown(error.instance)}", ""
+    else:
+        nearest = max(error.context, key=lambda it: (len(it.absolute_path), it.validator != "type"))
+        yield from said(nearest)
+
+
+def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tuple[str, str]:
+    if key in MEANT and path[:1] != ("inputs",):
+        return f"unknown key {key!r}", MEANT[key]
+    last = key.rpartition(".")[2]  # ansible.builtin.service
+    if last != key and last in MEANT:
+        return f"unknown key {key!r}", MEANT[last]
+    near = last if last in known else nearest(key, known)
+    if not near and key in STEP_KEYS:
+        return f"unknown key {key!r}", "it is a key of a step, under diagnose, remediate or verify"
+    few = f"there are: {', '.join(known)}" if len(known) < len(STEP_KEYS) else ""
+    return f"unknown key {key!r}", f"did you mean {near}?" if near else few
+
+
+def _key(path: tuple[str | int, ...]) -> str:
+    return f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
+
+
+_BRACES = "leave it out; for a literal {{, write {{ '{{' }}"
+_TYPES = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "null": "nothing",
+}

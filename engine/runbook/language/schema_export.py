@@ -1,0 +1,257 @@
+"""The JSON Schema of a playbook for editors: the loader's own, with every action's arguments and words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from runbook.language.includes import KEYS as INCLUDE_KEYS
+from runbook.language.input_schema import KEYWORDS
+from runbook.language.keywords import (
+    ABOUT_FINDING,
+    ABOUT_GROUP,
+    ABOUT_INPUT,
+    ABOUT_LIMITS,
+    ABOUT_PLAYBOOK,
+    ABOUT_SECRET,
+    ABOUT_STEP,
+)
+from runbook.language.playbook_schema import (
+    COUNT,
+    FLAG,
+    ID,
+    LATER,
+    ONLY_IN,
+    QUANTITY,
+    SHARE_OF_HOSTS,
+    STEP_KEYS,
+    TEXT,
+    VARIABLE,
+    playbook_schema,
+)
+from runbook.protocols import Action
+from runbook.text.field_descriptions import description
+from runbook.values.playbook import Phase
+from runbook.values.types import Duration, Json, ProcessPattern, Regex, Size
+from runbook.values.units import DURATION, SHARE, SIZE
+
+Schema = dict[str, Any]
+
+TEMPLATE: Mapping[str, Any] = {"type": "string", "pattern": r"\{\{|\{%|\{#"}
+"""A text that is filled in later may stand for a value of any type."""
+
+TIMES: Mapping[str, Any] = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^{DURATION}$"}]}
+BYTES: Mapping[str, Any] = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^{SIZE}$"}]}
+HOSTS: Mapping[str, Any] = {
+    "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": rf"^\s*{SHARE}\s*$"}]
+}
+
+_SCALARS: Mapping[Any, Mapping[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    NoneType: {"type": "null"},
+    None: {"type": "null"},
+    Duration: TIMES,
+    Size: BYTES,
+    Regex: {"type": "string"},
+    ProcessPattern: {"type": "string", "minLength": 1},
+}
+
+
+def exported_schema(actions: Mapping[str, Action]) -> Schema:
+    """What ``runbook schema`` prints.  Whatever the loader takes, it takes too."""
+    schema: Schema = _sharpened(playbook_schema(actions))
+    top = schema["properties"]
+    top["inputs"]["additionalProperties"] = _input()
+    top["secrets"] = _secrets()
+    for phase in Phase:
+        top[str(phase)]["items"] = _item(phase, actions)
+    single, group = top["findings"]["items"]["else"], top["findings"]["items"]["then"]
+    single["properties"] = _told(single["properties"], ABOUT_FINDING)
+    group["properties"] = _told({**group["properties"], "findings": {"type": "array", "items": single}}, ABOUT_GROUP)
+    top["defaults"]["properties"] = _told(top["defaults"]["properties"], ABOUT_STEP)
+    top["limits"]["properties"] = _told(top["limits"]["properties"], ABOUT_LIMITS)
+    return {
+        **schema,
+        "title": "A playbook of runbook",
+        "properties": _told(top, ABOUT_PLAYBOOK),
+        "$defs": {
+            "template": dict(TEMPLATE),
+            **{f"action_{action.name}": _action(action) for action in actions.values()},
+        },
+    }
+
+
+def _sharpened(schema: Any) -> Any:
+    """A copy of *schema* that says what a duration and a share of the hosts look like."""
+    if schema is QUANTITY:
+        return dict(TIMES)
+    if schema is LATER:
+        return {"anyOf": [*TIMES["anyOf"], dict(TEMPLATE)]}
+    if schema is COUNT:
+        return {"anyOf": [{"type": "integer", "minimum": 2}, dict(TEMPLATE)]}
+    if schema is SHARE_OF_HOSTS:
+        return dict(HOSTS)
+    match schema:
+        case Mapping():
+            return {key: _sharpened(value) for key, value in schema.items()}
+        case list() | tuple():
+            return [_sharpened(each) for each in schema]
+    return schema
+
+
+def _told(properties: Mapping[str, Any], words: Mapping[str, str]) -> Schema:
+    """*properties*, each with its words for people."""
+    return {key: {**value, "description": words[key]} if key in words else value for key, value in properties.items()}
+
+
+def _input() -> Schema:
+    kinds = {"enum": ["array", "boolean", "integer", "null", "number", "object", "string"]}
+    own: Schema = {"about": TEXT, "default": {}, "required": FLAG, "secret": FLAG, "env": dict(VARIABLE)}
+    known: Schema = {keyword: {} for keyword in KEYWORDS} | own
+    known["type"] = {"anyOf": [kinds, {"type": "array", "items": kinds}]}
+    needs = [{"required": ["default"]}, {"required": ["required"], "properties": {"required": {"const": True}}}]
+    return {
+        "type": "object",
+        "required": ["about"],
+        "additionalProperties": False,
+        "properties": _told(known, ABOUT_INPUT),
+        "anyOf": needs,
+    }
+
+
+def _secrets() -> Schema:
+    text = {"type": "string", "minLength": 1}
+    own: Schema = {
+        "env": dict(VARIABLE),
+        "file": text,
+        "command": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "keyring": {
+            "type": "object",
+            "required": ["service", "user"],
+            "additionalProperties": False,
+            "properties": {"service": text, "user": text},
+        },
+        "description": {"type": "string"},
+    }
+    reference = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": _told(own, ABOUT_SECRET),
+        "oneOf": [*({"required": [word]} for word in own if word != "description"), _ONLY_TOLD],
+    }
+    return {"type": ["object", "null"], "propertyNames": {"pattern": ID}, "additionalProperties": reference}
+
+
+_ONLY_TOLD: Schema = {"not": {"anyOf": [{"required": [word]} for word in ABOUT_SECRET if word != "description"]}}
+"""A secret of which the inventory says where it is."""
+
+
+def _item(phase: Phase, actions: Mapping[str, Action]) -> Schema:
+    """One entry of a section: a step, or (but in verify) an include."""
+    able = [action.name for action in actions.values() if _stands_in(action, phase)]
+    keys = [
+        step_key
+        for step_key in STEP_KEYS
+        if phase in ONLY_IN.get(step_key, tuple(Phase)) and step_key not in ("include", "inputs")
+    ]
+    own = {key: _sharpened(STEP_KEYS[key]) for key in keys}
+    if "samples" in own:
+        own["samples"] |= {"oneOf": [{"required": ["times"]}, {"required": ["for"]}]}
+    named = {word: {"$ref": f"#/$defs/action_{word}", "description": actions[word].summary} for word in able}
+    step: Schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**_told(own, ABOUT_STEP), **named},
+        "oneOf": [{"required": [word]} for word in able],
+        **({"required": ["id"]} if phase is Phase.DIAGNOSE else {}),
+    }
+    if phase is Phase.VERIFY:
+        return step
+    brought = {
+        "type": "object",
+        "required": ["id"],
+        "additionalProperties": False,
+        "properties": _told(
+            {include_key: _sharpened(STEP_KEYS[include_key]) for include_key in INCLUDE_KEYS}, ABOUT_STEP
+        ),
+    }
+    return {"if": {"type": "object", "required": ["include"]}, "then": brought, "else": step}
+
+
+def _stands_in(action: Action, phase: Phase) -> bool:
+    ability = {Phase.REMEDIATE: action.decide, Phase.VERIFY: action.holds}
+    return phase is Phase.DIAGNOSE or bool(ability[phase] or action.waits)
+
+
+def _action(action: Action) -> Schema:
+    made = _arguments(action.Args)
+    return {**made, "type": ["object", "null"], "description": action.doc}
+
+
+def _arguments(kind: Any) -> Schema:
+    """A dataclass of arguments as a mapping."""
+    hints = get_type_hints(kind)
+    known = fields(kind)
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [
+            field_.name.rstrip("_")
+            for field_ in known
+            if field_.default is MISSING and field_.default_factory is MISSING
+        ],
+        "properties": {field_.name.rstrip("_"): _argument(kind, hints[field_.name], field_) for field_ in known},
+    }
+
+
+def _argument(owner: Any, kind: Any, argument: Field[Any]) -> Schema:
+    made = _or_template(_of(kind, argument.metadata))
+    about = description(owner, argument)
+    words = {"description": about} if about else {}
+    plain = isinstance(argument.default, str | int | float | bool) and argument.default != ""
+    return {**made, **words, **({"default": argument.default} if plain else {})}
+
+
+def _or_template(schema: Schema) -> Schema:
+    """*schema*, or a text that is filled in later; a plain text may be one anyway."""
+    if schema in ({}, {"type": "string"}):
+        return schema
+    return {"anyOf": [schema, {"$ref": "#/$defs/template"}]}
+
+
+def _of(kind: Any, rules: Mapping[str, Any]) -> Schema:
+    """The schema of one type; *rules* are the bounds that its field has."""
+    if kind in _SCALARS:
+        return _bounded(dict(_SCALARS[kind]), rules)
+    origin = get_origin(kind)
+    if origin is Literal:
+        return {"enum": list(get_args(kind))}
+    if origin is tuple:
+        inner = {name: rule for name, rule in rules.items() if name != "min_items"}
+        made: Schema = {"type": "array", "items": _or_template(_of(get_args(kind)[0], inner))}
+        return made | ({"minItems": rules["min_items"]} if "min_items" in rules else {})
+    if is_dataclass(kind):
+        return _arguments(kind)
+    if origin in (Union, UnionType):
+        kinds = get_args(kind)
+        return {} if {str, int, float, bool} <= set(kinds) else {"anyOf": [_of(kind, rules) for kind in kinds]}
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _or_template(_of(get_args(kind)[1], {}))}
+    return {}
+
+
+def _bounded(schema: Schema, rules: Mapping[str, Any]) -> Schema:
+    """*schema* with the bounds of *rules* on the numbers and texts in it."""
+    if "anyOf" in schema:
+        return {"anyOf": [_bounded(dict(schema["anyOf"][0]), rules), *schema["anyOf"][1:]]}
+    numbers: dict[str, Json] = {word: rules[word] for word in ("minimum", "maximum") if word in rules}
+    if schema["type"] in ("integer", "number"):
+        return schema | numbers
+    if schema["type"] == "string" and "min_length" in rules:
+        return schema | {"minLength": rules["min_length"]}
+    return schema

@@ -1,0 +1,154 @@
+"""Where a playbook uses secrets: in the environment of a step, and in arguments that are sent on standard input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import zip_longest
+from typing import Any
+
+from runbook.language.arguments import hints_of
+from runbook.language.expressions.parsed_template import OF_HOST
+from runbook.language.expressions.templates import Scope, is_template, names, render, secrets_in_template
+from runbook.protocols import Action
+from runbook.values.playbook import Phase, Playbook, Step
+from runbook.values.types import Json, Raw
+
+Path = tuple[str | int, ...]
+
+CARRIES_SECRETS = "carries_secrets"
+"""In the metadata of an argument: it reaches the host on the input of a program, and is shown nowhere."""
+
+WHERE = "pass it through `env:` (the command then reads the variable), or in `headers:` or `body:` of http"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretUse:
+    """One secret in one place of a step."""
+
+    name: str
+    """As ``secrets_in_template`` gives it: ``NAME``, or ``host.NAME``."""
+    step: Step
+    path: Path
+    """Within the step."""
+
+    @property
+    def secret(self) -> str:
+        """The name that the secret has where it is said where its value is."""
+        return self.name.removeprefix(OF_HOST)
+
+    @property
+    def of_host(self) -> bool:
+        """Whether only the inventory can say where its value is: ``host.secrets.NAME``."""
+        return self.name.startswith(OF_HOST)
+
+    @property
+    def shown(self) -> str:
+        """It, as it stands in the playbook, without its ``secrets.``."""
+        return f"{self.secret} of the host" if self.of_host else self.secret
+
+    @property
+    def in_header(self) -> bool:
+        """Whether its value must be a single line."""
+        return "headers" in self.path
+
+
+def carriers(kind: type[Any]) -> frozenset[Path]:
+    """The arguments of *kind*, an action's ``Args``, in which a secret may stand."""
+    return frozenset(_carriers(kind))
+
+
+def _carriers(kind: type[Any]) -> Iterator[Path]:
+    hints = hints_of(kind)
+    for field in fields(kind):
+        if field.metadata.get(CARRIES_SECRETS):
+            yield (field.name,)
+        elif isinstance(hints[field.name], type) and is_dataclass(hints[field.name]):
+            yield from ((field.name, *inner) for inner in _carriers(hints[field.name]))
+
+
+def secret_uses(playbook: Playbook) -> Iterator[SecretUse]:
+    """Every secret that a step of *playbook* inserts somewhere, with its place; also those of its parts."""
+    for step in playbook.steps:
+        yield from uses_in(step)
+
+
+def uses_in(step: Step) -> Iterator[SecretUse]:
+    """Every secret that *step* inserts somewhere, with its place."""
+    for path, text in (*_texts(dict(step.env), ("env",)), *_texts(step.args, (step.action,))):
+        for name in sorted(secrets_in_template(text)):
+            yield SecretUse(name, step, path)
+
+
+def host_fields(step: Step) -> frozenset[str]:
+    """The fields of the host that what *step* sends rests on: ``FIELD`` of ``host.FIELD``."""
+    texts = (*_texts(dict(step.env), ()), *_texts(step.args, ()), *_texts(step.cwd, ()))
+    templates = {text for _, text in texts if "host" in text and is_template(text)}
+    return frozenset(field for text in templates for root, field in names(text) if root == "host")
+
+
+def only_in_change(use: SecretUse, action: Action) -> bool:
+    """Whether no probe needs the value: it is sent with the change alone, which a dry run never sends."""
+    step = use.step
+    if step.phase is Phase.VERIFY or (step.phase is Phase.REMEDIATE and action.decide is None):
+        return True
+    if step.phase is Phase.DIAGNOSE or ("do" not in step.args and "check" not in step.args):
+        return False
+    if use.path[0] == "env":
+        return "do" in step.args and "check" not in step.args
+    return "check" not in use.path
+
+
+def with_secrets(step: Step, args: Mapping[str, Json], scope: Scope) -> Mapping[str, Json]:
+    """*args* as they are sent: what stands in the playbook with a secret in it is filled in again, with its value.
+
+    The places are those of the playbook's own text, so that nothing that a host has said is ever taken for a template.
+    Raises ConfigError and UnknownTouched.
+    """
+    filled: dict[str, Any] = dict(args)
+    for path, text in _texts(step.args, ()):
+        if secrets_in_template(text):
+            _put(filled, path, render(text, scope))
+    return filled
+
+
+def with_templates_of_secrets(written: Any, recorded: Any) -> Any:
+    """*recorded*, the arguments that a step had, as they stand; but where *written* inserts a secret, that text."""
+    match written, recorded:
+        case str(), _ if secrets_in_template(written):
+            return written
+        case Mapping(), Mapping() if any(secrets_in_template(text) for _, text in _texts(written, ())):
+            return {key: with_templates_of_secrets(written.get(key), value) for key, value in recorded.items()}
+        case list(), list() if any(secrets_in_template(text) for _, text in _texts(written, ())):
+            pairs = zip_longest(written, recorded)
+            return [with_templates_of_secrets(one, two) for one, two in pairs][: len(recorded)]
+    return Raw(recorded)
+
+
+def _put(tree: dict[str, Any], path: Path, value: Json) -> None:
+    """Set what stands at *path* in *tree*; what lies on the way there is copied."""
+    at: Any = tree
+    for key in path[:-1]:
+        at[key] = list(at[key]) if isinstance(at[key], list | tuple) else dict(at[key])
+        at = at[key]
+    at[path[-1]] = value
+
+
+def other_names(text: str) -> list[str]:
+    """The names beside those of secrets, inputs, host and run that *text*, which inserts a secret, rests on."""
+    return sorted({root for root, _ in names(text)} - {"secrets", "inputs", "host", "run"})
+
+
+def _texts(tree: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every text in *tree* that may be a template, with its path."""
+    match tree:
+        case Raw():
+            return
+        case str():
+            yield path, tree
+        case Mapping():
+            for key, value in tree.items():
+                yield from _texts(value, (*path, key))
+        case list() | tuple():
+            for number, value in enumerate(tree):
+                yield from _texts(value, (*path, number))

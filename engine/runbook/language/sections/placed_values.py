@@ -1,0 +1,51 @@
+"""Read single values of a playbook's tree; a value that is not one is a mistake with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from runbook.errors import ConfigError, Problem
+from runbook.language.yaml_source import Document, Path
+from runbook.values.playbook import Share, Where
+from runbook.values.units import duration, share
+
+
+class PlacedValues:
+    """Values of *document*; mistakes are added to *problems*, each with its place."""
+
+    def __init__(self, document: Document, problems: list[Problem]) -> None:
+        self._document, self._problems = document, problems
+
+    def wrong(self, path: Path, message: str, hint: str = "") -> None:
+        """Add a mistake at *path*."""
+        self._problems.append(self._document.problem(path, message, hint))
+
+    def where(self, path: Path) -> Where:
+        """The place of *path* in the file."""
+        return self._document.where(path)
+
+    def seconds(
+        self,
+        tree: Mapping[str, Any],
+        key: str,
+        path: Path,
+        default: float = 0.0,
+        read: Callable[[object], float] = duration,
+    ) -> float:
+        """The seconds of the duration *key* of *tree*, which stands at *path*; *default* where there is none."""
+        if key not in tree or not isinstance(tree[key], str | int | float):
+            return default
+        try:
+            return read(tree[key])
+        except ConfigError as error:
+            self.wrong((*path, key), f"{key}: {error}")
+            return default
+
+    def share(self, value: Any, path: Path) -> Share | None:
+        """*value*, which stands at *path* in ``limits``, as a share of the hosts."""
+        try:
+            return share(value)
+        except ConfigError as error:
+            self.wrong(path, f"{path[1]}: {error}")
+            return None

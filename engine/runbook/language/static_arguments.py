@@ -1,0 +1,269 @@
+"""Check arguments that are known before any host is contacted against the types of their action."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from runbook.errors import ConfigError, Problem
+from runbook.language.arguments import Later, build_partly
+from runbook.language.expressions.sampling import sampling
+from runbook.language.expressions.templates import (
+    Scope,
+    evaluate,
+    fault_in,
+    is_single,
+    is_template,
+    names,
+    render,
+    value_of,
+)
+from runbook.language.expressions.views import UnknownTouched
+from runbook.language.yaml_source import Path
+from runbook.protocols import Action
+from runbook.values.playbook import Playbook, Step, Where
+from runbook.values.types import Json, Raw, Unknown, plural
+
+MOST_ITEMS = 100
+"""Items of an ``each`` that are inspected beforehand."""
+
+MOST_PLACES = 4
+"""Places of a playbook that are named beside a mistake in an input."""
+
+ANY = ("host", "run", "item", "inputs")
+"""Every template means nothing yet."""
+
+GIVEN = "with the inputs as they are given"
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentFault:
+    """What is wrong with an argument."""
+
+    path: Path
+    """Within the arguments."""
+    message: str
+    hint: str = ""
+
+
+States = Mapping[str, Json | Unknown]
+
+
+def faults_in_arguments(
+    step: Step, action: Action, inputs: Mapping[str, Json], states: States
+) -> Iterator[ArgumentFault]:
+    """What is wrong with those arguments of *step* that rest on nothing but *inputs*; the others are left for later.
+
+    *states* are ``unseen``.
+    """
+    scope = Scope(inputs=inputs, states=states)
+    seen: set[ArgumentFault] = set()
+    for one, free in _scopes(step, scope):
+        off = bool(step.when) and _is_false(step.when, one)  # then what is filled in may be empty
+        for fault in _faults(step, action, one, ANY if off else free):
+            if fault not in seen:
+                seen.add(fault)
+                yield fault
+
+
+def faults_in_samples(step: Step, inputs: Mapping[str, Json], states: States) -> Iterator[ArgumentFault]:
+    """What is wrong with the ``samples`` of *step*, as far as that rests on nothing but *inputs*."""
+    scope = Scope(inputs=inputs, states=states)
+    amounts = {key: value for key, value in step.samples.items() if key != "while"}
+    off = bool(step.when) and _is_false(step.when, scope)
+    if not step.samples or _rests_on(amounts, inputs, ANY if off else ("host", "run", "item")):
+        return
+    try:
+        sampling(step.samples, scope)
+    except ConfigError as error:
+        for problem in error.problems:
+            key = problem.message.partition(":")[0]
+            yield ArgumentFault((key,) if key in step.samples else (), problem.message)
+
+
+def unseen(playbook: Playbook, part: str) -> States:
+    """Every probe that a step of *part* could name, none of which has been taken yet."""
+    return {step.id.removeprefix(f"{part}_"): Unknown(why="not probed yet") for step in playbook.diagnose}
+
+
+def problems_with_inputs_given(
+    playbook: Playbook,
+    actions: Mapping[str, Action],
+    inputs: Mapping[str, Mapping[str, Json]],
+    places: Mapping[str, Where] | None = None,
+) -> list[Problem]:
+    """What is wrong with the arguments of *playbook*, once every input has its value (by part; ``""`` its own).
+
+    What one value that was given spoils in several places is one mistake, which names that input.
+    *places* are those of the values that stand in a file.
+    """
+    found: list[tuple[Problem, str]] = []
+    states = {part: unseen(playbook, part) for part in {step.part for step in playbook.steps}}
+    for step in playbook.steps:
+        at = step.where
+        given = _given(playbook, inputs[""]) if not step.part else frozenset()
+        for argument in faults_in_arguments(step, actions[step.action], inputs[step.part], states[step.part]):
+            words = Problem(file=at.file, line=at.line, column=at.column, message=f"{step.action}: {argument.message}",
+                            hint=argument.hint or GIVEN)  # fmt: skip
+            found.append((words, _cause(step.args, argument.path, step, given)))
+        for sample in faults_in_samples(step, inputs[step.part], states[step.part]):
+            words = Problem(file=at.file, line=at.line, column=at.column, message=sample.message, hint=GIVEN)
+            found.append((words, _cause(step.samples, sample.path, step, given)))
+    return _once_for_each_cause(found, places or {})
+
+
+def _given(playbook: Playbook, values: Mapping[str, Json]) -> frozenset[str]:
+    """The inputs whose value is not their default."""
+    return frozenset(each.name for each in playbook.inputs if each.name in values and values[each.name] != each.default)
+
+
+def _cause(tree: Any, path: Path, step: Step, given: frozenset[str]) -> str:
+    """The one input of *given* that what stands at *path* in *tree* is filled in from; empty: none, or several."""
+    for key in path:
+        if isinstance(tree, Mapping) and key in tree:
+            tree = tree[str(key)]
+        elif isinstance(tree, list) and isinstance(key, int) and key < len(tree):
+            tree = tree[key]
+    used = _named(tree)
+    if any(root == "item" for root, _ in used):
+        used |= set(names(f"{{{{ {step.each} }}}}")) if step.each else set()
+    found = {name for root, name in used if root == "inputs" and name in given}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _named(tree: Any) -> set[tuple[str, str]]:
+    """The names in every template of *tree*."""
+    match tree:
+        case str() if is_template(tree):
+            return set() if fault_in(tree) else set(names(tree))
+        case Mapping():
+            return {name for each in tree.values() for name in _named(each)}
+        case list():
+            return {name for each in tree for name in _named(each)}
+    return set()
+
+
+def _once_for_each_cause(found: list[tuple[Problem, str]], places: Mapping[str, Where]) -> list[Problem]:
+    problems: list[Problem] = []
+    for cause in dict.fromkeys(cause for _, cause in found):
+        same = [problem for problem, it in found if it == cause]
+        if not cause:
+            problems += same
+            continue
+        first = same[0]
+        where = list(dict.fromkeys(f"{each.file}:{each.line}:{each.column}" for each in same))
+        more = f" and {plural(len(where) - MOST_PLACES, 'more place')}" if len(where) > MOST_PLACES else ""
+        used = f"used at {', '.join(where[:MOST_PLACES])}{more}"
+        hint = used if first.hint == GIVEN else f"{first.hint}; {used}"
+        at = places.get(cause, Where())
+        words = f"input {cause}: {first.message}"
+        problems.append(Problem(file=at.file, line=at.line, column=at.column, message=words, hint=hint))
+    return problems
+
+
+def _is_false(when: str, scope: Scope) -> bool:
+    try:
+        return evaluate(when, scope) is False
+    except ConfigError:
+        return False
+
+
+def _scopes(step: Step, scope: Scope) -> Iterator[tuple[Scope, tuple[str, ...]]]:
+    """One for every item that is known, else one without; each with the names that mean nothing yet."""
+    try:
+        items = value_of(step.each, scope) if step.each else None
+    except ConfigError:
+        items = None
+    if not isinstance(items, list) or not items:
+        yield scope, ("host", "run", "item")
+    for item in items[:MOST_ITEMS] if isinstance(items, list) else ():
+        yield replace(scope, item=item), ("host", "run")
+
+
+def _faults(step: Step, action: Action, scope: Scope, free: tuple[str, ...]) -> Iterator[ArgumentFault]:
+    ready = {key: _rendered(tree, scope, free) for key, tree in step.args.items()}
+    args, problems = build_partly(action.Args, ready)
+    if args is None and not problems:  # the rest is right or wrong whatever a template's file says of a host
+        texts = {field.name for field in fields(action.Args) if "rendered" in field.metadata}
+        known = {
+            key: step.args[key] if key in texts and isinstance(value, Later) else value for key, value in ready.items()
+        }
+        args, problems = build_partly(action.Args, known) if known != ready else (args, problems)
+    for problem in problems:
+        yield ArgumentFault(_place(problem.message), problem.message, problem.hint)
+    if args is not None and action.objection and (why := action.objection(args)):
+        yield ArgumentFault((), why)
+    if args is None and not problems:
+        yield from _objections(action, ready)
+
+
+def _rendered(tree: Any, scope: Scope, free: tuple[str, ...]) -> Any:
+    """*tree* with everything filled in that is known, and ``Later`` for the rest."""
+    match tree:
+        case Raw(value=inner):
+            return inner
+        case Mapping():
+            return {key: _rendered(value, scope, free) for key, value in tree.items()}
+        case list():
+            return [_rendered(each, scope, free) for each in tree]
+        case str() if is_template(tree):
+            later = Later(is_text=not is_single(tree))
+            if _rests_on(tree, scope.inputs, free):
+                return later
+            try:
+                return render(tree, scope)
+            except (ConfigError, UnknownTouched):
+                return later
+    return tree
+
+
+STAND_INS = ("x", "/dev/null", "-l", "list", "--version")
+"""Texts that mean as little harm as any: what an action objects to with each of them, it objects to with all."""
+
+
+def _objections(action: Action, values: Mapping[str, Any]) -> Iterator[ArgumentFault]:
+    """What *action* has against *values* whatever stands where they are not known yet."""
+    found = set()
+    for text in STAND_INS if action.objection else ():
+        args, _ = build_partly(action.Args, _standing_in(values, text))
+        found.add(action.objection(args) if args is not None and action.objection else "")
+    yield from (ArgumentFault((), word) for word in found if word and len(found) == 1)
+
+
+def _standing_in(tree: Any, text: str) -> Any:
+    match tree:
+        case Later():
+            return replace(tree, stand_in=text)
+        case Mapping():
+            return {key: _standing_in(value, text) for key, value in tree.items()}
+        case list():
+            return [_standing_in(each, text) for each in tree]
+    return tree
+
+
+def _rests_on(tree: Any, inputs: Mapping[str, Json], free: tuple[str, ...]) -> bool:
+    """Whether a template in *tree* needs what means nothing yet: a name in *free*, or an input that has no value."""
+    match tree:
+        case Raw():
+            return False
+        case str() if is_template(tree):
+            if fault_in(tree):
+                return True
+            used = names(tree)
+            free = (*free, "secrets")
+            return "inputs" in free or any(root in free or (root == "inputs" and it not in inputs) for root, it in used)
+        case Mapping():
+            return any(_rests_on(each, inputs, free) for each in tree.values())
+        case list():
+            return any(_rests_on(each, inputs, free) for each in tree)
+    return False
+
+
+def _place(message: str) -> Path:
+    """Where the argument is that a message of ``arguments`` begins with (``a.b[0]: ...``)."""
+    inner = re.match(r"([A-Za-z_]\w*(?:\.\w+|\[\d+\])*): ", message)
+    unknown = re.match(r"(?:([\w.\[\]]+): )?unknown key '(\w+)'", message)
+    text = f"{unknown[1] or ''}.{unknown[2]}" if unknown else inner[1] if inner else ""
+    return tuple(int(found_text) if found_text.isdigit() else found_text for found_text in re.findall(r"\w+", text))

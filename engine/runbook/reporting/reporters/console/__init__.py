@@ -1,0 +1,214 @@
+"""The console output: each host as it ends, then a recap grouped by result; with live progress on a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TextIO, assert_never
+
+from runbook.reporting.reporters.console.recap import plans, recap
+from runbook.reporting.reporters.console.terminal import can_redraw
+from runbook.reporting.wording.evidence import short
+from runbook.reporting.wording.host_lines import cause, grouped, owed_lines, step_line
+from runbook.reporting.wording.summary import SHOWN_CAUSE, next_line, not_well
+from runbook.text.name_ranges import fold
+from runbook.text.printable import printable_line
+from runbook.text.similar_texts import line_of
+from runbook.values.event import (
+    Answered,
+    Asked,
+    BatchFinished,
+    ChangeStarted,
+    Event,
+    HostFinished,
+    HostPlanned,
+    HostStarted,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepStarted,
+    Waiting,
+)
+from runbook.values.playbook import Phase
+from runbook.values.result import HostPlan, HostResult, Mode, Status, Verdict
+from runbook.values.types import plural, seconds
+from runbook.values.verbosity import Verbosity
+
+MANY = 40
+"""Hosts up to which every line of a verbose run is shown: about a screen of them."""
+
+PARTS = 5
+"""How often a long run says how far it is, where no live region does."""
+
+
+class RepeatedLines:
+    """Drops lines that say of another host what has been said of one; the recap names all hosts."""
+
+    def __init__(self, *, progress: bool, many: int = MANY) -> None:
+        self._progress = progress
+        self._many = many
+        """Hosts up to which every line is shown."""
+        self._name = ""
+        self._all = 0
+        self._ended: Counter[Verdict] = Counter()
+        self._shown: set[tuple[str, ...]] = set()
+
+    def without(self, event: Event, lines: Sequence[str]) -> Sequence[str]:
+        """*lines*, which are what *event* is worth, if they are the first of their kind."""
+        match event:
+            case RunStarted():
+                return self._begun(event, lines)
+            case HostFinished(result=result):
+                self._ended[result.verdict] += 1
+                return [*self._first(result.host, lines), *self._how_far()]
+            case StepFinished(host=host) | Waiting(host=host):
+                return self._first(host, lines)
+            case HostStarted() | HostPlanned() | StepStarted() | ChangeStarted() | Asked() | Answered():
+                return lines
+            case BatchFinished() | RunFinished():
+                return lines
+            case _:
+                assert_never(event)
+
+    def _begun(self, event: RunStarted, lines: Sequence[str]) -> Sequence[str]:
+        self._name, self._all = event.playbook, len(event.hosts)
+        if self._all <= MANY or self._many < MANY:
+            return lines
+        return [*lines[:-1], "the first host with each result is shown here, and all of them in the recap", ""]
+
+    def _first(self, host: str, lines: Sequence[str]) -> Sequence[str]:
+        if self._all <= self._many:
+            return lines
+        key = tuple(line_of(line.removeprefix(f"{host}: "), host, strict=True).key for line in lines)
+        if key in self._shown:
+            return []
+        self._shown.add(key)
+        return lines
+
+    def _how_far(self) -> list[str]:
+        """A line on the progress of the run, each time another fifth of the hosts has ended."""
+        done = sum(self._ended.values())
+        before, now = ((number * PARTS) // self._all if self._all else 0 for number in (done - 1, done))
+        if not self._progress or self._all <= MANY or before == now or done == self._all:
+            return []
+        counts = ", ".join(f"{self._ended[verdict]} {verdict}" for verdict in reversed(Verdict) if self._ended[verdict])
+        return [f"{self._name}: {done} of {plural(self._all, 'host')} done: {counts}"]
+
+
+def lines_of(event: Event, verbosity: Verbosity) -> list[str]:
+    """What is to be said of *event*; often nothing."""
+    match event:
+        case RunStarted():
+            return [] if verbosity is Verbosity.QUIET else _beginning(event)
+        case RunFinished(result=result):
+            return recap(result, verbosity)
+        case BatchFinished(number=number, hosts=hosts, pause=pause) if verbosity is not Verbosity.QUIET:
+            rest = f"; the next one begins in {seconds(pause)}" if pause else ""
+            return [f"batch {number} has ended: {plural(len(hosts), 'host')} ({fold(hosts)}){rest}"]
+        case _:
+            return _in_progress(event) if verbosity is Verbosity.VERBOSE else []
+
+
+def _in_progress(event: Event) -> list[str]:
+    """What steps and hosts come to while the run is on."""
+    match event:
+        case StepFinished(host=host, result=result):
+            quiet = result.status in (Status.OK, Status.SKIPPED) or result.phase is Phase.DIAGNOSE
+            return [] if quiet else [f"{host}: {step_line(result)}"]
+        case Waiting(host=host, why=why):
+            return [f"{host}: {why}"]
+        case HostFinished(result=result):
+            return _ended(result)
+        case _:
+            return []
+
+
+def _ended(host: HostResult) -> list[str]:
+    """How *host* ended; where it is not well, the cause and what comes next."""
+    head = f"{host.host}: {host.verdict} ({seconds(host.seconds)})"
+    if host.error:
+        head += f": {host.error}"
+    elif not_well(host):
+        head += f": {short(cause(host), SHOWN_CAUSE)}"
+    return [head, *(f"  {line}" for line in [next_line(host), *owed_lines(host)] if line)]
+
+
+def _beginning(event: RunStarted) -> list[str]:
+    what = "dry run, nothing is changed" if event.mode is Mode.PLAN else "run"
+    origin = event.origin
+    book = f" ({origin.playbook})" if origin and origin.playbook else ""
+    inventory = f" of {', '.join(origin.inventory)}" if origin and origin.inventory else ""
+    lines = [f"{event.playbook}{book}: {what}, on {plural(len(event.hosts), 'host')} ({fold(event.hosts)}){inventory}"]
+    for why, hosts in grouped((left_out.why, left_out.host) for left_out in event.left_out).items():
+        lines.append(f"left out: {fold(hosts)} ({why})")
+    return [*lines, ""]
+
+
+ENDINGS = ("txt", "log")
+
+
+class Reporter:
+    """Writes lines to a stream; where that is a terminal, with a few below them that follow the run."""
+
+    def __init__(self, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> None:
+        self._screen = _screen(stream)
+        self._verbosity = verbosity
+        self._plain = plain = isinstance(self._screen, PlainDisplay)
+        many = MANY if verbosity is Verbosity.VERBOSE else 1
+        self._repeated = RepeatedLines(progress=plain and verbosity is not Verbosity.QUIET, many=many)
+
+    def on(self, event: Event) -> None:
+        """Say what is worth a line."""
+        lines = lines_of(event, self._verbosity)
+        if isinstance(event, Waiting) and self._verbosity is Verbosity.NORMAL and self._plain:
+            lines = lines_of(event, Verbosity.VERBOSE)  # a terminal shows below its lines what is waited for
+        self._screen.on(event, self._repeated.without(event, lines))
+
+    def aside(self, line: str) -> bool:
+        """Take care of *line*, which is for the terminal and none of the run's; False: write it yourself."""
+        return self._screen.aside(line)
+
+
+class Display(Protocol):
+    """Something to write on."""
+
+    def on(self, event: Event, lines: Sequence[str]) -> None:
+        """Write *lines*, which are what *event* is worth."""
+        ...
+
+    def aside(self, line: str) -> bool:
+        """See ``Reporter.aside``."""
+        ...
+
+
+class PlainDisplay:
+    """A stream on which nothing can be taken back."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def on(self, event: Event, lines: Sequence[str]) -> None:
+        """Write *lines* at once."""
+        for line in lines:
+            self._stream.write(printable_line(line) + "\n")
+        if lines:
+            self._stream.flush()
+
+    def aside(self, line: str) -> bool:
+        """Nothing here is in the way of others."""
+        return False
+
+
+def _screen(stream: TextIO) -> Display:
+    if not can_redraw(stream):
+        return PlainDisplay(stream)
+    from runbook.reporting.reporters.console import live_display
+
+    return live_display.LiveDisplay(stream)
+
+
+def show_plans(hosts: Iterable[HostPlan], stream: TextIO) -> None:
+    """Write the plans for the person who is asked."""
+    for line in plans(hosts):
+        stream.write(printable_line(line) + "\n")
+    stream.flush()

@@ -1,0 +1,118 @@
+"""The recap at the end of a run: the worst first, equal results grouped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from runbook.reporting.wording.brief import brief_lines, without_addresses
+from runbook.reporting.wording.evidence import short
+from runbook.reporting.wording.grouping import together
+from runbook.reporting.wording.host_lines import host_lines, plan_lines
+from runbook.reporting.wording.limits import limit_lines
+from runbook.reporting.wording.summary import FINE, not_well, rank
+from runbook.text.name_ranges import fold
+from runbook.values.plan import Presence
+from runbook.values.result import HostPlan, HostResult, Mode, RunResult, Verdict
+from runbook.values.types import plural, seconds
+from runbook.values.verbosity import Verbosity
+
+SHOWN_GROUPS = 40
+"""Groups of hosts that are shown in full; the rest is counted."""
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostGroup:
+    """Hosts of which the same is said."""
+
+    hosts: list[str]
+    lines: list[str]
+    rank: int
+    """How bad it is with them; see ``summary.rank``."""
+
+
+def recap(result: RunResult, verbosity: Verbosity = Verbosity.NORMAL) -> list[str]:
+    """Every host once, the worst first, those that are alike together; then the counts, and an exit code but 0.
+
+    Where *verbosity* is QUIET only hosts that are not well, and nothing at all where none is.
+    """
+    quiet, is_exec = verbosity is Verbosity.QUIET, result.playbook == "exec"
+    hosts = [host for host in result.hosts if not_well(host)] if quiet and not is_exec else result.hosts
+    if quiet and not result.exit_code and not hosts:
+        return []
+    groups = _groups(hosts, lambda host: _lines(host, result, verbosity))
+    shown = groups if is_exec else _shown(groups)
+    reported = [
+        line
+        for group in shown
+        for line in (f"{fold(group.hosts)}: {group.lines[0]}", *(f"  {line}" for line in group.lines[1:]))
+    ]
+    if len(shown) < len(groups):
+        rest = [name for group in groups if group not in shown for name in group.hosts]
+        more = plural(len(groups) - len(shown), "more group")
+        reported.append(f"... and {more} of hosts ({short(fold(rest), 60)}): see --output json")
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
+    counted = f"{result.playbook}: {counts or 'no host'} in {seconds(result.seconds)}"
+    if _is_declined(result):
+        counted += "; nothing was changed"
+    held = limit_lines(result.limits) if result.limits and Verdict.PLANNED in result.totals else []
+    return [
+        *([""] if verbosity is Verbosity.VERBOSE else []),
+        *reported,
+        *([] if quiet else ["", *held]),
+        counted,
+        *_end(result),
+    ]
+
+
+def _lines(host: HostResult, result: RunResult, verbosity: Verbosity) -> list[str]:
+    if result.playbook == "exec" or verbosity is Verbosity.VERBOSE:
+        return host_lines(host)
+    return brief_lines(host, declined=_is_declined(result))
+
+
+def _is_declined(result: RunResult) -> bool:
+    """Whether the plan was shown and refused, or Ctrl-C came first."""
+    return result.mode is Mode.PLAN and result.exit_code == INTERRUPTED
+
+
+def _shown(groups: Sequence[HostGroup]) -> list[HostGroup]:
+    """As many groups as are shown, the worst first: of each verdict one at least."""
+    ordered = sorted(groups, key=lambda group: group.rank)
+    firsts = {group.rank: id(group) for group in reversed(ordered)}.values()
+    chosen = sorted(ordered, key=lambda group: id(group) not in firsts)[:SHOWN_GROUPS]
+    return sorted(chosen, key=lambda group: group.rank)
+
+
+def _end(result: RunResult) -> Iterator[str]:
+    if result.left_out:
+        yield f"left out: {fold([host.host for host in result.left_out])}"
+    if result.exit_code:
+        yield f"exit code {result.exit_code}"
+
+
+def plans(hosts: Iterable[HostPlan]) -> list[str]:
+    """The plans of all hosts for whom something would be done, those that are alike together."""
+    blocks = [(host.host, plan_lines(host)) for host in hosts]
+    reported = []
+    for names, lines in together([(host, (), lines, False) for host, lines in blocks if lines]):
+        reported += [f"{fold(names)}:", *(f"  {line}" for line in lines)]
+    return reported
+
+
+def _groups(hosts: Sequence[HostResult], lines: Callable[[HostResult], list[str]]) -> list[HostGroup]:
+    """The *hosts* of whom the like is said; those that cannot be reached for one reason, whatever their addresses."""
+    whole = {host.host: host for host in hosts}
+    folded = [without_addresses(host) if host.verdict is Verdict.UNREACHABLE else host for host in hosts]
+    said = [(host.host, _identity(host), lines(host), host.verdict not in FINE) for host in folded]
+    return [
+        HostGroup(hosts=names, lines=group if len(names) > 1 else lines(whole[names[0]]), rank=rank(whole[names[0]]))
+        for names, group in together(said)
+    ]
+
+
+def _identity(host: HostResult) -> tuple[str, ...]:
+    """What is never shown together when it differs, however alike the words are."""
+    there = (finding for finding in host.findings if finding.status is not Presence.ABSENT)
+    return (host.verdict, *(f"{each.id} {each.severity} {each.status}" for each in there))

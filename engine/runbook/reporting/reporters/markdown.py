@@ -1,0 +1,222 @@
+"""The markdown output: a summary for a ticket or a chat, in which nothing that a host says is markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TextIO, TypeVar
+
+from runbook.reporting.wording.evidence import inside, short
+from runbook.reporting.wording.exit_codes import exit_line
+from runbook.reporting.wording.grouping import together
+from runbook.reporting.wording.host_lines import by_name, extent_notes, is_exec, output_lines, owed_lines
+from runbook.reporting.wording.limits import limit_lines
+from runbook.reporting.wording.summary import Cause, causes
+from runbook.text.name_ranges import fold
+from runbook.text.printable import printable
+from runbook.values.event import Event, RunFinished
+from runbook.values.plan import Presence
+from runbook.values.playbook import Severity
+from runbook.values.result import HostResult, RunResult, Status, StepResult
+from runbook.values.types import plural, seconds
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+ENDINGS = ("md",)
+
+SHOWN = 30
+"""Causes, and rows of a table, that are shown: a comment on GitHub has 65536 characters at most."""
+SHOWN_BLOCKS = 6
+"""Different outputs that are shown."""
+LONGEST = 240
+"""Letters of one text."""
+
+BAR = "\N{BROKEN BAR}"
+"""Stands for a bar in a table, where readers disagree on how one is escaped."""
+
+BAD = (
+    Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED, Status.BLOCKED, Status.UNREACHABLE, Status.CANCELLED,
+)  # fmt: skip
+
+
+class Reporter:
+    """Writes the page when the run is over."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def on(self, event: Event) -> None:
+        """Write the page at the end of the run."""
+        if isinstance(event, RunFinished):
+            self._stream.write("\n".join(lines_of(event.result)) + "\n")
+            self._stream.flush()
+
+
+def lines_of(result: RunResult) -> list[str]:
+    """The page, in lines.  What is no word of ours stands in a code span, where nobody takes it for markup."""
+    parts = (
+        _head(result),
+        _causes(causes(result.hosts)),
+        _steps("Changed", result.hosts, lambda it: it.status is Status.CHANGED),
+        _steps("Would change", result.hosts, lambda it: it.status is Status.WOULD_CHANGE),
+        _steps("Not done, cut off, or failed", result.hosts, lambda it: it.status in BAD),
+        _outputs(result.hosts),
+        _findings(result.hosts),
+        _owed(result.hosts),
+        _left_out(result),
+        _inputs(result),
+    )
+    return [line for number, part in enumerate(filter(None, parts)) for line in (["", *part] if number else part)]
+
+
+def _head(result: RunResult) -> list[str]:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items()) or "no host"
+    lines = [
+        f"# {code(result.playbook)}: {counts}",
+        "",
+        f"- {result.mode} {code(result.run)}, {code(result.started_at)}, {seconds(result.seconds)}",
+        f"- {exit_line(result.exit_code, result.mode)}",
+    ]
+    held = limit_lines(result.limits) if result.limits else []
+    return [*lines, *(f"- {code(line.strip().removeprefix('limits: '))}" for line in held)]
+
+
+def _causes(found: Sequence[Cause]) -> list[str]:
+    if not found:
+        return []
+    lines = ["## What is wrong, the worst first", ""]
+    for cause in found[:SHOWN]:
+        first, *more = cause.lines
+        lines.append(f"- {_hosts(cause.hosts)} **{cause.verdict}**: {code(first.removeprefix(f'{cause.verdict}: '))}")
+        lines += [f"  - {_next(line)}" for line in more]
+    return [*lines, *_rest(found[SHOWN:], "cause")]
+
+
+def _next(line: str) -> str:
+    """The line on what comes next: its first words are ours."""
+    for words in ("next: ", "would change "):
+        if line.startswith(words):
+            return f"{words}{code(line.removeprefix(words))}"
+    return code(line)
+
+
+def _steps(title: str, hosts: Sequence[HostResult], wanted: Callable[[StepResult], bool]) -> list[str]:
+    """A table of the *wanted* steps; those of which the same is said on several hosts have one row."""
+    found = [
+        ((step.id, _status(step)), (host.host, by_name(step))) for host in hosts for step in host.steps if wanted(step)
+    ]
+    rows = [
+        f"| {_hosts(names, cell=True)} | {code(step, cell=True)} | {status} | {code(line, cell=True)} |"
+        for (step, status), said in _gathered(found).items()
+        for names, line in _alike(said)
+    ]
+    head = [f"## {title}", "", "| hosts | step | status | what |", "|---|---|---|---|"]
+    return [*head, *rows[:SHOWN], *_rest(rows[SHOWN:], "row")] if rows else []
+
+
+def _status(step: StepResult) -> str:
+    notes = [str(step.status).replace("_", " ")]
+    if step.status is Status.WOULD_CHANGE:
+        notes += [str(risk) for risk in [step.risk] if risk]
+        notes += [code(word, cell=True) for word in [step.condition] if word]
+    notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
+    notes += ["failure ignored"] if step.ignored else []
+    notes += extent_notes(step)
+    return ", ".join(notes)
+
+
+def _findings(hosts: Sequence[HostResult]) -> list[str]:
+    """A table of what was found, and of what is not known."""
+    found = [
+        (
+            (finding.id, finding.severity, finding.status),
+            (host.host, (finding.why if finding.status is Presence.UNKNOWN else finding.say) or ""),
+        )
+        for status in (Presence.PRESENT, Presence.UNKNOWN, Presence.GONE)
+        for severity in reversed(Severity)
+        for host in hosts
+        for finding in host.findings
+        if (finding.status, finding.severity) == (status, severity)
+    ]
+    rows = [
+        f"| {_hosts(names, cell=True)} | {code(name, cell=True)} | {severity} | {status} | {code(line, cell=True)} |"
+        for (name, severity, status), said in _gathered(found).items()
+        for names, line in _alike(said)
+    ]
+    head = ["## Findings", "", "| hosts | finding | severity | status | what |", "|---|---|---|---|---|"]
+    return [*head, *rows[:SHOWN], *_rest(rows[SHOWN:], "row")] if rows else []
+
+
+def _outputs(hosts: Sequence[HostResult]) -> list[str]:
+    """What the command of ``runbook exec`` printed, for the hosts that say the same once."""
+    printed = _gathered(
+        (tuple(line.removeprefix("| ") for line in output_lines(step)), host.host)
+        for host in hosts
+        for step in host.steps
+        if is_exec(step)
+    )
+    blocks = [[f"{_hosts(names)}:", "", *block(lines), ""] for lines, names in printed.items() if lines]
+    shown = [line for item in blocks[:SHOWN_BLOCKS] for line in item]
+    return ["## Output", "", *shown[:-1], *_rest(blocks[SHOWN_BLOCKS:], "output")] if blocks else []
+
+
+def block(lines: Sequence[str]) -> list[str]:
+    """*lines* in a block of code: the first ones, each not too long, and a longer fence than any within."""
+    shown = [printable(line)[:LONGEST] for line in lines[:SHOWN]]
+    rest = [f"... {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
+    fence = "`" * max(3, 1 + max((len(found) for line in shown for found in re.findall("`+", line)), default=0))
+    return [fence, *shown, *rest, fence]
+
+
+def _owed(hosts: Sequence[HostResult]) -> list[str]:
+    lines = [f"- {code(host.host)}: {code(line)}" for host in hosts for line in owed_lines(host)]
+    return ["## Clean-ups that are owed", "", *lines[:SHOWN], *_rest(lines[SHOWN:], "line")] if lines else []
+
+
+def _left_out(result: RunResult) -> list[str]:
+    why = _gathered((left_out.why, left_out.host) for left_out in result.left_out)
+    lines = [f"- {_hosts(names)}: {code(reason)}" for reason, names in why.items()]
+    return ["## Hosts left out", "", *lines[:SHOWN], *_rest(lines[SHOWN:], "line")] if lines else []
+
+
+def _inputs(result: RunResult) -> list[str]:
+    said = [code(f"{name}={inside(it)}") for name, it in result.inputs.items()]
+    return ["## Inputs", "", ", ".join(said[:SHOWN]), *_rest(said[SHOWN:], "input")] if said else []
+
+
+def _gathered(pairs: Iterable[tuple[K, V]]) -> Mapping[K, list[V]]:
+    gathered: dict[K, list[V]] = {}
+    for key, value in pairs:
+        gathered.setdefault(key, []).append(value)
+    return gathered
+
+
+def _alike(said: Iterable[tuple[str, str]]) -> list[tuple[list[str], str]]:
+    """The hosts of which the like is said, with what is said."""
+    return [(names, lines[0]) for names, lines in together((host, (), [line], True) for host, line in said)]
+
+
+def _hosts(names: Sequence[str], *, cell: bool = False) -> str:
+    many = f" ({len(names)})" if len(names) > 1 else ""
+    return code(fold(names), cell=cell) + many
+
+
+def _rest(rest: Sequence[object], noun: str) -> list[str]:
+    return (
+        ["", f"... and {plural(len(rest), f'more {noun}')}: `--output json` or a report of another format has all"]
+        if rest
+        else []
+    )
+
+
+def code(text: str, *, cell: bool = False) -> str:
+    """*text* in a code span, in one line: longer backticks around than within, and in a *cell* no bar that ends it."""
+    plain = printable(short(text, LONGEST))
+    if not plain:
+        return ""
+    if cell:
+        plain = plain.replace("|", BAR)
+    fence = "`" * (1 + max((len(found) for found in re.findall("`+", plain)), default=0))
+    space = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{fence}{space}{plain}{space}{fence}"
