@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.requirements import LEFT_TO_SOAK, PARTS, SLOW, LeftOut, basic, kinds, present, reason_of
+from tests.support.requirements import LEFT_TO_SOAK, PARTS, SLOW, LeftOut, basic, kinds, present, reason_of
 
 TESTS = Path(__file__).parent
 LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
@@ -89,11 +89,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def _parts(item: pytest.Item) -> list[str]:
     """The real parts that the test needs, each once.
 
-    Raises pytest.UsageError for a part that tests/requirements.py does not know.
+    Raises pytest.UsageError for a part that tests/support/requirements.py does not know.
     """
     parts = list(dict.fromkeys(part for mark in item.iter_markers("real") for part in mark.args))
     if unknown := [part for part in parts if part not in PARTS]:
-        raise pytest.UsageError(f"{item.nodeid} needs {', '.join(unknown)}, which tests/requirements.py does not know")
+        raise pytest.UsageError(
+            f"{item.nodeid} needs {', '.join(unknown)}, which tests/support/requirements.py does not know"
+        )
     return parts
 
 

@@ -12,7 +12,7 @@ from runbook.connections.transports import local
 from runbook.protocols import Connection, ConnectOptions
 from runbook.values.command import Command, Completed
 from runbook.values.inventory import Host
-from tests.probe_driver import Here
+from tests.support.probe_driver import Here
 
 
 class _Never:

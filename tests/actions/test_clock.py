@@ -14,9 +14,9 @@ from runbook.library.system.facts.clock import read_clock
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import drive
-from tests.real_processes import SHELLS, Machine, each, shell
-from tests.tables import every_row
+from tests.support.probe_driver import drive
+from tests.support.real_processes import SHELLS, Machine, each, shell
+from tests.support.tables import every_row
 
 TRACKING = "C0000201,192.0.2.1,3,1795480216.28,{},0.0,0.0,-3.225,-0.000,0.129,0.013,0.001,64.2,Normal"
 

@@ -18,9 +18,9 @@ from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.plan import Change, NoChange, Risk
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
 
 
 def look(timeout=60.0, **values):

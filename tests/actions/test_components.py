@@ -30,11 +30,11 @@ from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Unknown
-from tests.actions.run_step import see, take
-from tests.probe_driver import drive
-from tests.real_processes import NOBODY, Machine, lives, start_of
-from tests.tables import every_row
-from tests.waiting import gone, soon, until
+from tests.support.probe_driver import drive
+from tests.support.real_processes import NOBODY, Machine, lives, start_of
+from tests.support.run_step import see, take
+from tests.support.tables import every_row
+from tests.support.waiting import gone, soon, until
 
 HOST = os.uname().nodename
 FOR_EVER = "while :; do sleep 0.2; done"

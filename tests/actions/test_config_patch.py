@@ -32,9 +32,9 @@ from runbook.values.command import Completed, Effect
 from runbook.values.inventory import Host
 from runbook.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
 from runbook.values.result import SentCommand
-from tests.probe_driver import drive
-from tests.real_processes import Machine, each, shell
-from tests.tables import every_row
+from tests.support.probe_driver import drive
+from tests.support.real_processes import Machine, each, shell
+from tests.support.tables import every_row
 
 TEXT = """\
 # why: it is so

@@ -11,8 +11,8 @@ from runbook.library.docker import container_gpus
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import drive
-from tests.tables import every_row
+from tests.support.probe_driver import drive
+from tests.support.tables import every_row
 
 UUID = "GPU-1ab00000-0000-4000-8000-000000000000"
 ROW = {

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from runbook.language.arguments import build
 from runbook.library.docker import container, containers
 from runbook.library.system.facts.http import HttpRequest, ask, send
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 IT = SimpleNamespace(id="db0123456789abcdef", name="web", status="restarting")
 

@@ -13,9 +13,9 @@ from runbook.protocols import Action
 from runbook.values.command import Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Duration, Size, Unknown
-from tests.probe_driver import drive
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.probe_driver import drive
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real("docker")]
 DIES = ("tail", "/dev/zero")

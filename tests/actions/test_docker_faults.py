@@ -14,8 +14,8 @@ from runbook.library.docker import docker_prune
 from runbook.library.docker.facts import disk_usage
 from runbook.library.docker.facts.engine import amount, bytes_of, epoch, when
 from runbook.protocols import Absent
-from tests.probe_driver import drive
-from tests.real_processes import NOBODY, Machine
+from tests.support.probe_driver import drive
+from tests.support.real_processes import NOBODY, Machine
 
 SHELLS = [
     "dash",

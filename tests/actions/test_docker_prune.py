@@ -17,8 +17,8 @@ from runbook.protocols import Action
 from runbook.values.command import Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Duration, Unknown
-from tests.probe_driver import drive
-from tests.real_processes import Machine, each
+from tests.support.probe_driver import drive
+from tests.support.real_processes import Machine, each
 
 pytestmark = [pytest.mark.real("docker")]
 ALL = {"older_than": Duration(0), "keep_dead": 0, "images": "unused"}

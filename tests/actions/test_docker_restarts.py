@@ -10,10 +10,10 @@ import pytest
 from runbook.library.docker import containers
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-from tests.docker_engine import engine_of_its_own
-from tests.probe_driver import drive
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.docker_engine import engine_of_its_own
+from tests.support.probe_driver import drive
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
 STARTED = 3000

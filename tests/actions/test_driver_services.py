@@ -18,12 +18,12 @@ from runbook.values.command import Command, Completed, read
 from runbook.values.plan import Blocked, Change
 from runbook.values.playbook import Phase, Step
 from runbook.values.result import Status
-from tests.actions.fake_nvidia_smi import Pretended, gpu, plant, uuid
-from tests.laws.toy_actions import ToyHost, book, site
-from tests.probe_driver import Here, drive
-from tests.systemd_host import boot
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.fake_nvidia_smi import Pretended, gpu, plant, uuid
+from tests.support.probe_driver import Here, drive
+from tests.support.systemd_host import boot
+from tests.support.tables import every_row
+from tests.support.toy_actions import ToyHost, book, site
+from tests.support.waiting import until
 
 SYSTEMCTL = r"""#!/bin/sh
 here=${0%/*}/units

@@ -16,9 +16,9 @@ from runbook.library.processes.facts.victims import named
 from runbook.protocols import Fails, Holds
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown
-from tests.probe_driver import drive
-from tests.real_processes import lives
-from tests.waiting import until
+from tests.support.probe_driver import drive
+from tests.support.real_processes import lives
+from tests.support.waiting import until
 
 
 def given(machine, stage, *pids: int) -> list:

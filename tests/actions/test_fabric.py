@@ -18,10 +18,10 @@ from runbook.plugins import discover
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown
-from tests.actions.fake_nvidia_smi import gpu
-from tests.data_readers import kernel_conclusions
-from tests.probe_driver import drive
-from tests.tables import every_row
+from tests.support.data_readers import kernel_conclusions
+from tests.support.fake_nvidia_smi import gpu
+from tests.support.probe_driver import drive
+from tests.support.tables import every_row
 
 DRIVER = "580.65.06"
 NO_UNIT = "user=0\nId=nvidia-fabricmanager.service\nLoadState=not-found\nActiveState=inactive\nSubState=dead\n"

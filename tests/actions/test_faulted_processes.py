@@ -16,7 +16,7 @@ from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
 from runbook.values.plan import Change
 from runbook.values.types import Unknown
-from tests.probe_driver import Here, drive
+from tests.support.probe_driver import Here, drive
 
 
 def fault(pid: int, **keys) -> dict:

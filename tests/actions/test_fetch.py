@@ -23,11 +23,11 @@ from runbook.secrets.masking import masking
 from runbook.values.command import Completed
 from runbook.values.kept_file import Fetched, Keep, NotKept
 from runbook.values.plan import Blocked, Change, Skip
-from tests.actions.run_step import Taken, take
-from tests.probe_driver import SHELLS, drive
-from tests.real_processes import each
-from tests.shell.another_user import directory, give, ground
-from tests.tables import every_row
+from tests.support.another_user import directory, give, ground
+from tests.support.probe_driver import SHELLS, drive
+from tests.support.real_processes import each
+from tests.support.run_step import Taken, take
+from tests.support.tables import every_row
 
 __all__ = ["ground"]
 

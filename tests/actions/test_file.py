@@ -17,10 +17,10 @@ from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.language.arguments import build
 from runbook.library.files import file
 from runbook.onhost.writing import ask_place, make, read_place
-from tests.actions.run_step import ACTIONS, carry_out, see, take, way_to
-from tests.probe_driver import drive
-from tests.real_processes import Machine, each, shell
-from tests.tables import every_row
+from tests.support.probe_driver import drive
+from tests.support.real_processes import Machine, each, shell
+from tests.support.run_step import ACTIONS, carry_out, see, take, way_to
+from tests.support.tables import every_row
 
 ODD = 'it\'s a "file" $HOME `id`\nof two lines'
 

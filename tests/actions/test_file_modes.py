@@ -10,9 +10,9 @@ import pytest
 from runbook.language.arguments import build
 from runbook.library.files import file
 from runbook.onhost.writing import ask_place, make, read_place
-from tests.actions.run_step import take
-from tests.probe_driver import drive
-from tests.real_processes import Machine, each, shell
+from tests.support.probe_driver import drive
+from tests.support.real_processes import Machine, each, shell
+from tests.support.run_step import take
 
 
 def mode(path) -> str:

@@ -20,9 +20,9 @@ from runbook.library.files.facts.listing import number_of, read_files
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Meanwhile, drive
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.probe_driver import SHELLS, Meanwhile, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")

@@ -14,8 +14,8 @@ import pytest
 from runbook.language.arguments import build
 from runbook.library.kernel import kernel_log
 from runbook.library.kernel.facts.sources import read_text
-from tests.probe_driver import Here, drive
-from tests.tables import every_row
+from tests.support.probe_driver import Here, drive
+from tests.support.tables import every_row
 
 XID = "NVRM: Xid (PCI:0000:0{}:00): 79, pid=1, name=x, GPU has fallen off the bus."
 SEGFAULT = "segfault at 0 ip 000055bfcf013132 sp 00007ffcc9bd6220 error 6 in"

@@ -13,10 +13,10 @@ from runbook.language.arguments import build
 from runbook.library.system import git_checkout
 from runbook.values.plan import Blocked
 from tests.actions.git_repositories import Origin, git
-from tests.actions.run_step import see, take
-from tests.probe_driver import drive
-from tests.real_processes import Machine, each, shell
-from tests.tables import every_row
+from tests.support.probe_driver import drive
+from tests.support.real_processes import Machine, each, shell
+from tests.support.run_step import see, take
+from tests.support.tables import every_row
 
 real = pytest.mark.real("git")
 

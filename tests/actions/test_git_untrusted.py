@@ -16,9 +16,9 @@ import pytest
 from runbook.execution.diagnosis.probe_types import ProbeAnswer
 from runbook.library.system.facts.git import Tree, ask_tree, clone, update
 from tests.actions.git_repositories import Origin, git
-from tests.actions.run_step import Taken, see, take
-from tests.real_processes import Machine
-from tests.shell.another_user import exchange_before, listing, often, swapping
+from tests.support.another_user import exchange_before, listing, often, swapping
+from tests.support.real_processes import Machine
+from tests.support.run_step import Taken, see, take
 
 STRANGER = 4242
 pytestmark = pytest.mark.real("git", "root", "setpriv")

@@ -18,11 +18,11 @@ from runbook.protocols import Absent, Action, Fails, Holds
 from runbook.values.command import Completed, Effect, read
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Duration, Unknown
-from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, plant, uuid
-from tests.probe_driver import Here, drive
-from tests.tables import every_row
-from tests.waiting import state as state_of
-from tests.waiting import until
+from tests.support.fake_nvidia_smi import Pretended, calls, gpu, plant, uuid
+from tests.support.probe_driver import Here, drive
+from tests.support.tables import every_row
+from tests.support.waiting import state as state_of
+from tests.support.waiting import until
 
 FAST = {"apart": Duration(0.1)}
 

@@ -12,9 +12,9 @@ from runbook.library.gpu.facts.health_query import GROUPS, OLD_REASONS, REASONS
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown
-from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant
-from tests.probe_driver import Here, drive
-from tests.tables import every_row
+from tests.support.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant
+from tests.support.probe_driver import Here, drive
+from tests.support.tables import every_row
 
 ADDED = frozenset(column for group in GROUPS for column in group.replace("/", ",").split(","))
 

@@ -6,8 +6,8 @@ from runbook.language.arguments import build
 from runbook.library.kernel import kernel_log
 from runbook.library.kernel.facts.sources import read_kernel
 from runbook.values.types import Unknown
-from tests.probe_driver import Here, drive
-from tests.tables import every_row
+from tests.support.probe_driver import Here, drive
+from tests.support.tables import every_row
 
 XID = "NVRM: Xid (PCI:{}): {}"
 RECOVERY = "154, GPU recovery action changed from {} to {}"

@@ -15,10 +15,10 @@ from runbook.library.system.growth import read_samples
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.actions.fake_nvidia_smi import Pretended, gpu, uuid
-from tests.probe_driver import SHELLS, Here, broken_awk, drive
-from tests.real_processes import each
-from tests.waiting import state, until
+from tests.support.fake_nvidia_smi import Pretended, gpu, uuid
+from tests.support.probe_driver import SHELLS, Here, broken_awk, drive
+from tests.support.real_processes import each
+from tests.support.waiting import state, until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 MIB = 1 << 20

@@ -15,8 +15,8 @@ from runbook.library.system.growth import LINES, ask_samples, read_samples
 from runbook.library.system.starts import ask_logs, read_logs
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 

@@ -26,9 +26,9 @@ from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.result import SentCommand
 from runbook.values.types import Unknown
 from tests.actions.local_connection import Fed, wired
-from tests.probe_driver import SHELLS, drive
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.probe_driver import SHELLS, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
 
 pytestmark = pytest.mark.real("curl")
 shells = pytest.mark.parametrize("shell", each(SHELLS))

@@ -12,8 +12,8 @@ from runbook.library.fabric import infiniband
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
 
 LINK = {"link_layer": "InfiniBand", "state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)"}
 

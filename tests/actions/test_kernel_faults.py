@@ -20,9 +20,9 @@ from runbook.library.kernel.facts.messages import Message
 from runbook.library.kernel.facts.patterns import KINDS, worth_sending
 from runbook.library.kernel.facts.sources import read_kernel, read_text
 from runbook.values.types import Unknown
-from tests.data_cases import cases
-from tests.probe_driver import Here, drive
-from tests.tables import every_row
+from tests.support.data_cases import cases
+from tests.support.probe_driver import Here, drive
+from tests.support.tables import every_row
 
 
 def seen(text: str, **values):

@@ -22,10 +22,10 @@ from runbook.library.kernel.facts.messages import HostClock, message
 from runbook.text.timestamps import ctime, iso, offset, time_reference, written
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
-from tests.tables import every_row
-from tests.waiting import soon, until
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
+from tests.support.waiting import soon, until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 searching = pytest.mark.parametrize("shell", ["dash", pytest.param("bash", marks=pytest.mark.soak)])

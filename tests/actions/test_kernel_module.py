@@ -15,9 +15,9 @@ from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk, Skip
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.probe_driver import SHELLS, Here
+from tests.support.real_processes import each
+from tests.support.tables import every_row
 
 ARGS = build(kernel_module.Args, {"name": "nvidia", "library": "libnvidia-ml.so.1"})
 

@@ -17,10 +17,10 @@ from runbook.library.system.facts.memory import read_memory
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here, broken_awk, drive
-from tests.real_processes import each
-from tests.tables import every_row
-from tests.waiting import soon, until
+from tests.support.probe_driver import SHELLS, Here, broken_awk, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
+from tests.support.waiting import soon, until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 

@@ -23,10 +23,10 @@ from runbook.library.files.facts.mounts import ask_answers, read_answers, read_m
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import drive
-from tests.real_processes import SHELLS, Machine, each, shell
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.probe_driver import drive
+from tests.support.real_processes import SHELLS, Machine, each, shell
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 shells = pytest.mark.parametrize("named", each(SHELLS))
 ROOT = Path(__file__).parents[2]

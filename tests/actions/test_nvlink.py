@@ -21,10 +21,10 @@ from runbook.plugins import discover
 from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown
-from tests.data_readers import kernel_conclusions
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.data_readers import kernel_conclusions
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
 
 A, B = "GPU-0a1b2c3d-0000-1111-2222-000000000000", "GPU-0a1b2c3d-0000-1111-2222-000000000001"
 

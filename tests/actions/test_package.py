@@ -19,10 +19,10 @@ from runbook.library.system.facts.packages import install, shortened
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, NoChange
-from tests.actions.run_step import take, way_to
-from tests.probe_driver import drive
-from tests.real_processes import NOBODY, Machine, shell
-from tests.tables import every_row
+from tests.support.probe_driver import drive
+from tests.support.real_processes import NOBODY, Machine, shell
+from tests.support.run_step import take, way_to
+from tests.support.tables import every_row
 
 apt = pytest.mark.real("root", "apt")
 

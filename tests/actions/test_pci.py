@@ -12,10 +12,10 @@ from runbook.library.gpu import pci
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.actions.fake_nvidia_smi import plant
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.fake_nvidia_smi import plant
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
 
 
 def probed(root: Path, shell: str = "dash", **arguments):

@@ -27,11 +27,11 @@ from runbook.text.field_descriptions import description
 from runbook.values.command import Command, Effect
 from runbook.values.plan import Blocked, Change, NoChange, Risk
 from runbook.values.types import Duration, Unknown
-from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, uuid
-from tests.probe_driver import drive
-from tests.real_processes import NOBODY, Machine, children_in, lives, living, start_of
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.fake_nvidia_smi import Pretended, calls, gpu, uuid
+from tests.support.probe_driver import drive
+from tests.support.real_processes import NOBODY, Machine, children_in, lives, living, start_of
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 GRACE = Duration(1.0)
 

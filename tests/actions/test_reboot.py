@@ -18,11 +18,11 @@ from runbook.onhost.boot import LastReboot, ask_boot, ask_boot_id, read_boot, re
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, Risk
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here
-from tests.real_processes import each
-from tests.systemd_host import boot
-from tests.tables import every_row
-from tests.waiting import soon
+from tests.support.probe_driver import SHELLS, Here
+from tests.support.real_processes import each
+from tests.support.systemd_host import boot
+from tests.support.tables import every_row
+from tests.support.waiting import soon
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 OLD, NEW = "11111111-2222-4333-8444-555555555555", "99999999-2222-4333-8444-555555555555"

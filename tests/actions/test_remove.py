@@ -16,10 +16,10 @@ from runbook.language.arguments import build
 from runbook.library.files import remove
 from runbook.library.files.facts.removal import NEVER, Entry, Found, forbidden
 from runbook.library.files.facts.removal import remove as removal
-from tests.actions.run_step import see, take, way_to
-from tests.probe_driver import drive
-from tests.real_processes import Machine, each, shell
-from tests.tables import every_row
+from tests.support.probe_driver import drive
+from tests.support.real_processes import Machine, each, shell
+from tests.support.run_step import see, take, way_to
+from tests.support.tables import every_row
 
 SHELLS = ("dash", "bash", "busybox", "only busybox")
 ODD = ["plain", "two words", "it's\na line", "-rf", "$HOME", "`id`", "star*"]

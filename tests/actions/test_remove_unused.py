@@ -15,8 +15,8 @@ from runbook.errors import ConfigError
 from runbook.language.arguments import build
 from runbook.library.files import remove
 from runbook.library.files.facts.removal import remove as removal
-from tests.probe_driver import drive
-from tests.real_processes import NOBODY, SHELLS, Machine, each, shell
+from tests.support.probe_driver import drive
+from tests.support.real_processes import NOBODY, SHELLS, Machine, each, shell
 
 pytestmark = pytest.mark.real("root", "lab")
 APART = ("unshare", "--pid", "--ipc", "--mount-proc", "--fork")

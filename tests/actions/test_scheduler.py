@@ -20,9 +20,9 @@ from runbook.library.scheduler.scheduler import Fitness
 from runbook.protocols import Fails, Holds
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.probe_driver import SHELLS, Here
+from tests.support.real_processes import each
+from tests.support.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 OURS = Node(

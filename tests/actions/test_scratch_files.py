@@ -23,10 +23,10 @@ from runbook.protocols import Action
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
 from tests.actions.local_connection import wired
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")

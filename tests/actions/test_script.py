@@ -9,7 +9,7 @@ from runbook.errors import ConfigError
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.language.expressions.templates import Scope, render
 from runbook.values.plan import Risk
-from tests.actions.run_step import ACTIONS, carry_out, see
+from tests.support.run_step import ACTIONS, carry_out, see
 
 
 @pytest.fixture

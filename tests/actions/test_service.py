@@ -15,11 +15,11 @@ from runbook.protocols import Absent, Fails, Holds
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown
-from tests.actions.run_step import take
-from tests.probe_driver import drive
-from tests.real_processes import Machine
-from tests.systemd_host import boot
-from tests.tables import every_row
+from tests.support.probe_driver import drive
+from tests.support.real_processes import Machine
+from tests.support.run_step import take
+from tests.support.systemd_host import boot
+from tests.support.tables import every_row
 
 real = pytest.mark.real("systemd")
 

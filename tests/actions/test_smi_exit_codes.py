@@ -15,9 +15,9 @@ from runbook.library.gpu import gpu_health
 from runbook.library.gpu.facts.smi_output import REFUSED, USABLE
 from runbook.library.gpu.facts.smi_query import ask_gpus, read_gpus
 from runbook.values.types import Unknown
-from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
-from tests.data_readers import LoadedDriver
-from tests.probe_driver import Here, drive
+from tests.support.data_readers import LoadedDriver
+from tests.support.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
+from tests.support.probe_driver import Here, drive
 
 LINKS = f"GPU 0: NVIDIA H100 (UUID: {uuid(0)})\n\t Link 0: 26.562 GB/s\n"
 BROKEN = 255

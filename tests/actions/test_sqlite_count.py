@@ -14,9 +14,9 @@ from runbook.library.system import sqlite_count
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 pytestmark = pytest.mark.real("sqlite3")

@@ -12,9 +12,9 @@ from runbook.errors import ConfigError
 from runbook.language.arguments import build
 from runbook.library.files import log_scan
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 

@@ -17,10 +17,10 @@ from runbook.library.system.starts import of_container
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 FATAL = "fatal: destination path 'AReaL' already exists and is not an empty directory."

@@ -11,9 +11,9 @@ from runbook.errors import ConfigError
 from runbook.language.arguments import build
 from runbook.library.system import systemd_unit
 from runbook.library.system.facts import systemd_units
-from tests.actions.run_step import ACTIONS, carry_out, take
-from tests.systemd_host import boot
-from tests.tables import every_row
+from tests.support.run_step import ACTIONS, carry_out, take
+from tests.support.systemd_host import boot
+from tests.support.tables import every_row
 
 pytestmark = pytest.mark.real("systemd")
 

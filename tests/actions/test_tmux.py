@@ -14,11 +14,11 @@ from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.language.arguments import build
 from runbook.library.commands import tmux
 from runbook.values.plan import Blocked
-from tests.actions.run_step import see, take
-from tests.probe_driver import drive
-from tests.real_processes import Machine, lives, shell
-from tests.tables import every_row
-from tests.waiting import appears, until
+from tests.support.probe_driver import drive
+from tests.support.real_processes import Machine, lives, shell
+from tests.support.run_step import see, take
+from tests.support.tables import every_row
+from tests.support.waiting import appears, until
 
 real = pytest.mark.real("tmux")
 

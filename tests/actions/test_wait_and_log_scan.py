@@ -24,10 +24,10 @@ from runbook.library.flow import note, pause, wait_for
 from runbook.plugins import discover
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown
-from tests.laws.toy_actions import ToyHost, site
-from tests.probe_driver import SHELLS, Here, Meanwhile, drive
-from tests.real_processes import each
-from tests.tables import every_row
+from tests.support.probe_driver import SHELLS, Here, Meanwhile, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
+from tests.support.toy_actions import ToyHost, site
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 

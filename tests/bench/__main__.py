@@ -19,7 +19,7 @@ import fabric
 from runbook.connections.transports import ssh
 from runbook.protocols import ConnectOptions
 from runbook.values.command import Command, Effect
-from tests.sshd import PLAIN_USER, Sshd, start_sshd, with_plain_user
+from tests.support.sshd import PLAIN_USER, Sshd, start_sshd, with_plain_user
 
 ROUNDS = 20
 USER = PLAIN_USER if os.getuid() == 0 else getpass.getuser()

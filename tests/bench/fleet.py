@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench.contenders import COMMANDS
-from tests.sshd import PLAIN_USER, Sshd, free_port, sshd_fleet, start_sshd, with_plain_user
+from tests.support.sshd import PLAIN_USER, Sshd, free_port, sshd_fleet, start_sshd, with_plain_user
 
 SLOWEST = {"ansible shell": 20, "ansible raw": 200, "pyinfra": 200, "clush": 200}
 """Hosts up to which a contender is measured: beyond that it takes too long."""

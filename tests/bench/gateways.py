@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.sshd import Sshd, start_sshd
+from tests.support.sshd import Sshd, start_sshd
 
 HOSTS = 100
 ROUNDS = 3

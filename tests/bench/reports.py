@@ -9,9 +9,9 @@ from pathlib import Path
 
 from runbook.reporting import reporters
 from runbook.values.event import RunFinished
-from tests.reporters.browser import Browser
-from tests.reporters.sample_runs import sample_of
-from tests.requirements import present
+from tests.support.browser import Browser
+from tests.support.requirements import present
+from tests.support.sample_runs import sample_of
 
 ROUNDS = 5
 

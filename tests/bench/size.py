@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.lang.long_playbook import long_playbook
+from tests.support.long_playbook import long_playbook
 
 ROUNDS = 3
 LENGTHS = {"check": (250, 1000), "hosts": (2500, 10_000)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runbook import lab
-from tests.docker_fixtures import _engine, engine
-from tests.program import Practice
+from tests.support.docker_fixtures import _engine, engine
+from tests.support.program import Practice
 
 __all__ = ["_engine", "engine"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.waiting import soon
+from tests.support.waiting import soon
 
 NAME = "RUNBOOK_TEST_FLEET_MARK"
 

@@ -6,7 +6,7 @@ import json
 
 from runbook.codec import from_json, to_json
 from runbook.values.event import Event
-from tests.program import on_terminal, runbook
+from tests.support.program import on_terminal, runbook
 
 HOSTS = "hosts:\n" + "".join(f"  here-{number}: {{transport: local, gpu: none}}\n" for number in range(1, 5))
 BOOK = """\

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM, runbook
-from tests.sshd import Sshd, start_sshd
-from tests.waiting import soon
+from tests.support.program import PROGRAM, runbook
+from tests.support.sshd import Sshd, start_sshd
+from tests.support.waiting import soon
 
 pytestmark = pytest.mark.real("sshd", "root")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM, Said, runbook
-from tests.waiting import until
+from tests.support.program import PROGRAM, Said, runbook
+from tests.support.waiting import until
 
 INVENTORY = "hosts:\n  here: {transport: local, gpu: none}\n"
 BOOK = """\

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from runbook import lab
-from tests.program import PROGRAM, on_terminal, runbook
-from tests.real_processes import gone, living
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.program import PROGRAM, on_terminal, runbook
+from tests.support.real_processes import gone, living
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n  there: {transport: local, status: offline}\n"
 

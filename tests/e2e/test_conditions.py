@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.program import runbook
+from tests.support.program import runbook
 
 PLAYBOOK = """name: follows
 about: A change, and what follows it.

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tests.program import runbook
-from tests.waiting import until
+from tests.support.program import runbook
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real("docker")]
 

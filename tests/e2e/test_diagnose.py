@@ -7,7 +7,7 @@ import json
 import pytest
 
 from runbook.commands.input_files import library
-from tests.program import runbook
+from tests.support.program import runbook
 
 pytestmark = pytest.mark.real("lab", "sshd")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.program import runbook
+from tests.support.program import runbook
 
 PLANT = r"""
 mkdir -p /mnt && mount -t tmpfs -o size=20m none /mnt && mkdir /mnt/runs && echo keep >/mnt/notes

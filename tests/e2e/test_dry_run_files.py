@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import runbook
-from tests.unprivileged import ordinary_user
+from tests.support.program import runbook
+from tests.support.unprivileged import ordinary_user
 
 BOOK = """name: writes
 diagnose:

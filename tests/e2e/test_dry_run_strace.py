@@ -13,8 +13,8 @@ import pytest
 
 from runbook import lab
 from runbook.lab import LabHost
-from tests.program import Practice, Said, runbook, scene
-from tests.strace import Traced, traced
+from tests.support.program import Practice, Said, runbook, scene
+from tests.support.strace import Traced, traced
 
 PLAYBOOKS = {
     "training-crash": ("gpu-01=update_timeout",),

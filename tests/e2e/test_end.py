@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import Practice, runbook
+from tests.support.program import Practice, runbook
 
 pytestmark = pytest.mark.real("lab", "sshd")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from tests.sshd import Sshd, start_sshd
+from tests.support.sshd import Sshd, start_sshd
 
 pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 

@@ -13,8 +13,8 @@ import pytest
 
 from runbook import lab
 from runbook.commands.input_files import library
-from tests.boot_time import booted_after_silent_stop
-from tests.program import Practice, Said
+from tests.support.boot_time import booted_after_silent_stop
+from tests.support.program import Practice, Said
 
 pytestmark = [
     pytest.mark.faults,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runbook import lab
-from tests.program import Practice
+from tests.support.program import Practice
 
 pytestmark = [pytest.mark.real("lab", "sshd")]
 

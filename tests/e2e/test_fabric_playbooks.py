@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runbook import lab
-from tests.program import Practice, Said
+from tests.support.program import Practice, Said
 
 pytestmark = [pytest.mark.real("lab", "sshd")]
 SINCE = float(Path("/proc/uptime").read_text().split()[0]) / 2

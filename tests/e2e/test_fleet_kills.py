@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.marked_processes import setenv, still_marked
-from tests.program import PROGRAM, Said, runbook
-from tests.sshd import start_sshd
+from tests.support.program import PROGRAM, Said, runbook
+from tests.support.sshd import start_sshd
 
 pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 

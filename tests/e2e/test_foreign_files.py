@@ -18,7 +18,7 @@ from runbook.commands.input_files import (
 )
 from runbook.errors import ConfigError
 from runbook.plugins import discover
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 SECRET = "hunter2"
 

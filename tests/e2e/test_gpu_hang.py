@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import runbook
+from tests.support.program import runbook
 
 pytestmark = [pytest.mark.real("lab", "sshd")]
 

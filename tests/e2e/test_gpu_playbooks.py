@@ -8,8 +8,8 @@ import pytest
 
 from runbook import lab
 from runbook.library.kernel.facts.modules import unload
-from tests.program import Practice, Said
-from tests.waiting import until
+from tests.support.program import Practice, Said
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real("lab", "sshd")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.program import scene
+from tests.support.program import scene
 
 pytestmark = pytest.mark.real("lab", "sshd")
 

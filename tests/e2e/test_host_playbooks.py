@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runbook import lab
-from tests.program import Practice, scene
+from tests.support.program import Practice, scene
 
 pytestmark = [pytest.mark.real("docker", "lab", "sshd")]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM
+from tests.support.program import PROGRAM
 
 SLOW = "import os, time\nos.write(1, b'importing')\nos.close(1)\ntime.sleep(60)\n"
 

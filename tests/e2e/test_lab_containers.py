@@ -10,7 +10,7 @@ import pytest
 
 from runbook import lab
 from runbook.lab.docker_engine import group_of
-from tests.program import Practice
+from tests.support.program import Practice
 
 pytestmark = [pytest.mark.real("docker", "lab", "sshd", "git"), pytest.mark.soak]
 

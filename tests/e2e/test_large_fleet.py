@@ -16,8 +16,8 @@ import pytest
 
 from tests.e2e.marked_processes import NAME as MARK
 from tests.e2e.marked_processes import still_marked
-from tests.program import runbook
-from tests.sshd import PLAIN_USER, free_port, sshd_fleet, with_plain_user
+from tests.support.program import runbook
+from tests.support.sshd import PLAIN_USER, free_port, sshd_fleet, with_plain_user
 
 pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM, runbook
-from tests.waiting import appears, until
+from tests.support.program import PROGRAM, runbook
+from tests.support.waiting import appears, until
 
 PLAYBOOK = """\
 name: slow

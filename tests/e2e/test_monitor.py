@@ -21,9 +21,9 @@ from runbook.plugins import discover
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from runbook.values.result import HostResult, Status, StepResult, Verdict
-from tests.program import runbook
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.program import runbook
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 MONITOR = read_playbook(find_playbook("monitor"), discover())
 LOOK = Step(id="mem", phase=Phase.DIAGNOSE, action="memory")

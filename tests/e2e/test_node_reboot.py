@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runbook.commands.input_files import library
-from tests.program import PROGRAM, Practice, Said, runbook
-from tests.waiting import until
+from tests.support.program import PROGRAM, Practice, Said, runbook
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real("lab", "sshd", "root"), pytest.mark.slow]
 

@@ -19,8 +19,8 @@ from runbook.values.command import Completed
 from runbook.values.event import HostFinished, RunFinished
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
-from tests.program import runbook
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
 
 ODD = {
     "large": '{"load": 1e999}',

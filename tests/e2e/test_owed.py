@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.owed_scene import FLIP, INVENTORY, Scene
-from tests.program import on_terminal, runbook
+from tests.past_runs.owed_scene import FLIP, INVENTORY, Scene
+from tests.support.program import on_terminal, runbook
 
 
 @pytest.fixture

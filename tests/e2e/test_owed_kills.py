@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.owed_scene import FLIP, Scene
-from tests.program import PROGRAM, runbook
-from tests.sshd import start_sshd
-from tests.waiting import until
+from tests.past_runs.owed_scene import FLIP, Scene
+from tests.support.program import PROGRAM, runbook
+from tests.support.sshd import start_sshd
+from tests.support.waiting import until
 
 SEED = int(os.environ.get("RUNBOOK_TEST_SEED", "0")) or random.SystemRandom().randrange(10**6)
 BRIEF = FLIP.replace('[ ! -e "$1.go" ] && [ $n -lt 600 ]', "[ $n -lt 20 ]")

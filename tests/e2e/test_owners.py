@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.real("lab", "sshd")
 

@@ -10,8 +10,8 @@ import pytest
 
 from runbook import lab
 from runbook.lab.scenarios import PIPELINE
-from tests.program import Practice, Said, scene
-from tests.unprivileged import NOBODY, ordinary_user
+from tests.support.program import Practice, Said, scene
+from tests.support.unprivileged import NOBODY, ordinary_user
 
 pytestmark = pytest.mark.real("lab", "sshd", "curl")
 

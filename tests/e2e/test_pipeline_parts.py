@@ -8,7 +8,7 @@ import pytest
 
 from runbook import lab
 from runbook.lab.scenarios import PIPELINE
-from tests.program import Practice, Said, runbook, scene
+from tests.support.program import Practice, Said, runbook, scene
 
 pytestmark = pytest.mark.real("lab", "sshd", "tmux")
 

@@ -7,7 +7,7 @@ import pytest
 from runbook.commands.step_resolution import place
 from runbook.errors import ConfigError
 from runbook.values.inventory import Host, Inventory
-from tests.program import runbook
+from tests.support.program import runbook
 
 MONITOR = """\
 name: monitor

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from runbook import lab
-from tests.program import Practice, look, runbook
-from tests.waiting import until
+from tests.support.program import Practice, look, runbook
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.real("lab", "sshd", "git")
 

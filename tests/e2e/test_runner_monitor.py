@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM, Said, runbook
-from tests.systemd_host import boot
-from tests.waiting import until
+from tests.support.program import PROGRAM, Said, runbook
+from tests.support.systemd_host import boot
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "playbooks/files/runner-monitor.sh"

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from tests.program import runbook
-from tests.unprivileged import ordinary_user
+from tests.support.program import runbook
+from tests.support.unprivileged import ordinary_user
 
 ROOMY = (
     "-e",

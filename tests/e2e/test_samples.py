@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.program import Said, runbook
+from tests.support.program import Said, runbook
 
 BOOK = """\
 name: toy

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from runbook import lab
-from tests.program import runbook
-from tests.waiting import soon
+from tests.support.program import runbook
+from tests.support.waiting import soon
 
 pytestmark = [pytest.mark.real("namespaces"), pytest.mark.slow]
 

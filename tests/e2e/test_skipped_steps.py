@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.program import runbook
+from tests.support.program import runbook
 
 SKIPS = """\
 name: skips

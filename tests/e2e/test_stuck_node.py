@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from runbook import lab
-from tests.program import Practice, Said
-from tests.waiting import soon
+from tests.support.program import Practice, Said
+from tests.support.waiting import soon
 
 pytestmark = pytest.mark.real("lab", "sshd", "curl")
 

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from tests.program import PROGRAM
-from tests.sshd import start_sshd
-from tests.waiting import appears
+from tests.support.program import PROGRAM
+from tests.support.sshd import start_sshd
+from tests.support.waiting import appears
 
 pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 

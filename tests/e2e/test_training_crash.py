@@ -7,8 +7,8 @@ import json
 import pytest
 
 from runbook import lab
-from tests.boot_time import booted_after_silent_stop
-from tests.program import Practice
+from tests.support.boot_time import booted_after_silent_stop
+from tests.support.program import Practice
 
 pytestmark = pytest.mark.real("lab", "sshd")
 

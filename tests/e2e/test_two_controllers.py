@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM
-from tests.sshd import make_key, start_sshd
+from tests.support.program import PROGRAM
+from tests.support.sshd import make_key, start_sshd
 
 pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 

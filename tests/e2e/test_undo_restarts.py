@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM, Said
-from tests.systemd_host import boot
+from tests.support.program import PROGRAM, Said
+from tests.support.systemd_host import boot
 
 pytestmark = [pytest.mark.real("systemd")]
 

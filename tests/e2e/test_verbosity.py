@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.program import runbook
+from tests.support.program import runbook
 
 BOOK = """name: mark
 diagnose:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from runbook.commands.input_files import library
-from tests.waiting import soon, until
+from tests.support.waiting import soon, until
 
 pytestmark = pytest.mark.real("lab", "sshd")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.docker_fixtures import _engine, engine
-from tests.process_fixtures import machine, stage
+from tests.support.docker_fixtures import _engine, engine
+from tests.support.process_fixtures import machine, stage
 
 __all__ = ["_engine", "engine", "machine", "stage"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runbook.library.gpu.facts.model import Gpu
-from tests.actions.fake_nvidia_smi import uuid
+from tests.support.fake_nvidia_smi import uuid
 
 
 def seen(*samples, **parts) -> Gpu:

@@ -19,10 +19,10 @@ from runbook.library.processes import blocked_processes
 from runbook.library.processes.facts.blocked import ask_blocked, read_blocked, waits_for
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
-from tests.probe_driver import SHELLS, Here, drive
-from tests.real_processes import each
-from tests.tables import every_row
-from tests.waiting import appears, until
+from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
+from tests.support.tables import every_row
+from tests.support.waiting import appears, until
 
 IN_D = r"""
 import ctypes, sys

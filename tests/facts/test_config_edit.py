@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from runbook.library.config.facts import DesiredValues, Unparsable, format_of, key_path, key_text, patched
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 YAML = """\
 # at the top

@@ -12,7 +12,7 @@ from runbook.language.arguments import build
 from runbook.library.docker import dockerd_config
 from runbook.library.docker.facts.daemon_options import LOG_OPTIONS, refusals
 from runbook.values.types import Unknown
-from tests.probe_driver import Here, drive
+from tests.support.probe_driver import Here, drive
 
 
 def why(config, running="json-file", drivers=(), before=(), allowed=()):

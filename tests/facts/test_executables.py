@@ -14,8 +14,8 @@ from runbook.library.processes.facts.executables import programs_of
 from runbook.library.processes.facts.protected import disguise, protection
 from runbook.library.processes.facts.table import Row, Table, ask_processes, read_processes, table_of
 from runbook.values.types import Unknown
-from tests.real_processes import Machine, Stage
-from tests.waiting import until
+from tests.support.real_processes import Machine, Stage
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.real("root", "setpriv")
 

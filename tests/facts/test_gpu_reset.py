@@ -16,9 +16,9 @@ from runbook.library.kernel import kernel_log
 from runbook.values.command import Completed
 from runbook.values.plan import Change
 from runbook.values.types import Unknown
-from tests.actions.fake_nvidia_smi import uuid
-from tests.probe_driver import Here, drive
-from tests.tables import every_row
+from tests.support.fake_nvidia_smi import uuid
+from tests.support.probe_driver import Here, drive
+from tests.support.tables import every_row
 
 GPU = Gpu(index=0, uuid=uuid(0), bus_id="0000:90:00.0", compute_mode="Default", persistence=True)
 

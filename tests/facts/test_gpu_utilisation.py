@@ -11,10 +11,10 @@ from runbook.library.gpu.facts.smi_query import ask_presence, read_presence
 from runbook.library.gpu.facts.utilisation import busy, complaints, idle, listed_on, selected, used_by_unseen, wedged
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-from tests.actions.fake_nvidia_smi import uuid
 from tests.facts.gpu_values import seen
-from tests.probe_driver import Here
-from tests.tables import every_row
+from tests.support.fake_nvidia_smi import uuid
+from tests.support.probe_driver import Here
+from tests.support.tables import every_row
 
 DARK = Unknown(why="nvidia-smi prints ERR!")
 

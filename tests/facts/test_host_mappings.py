@@ -17,8 +17,8 @@ from runbook.library.system import http
 from runbook.library.system.facts.http import HttpResponse
 from runbook.library.system.facts.json_paths import value_at
 from runbook.values.types import Unknown
-from tests.probe_driver import Here, drive
-from tests.tables import every_row
+from tests.support.probe_driver import Here, drive
+from tests.support.tables import every_row
 
 FORGED = {UNKNOWN: "A" * 900}
 OURS = {UNKNOWN: NOT_THEIRS}

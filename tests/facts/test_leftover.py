@@ -16,7 +16,7 @@ from runbook.library.processes.facts.process_selection.by_open_files import Hold
 from runbook.library.processes.facts.protected import daemon, protection, spared
 from runbook.values.types import Unknown
 from tests.facts.made_up_hosts import NO, load, row, use, walk
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 
 def works(seen: OpenFileScan, known: Load) -> dict[int, object]:

@@ -15,9 +15,9 @@ from runbook.errors import ProbeError
 from runbook.library.processes.facts.open_files import ask_holders, read_holders
 from runbook.library.processes.facts.table_script import BUDGET
 from runbook.values.command import Completed
-from tests.probe_driver import broken_awk
-from tests.real_processes import NOBODY, Machine, computed
-from tests.waiting import state, until
+from tests.support.probe_driver import broken_awk
+from tests.support.real_processes import NOBODY, Machine, computed
+from tests.support.waiting import state, until
 
 
 def walk(machine: Machine, *globs: str):

@@ -18,8 +18,8 @@ from runbook.shell import script
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
 from tests.facts.made_up_hosts import load, row, use, walk
-from tests.real_processes import each, shell
-from tests.tables import every_row
+from tests.support.real_processes import each, shell
+from tests.support.tables import every_row
 
 SITUATIONS = yaml.safe_load((Path(__file__).parent / "owner_situations.yaml").read_text())["situations"]
 BOX = "ab" * 6

@@ -15,10 +15,10 @@ from runbook.library.processes.facts.table import ask_processes, read_processes,
 from runbook.library.processes.facts.table_script import BUDGET, CROWD, CROWDED, SHARE
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.types import Unknown
-from tests.probe_driver import broken_awk, drive
-from tests.real_processes import NOBODY, Machine, children_in, computed, start_of
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.probe_driver import broken_awk, drive
+from tests.support.real_processes import NOBODY, Machine, children_in, computed, start_of
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 
 def table(machine: Machine):

@@ -14,7 +14,7 @@ from runbook.values.command import Command, Completed, Effect, read_script, writ
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of
 from tests.facts.gpu_values import seen
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 ENGINE = Path(__file__).parents[2] / "engine" / "runbook"
 ODD = ("a b", "it's", "$HOME", "`id`", "*", "", "--", "#x", "~", '"', "\\n", "a;b|c>d", "!", "ü")

@@ -12,8 +12,8 @@ from runbook.library.gpu.facts.smi_query import CORE, OPTIONAL, read_gpus
 from runbook.library.gpu.facts.utilisation import busy, complaints, idle, listed_on, unseen, wedged
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-from tests.actions.fake_nvidia_smi import gpu
-from tests.tables import every_row
+from tests.support.fake_nvidia_smi import gpu
+from tests.support.tables import every_row
 
 FIELDS = (*CORE, *OPTIONAL)
 AGAIN = ("index", "uuid", "utilization.gpu")

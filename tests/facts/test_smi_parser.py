@@ -31,11 +31,11 @@ from runbook.library.gpu.facts.smi_query import (
 )
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
-from tests.probe_driver import SHELLS, Here
-from tests.real_processes import each
-from tests.tables import every_row
-from tests.waiting import LIMIT, until
+from tests.support.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
+from tests.support.probe_driver import SHELLS, Here
+from tests.support.real_processes import each
+from tests.support.tables import every_row
+from tests.support.waiting import LIMIT, until
 
 MARKERS = (
     "[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "[GPU requires reset]", "[GPU is lost]",

@@ -14,8 +14,8 @@ from runbook.library.processes.facts.table import Process
 from runbook.library.processes.facts.terminate import end_processes
 from runbook.shell import SAFE
 from runbook.values.command import Effect
-from tests.real_processes import NOBODY, Machine, lives, start_of
-from tests.waiting import state, until
+from tests.support.real_processes import NOBODY, Machine, lives, start_of
+from tests.support.waiting import state, until
 
 
 def process(pid: int, start: int | None = None) -> Process:

@@ -6,8 +6,8 @@ import time
 
 from tests.faults.cut_proxy import Proxy
 from tests.faults.environment import Place, Told
-from tests.sshd import Sshd, make_key
-from tests.waiting import until
+from tests.support.sshd import Sshd, make_key
+from tests.support.waiting import until
 
 
 def inventory(place: Place, server: Sshd, *, port: int = 0, user: str = "root", key: str = "", fields: str = "") -> str:

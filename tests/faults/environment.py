@@ -16,9 +16,9 @@ from functools import cached_property
 from pathlib import Path
 
 from runbook import lab
-from tests.program import PROGRAM, Practice, Said
-from tests.sshd import Sshd, start_sshd
-from tests.waiting import LIMIT, until
+from tests.support.program import PROGRAM, Practice, Said
+from tests.support.sshd import Sshd, start_sshd
+from tests.support.waiting import LIMIT, until
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n"
 ROOM_SCRIPT = """\

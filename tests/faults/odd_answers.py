@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.faults.connections import inventory
 from tests.faults.environment import Place, Told
 from tests.faults.files import NOT_ALMIGHTY
-from tests.waiting import until
+from tests.support.waiting import until
 
 FLOOD = 100_000_000
 

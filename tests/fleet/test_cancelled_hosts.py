@@ -12,8 +12,8 @@ from runbook.language.loader import load_playbook
 from runbook.reporting.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
 from runbook.values.inventory import Host
 from runbook.values.result import HostResult, Sent
-from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS, ToyClock, ToyHost
 
 BOOK = """\
 name: toy

@@ -12,7 +12,7 @@ from runbook.values.inventory import Host
 from runbook.values.playbook import Attempts, Breaker, Limits, Share
 from runbook.values.recorded_change import RecordedChange
 from runbook.values.types import Unknown
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 
 class Past:

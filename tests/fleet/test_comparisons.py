@@ -24,8 +24,8 @@ from runbook.values.inventory import Host
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Limits
 from runbook.values.types import Unknown
-from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS, ToyClock, ToyHost
 
 BOOK = """\
 name: toy

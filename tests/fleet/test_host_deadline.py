@@ -21,8 +21,8 @@ from runbook.values.command import read
 from runbook.values.inventory import Host
 from runbook.values.result import Status, Verdict
 from tests.fleet.toy_run import BOOK, ran
-from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS, ToyClock, ToyHost
 
 
 def test_past_it_nothing_begins_on_the_host_and_others_go_on():

@@ -15,8 +15,8 @@ from runbook.language.loader import load_playbook
 from runbook.values.inventory import Host
 from runbook.values.limit_options import LimitOptions
 from runbook.values.playbook import HostOrder, Limits
-from tests.laws.toy_actions import ACTIONS
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS
 
 HOSTS = [Host(name=name, vars={"rack": "r1", "where": {"row": 1}}) for name in ("b", "a10", "a9", "c")]
 

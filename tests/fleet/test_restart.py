@@ -18,8 +18,8 @@ from runbook.values.inventory import Host
 from runbook.values.plan import Blocked, Change, NoChange, Restart, Risk, Skip, Target
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.result import Fault, SentCommand, Status, StepResult
-from tests.laws.toy_actions import ToyClock, ToyHost, site
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ToyClock, ToyHost, site
 
 OLD, NEW = "11111111-2222-4333-8444-555555555555", "99999999-2222-4333-8444-555555555555"
 RESTART = Restart(boot_id=OLD, within=60)

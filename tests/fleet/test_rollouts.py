@@ -22,8 +22,8 @@ from runbook.values.inventory import Host
 from runbook.values.playbook import ConcurrencyLimit, Limits, Share
 from runbook.values.result import Verdict
 from tests.fleet.toy_run import WAYS, ran
-from tests.laws.toy_actions import ToyClock
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ToyClock
 
 CASES = yaml.safe_load(Path(__file__).with_name("rollouts.yaml").read_text())
 
@@ -151,6 +151,6 @@ def test_no_bound_is_ever_exceeded_and_every_host_is_reported_once(
 
 def _limits(text: str) -> Limits:
     from runbook.language.loader import load_playbook
-    from tests.laws.toy_actions import ACTIONS
+    from tests.support.toy_actions import ACTIONS
 
     return load_playbook(f"name: toy\nlimits: {{{text}}}\n", "toy.yaml", ACTIONS).limits

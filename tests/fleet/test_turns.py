@@ -17,9 +17,9 @@ from runbook.values.event import RunStarted
 from runbook.values.inventory import Host
 from runbook.values.result import Mode, Verdict
 from tests.fleet.toy_run import BOOK, Machine, Watch
-from tests.laws.toy_actions import ACTIONS, ToyClock
-from tests.tables import every_row
-from tests.waiting import soon
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS, ToyClock
+from tests.support.waiting import soon
 
 PLAIN = """\
 name: toy

@@ -14,8 +14,8 @@ from runbook.language.loader import load_playbook
 from runbook.values.command import Effect
 from runbook.values.inventory import Host
 from runbook.values.result import HostResult, Verdict
-from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
-from tests.waiting import soon
+from tests.support.toy_actions import ACTIONS, ToyClock, ToyHost
+from tests.support.waiting import soon
 
 BOOK = """\
 name: toy

@@ -15,8 +15,8 @@ from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.inventory.host_patterns import select
 from runbook.values.inventory import Inventory
 from runbook.values.run_origin import RestsOn
-from tests.inventory.parse_text import inventory
-from tests.tables import every_row
+from tests.support.parse_text import inventory
+from tests.support.tables import every_row
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from runbook.commands.secret_masking import secrets_on_command_line
 from runbook.errors import ConfigError
 from runbook.inventory.host_patterns import select
 from runbook.values.inventory import Inventory
-from tests.program import runbook
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
 
 
 def written(folder: Path, text: str, **beside: str) -> Inventory:

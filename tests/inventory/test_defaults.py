@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.inventory.parse_text import inventory, mistakes
-from tests.tables import every_row
+from tests.support.parse_text import inventory, mistakes
+from tests.support.tables import every_row
 
 
 def test_a_default_holds_for_every_host_that_has_not_its_own():

@@ -6,8 +6,8 @@ import pytest
 
 from runbook.inventory import read
 from runbook.inventory.host_patterns import select
-from tests.inventory.parse_text import document, host, inventory, mistakes
-from tests.tables import every_row
+from tests.support.parse_text import document, host, inventory, mistakes
+from tests.support.tables import every_row
 
 
 @every_row(

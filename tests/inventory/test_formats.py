@@ -11,8 +11,8 @@ import yaml
 from runbook.errors import PluginError
 from runbook.inventory import discover
 from runbook.values.inventory import Address, HostKeys
-from tests.inventory.parse_text import document, host, inventory, mistakes
-from tests.tables import every_row
+from tests.support.parse_text import document, host, inventory, mistakes
+from tests.support.tables import every_row
 
 FLEET = """
     # other programs' business

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.inventory.parse_text import host, inventory, mistakes
-from tests.tables import every_row
+from tests.support.parse_text import host, inventory, mistakes
+from tests.support.tables import every_row
 
 
 @every_row(

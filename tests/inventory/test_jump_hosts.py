@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.inventory.parse_text import inventory, mistakes
+from tests.support.parse_text import inventory, mistakes
 
 
 def test_a_host_is_led_to_by_the_one_that_it_names_whatever_its_status_and_its_file():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runbook.errors import MOST_MISTAKES, ConfigError, Problem
 from runbook.inventory.groups import formed
 from runbook.values.inventory import Host
-from tests.program import runbook
+from tests.support.program import runbook
 
 
 class Counting(str):

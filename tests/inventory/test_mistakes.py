@@ -10,8 +10,8 @@ from runbook.errors import ConfigError
 from runbook.inventory import read
 from runbook.inventory.host_patterns import select
 from runbook.values.playbook import Where
-from tests.inventory.parse_text import mistakes
-from tests.tables import every_row
+from tests.support.parse_text import mistakes
+from tests.support.tables import every_row
 
 
 def test_eight_mistakes_are_said_at_once_each_with_its_place():

@@ -14,8 +14,8 @@ from runbook.errors import ConfigError
 from runbook.inventory.host_patterns import select
 from runbook.text.name_ranges import fold
 from runbook.values.inventory import Host, Inventory
-from tests.inventory.parse_text import inventory
-from tests.tables import every_row
+from tests.support.parse_text import inventory
+from tests.support.tables import every_row
 
 FLEET = inventory(
     "hosts:\n"

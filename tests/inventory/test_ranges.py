@@ -5,8 +5,8 @@ from __future__ import annotations
 from runbook.inventory import hosts
 from runbook.text import name_ranges
 from runbook.values.inventory import Address
-from tests.inventory.parse_text import inventory, mistakes
-from tests.tables import every_row
+from tests.support.parse_text import inventory, mistakes
+from tests.support.tables import every_row
 
 
 def ways(text: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking
 from runbook.secrets.names import is_secret
 from runbook.values.playbook import Where
-from tests.inventory.parse_text import host, inventory, mistakes
+from tests.support.parse_text import host, inventory, mistakes
 
 KEPT = """
     sync:

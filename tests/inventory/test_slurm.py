@@ -11,7 +11,7 @@ from runbook.commands.input_files import read_inventory
 from runbook.errors import ConfigError
 from runbook.inventory.host_patterns import select
 from runbook.values.inventory import Inventory
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 
 def written(folder: Path, text: str) -> Inventory:

@@ -21,8 +21,8 @@ from runbook.errors import ConfigError
 from runbook.lab import isolation, location
 from runbook.lab.root_filesystem import OWN, READ_ONLY, mounts, plan
 from tests.lab.host_shell import on
-from tests.unprivileged import NOBODY, ordinary_user
-from tests.waiting import appears, gone, soon
+from tests.support.unprivileged import NOBODY, ordinary_user
+from tests.support.waiting import appears, gone, soon
 
 MARK = f"runbook-{uuid.uuid4().hex[:8]}"
 PLACES = ("/tmp", "/var/tmp", "/etc", "/root", "/home", "/var", "/var/lib", "/usr/local", "/opt", "/")

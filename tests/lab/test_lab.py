@@ -12,9 +12,9 @@ import pytest
 from runbook import lab
 from runbook.errors import ConfigError
 from tests.lab.host_shell import on
-from tests.program import runbook
-from tests.unprivileged import ordinary_user
-from tests.waiting import until
+from tests.support.program import runbook
+from tests.support.unprivileged import ordinary_user
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.real("lab")
 

@@ -11,7 +11,7 @@ import pytest
 from runbook import lab
 from runbook.errors import ConfigError
 from runbook.lab.docker_engine import group_of, require_engine
-from tests.unprivileged import ordinary_user
+from tests.support.unprivileged import ordinary_user
 
 pytestmark = pytest.mark.real("lab")
 

@@ -15,9 +15,9 @@ from runbook.lab import cluster_leader as leader_of_lab
 from runbook.lab.faults import hosts_of
 from runbook.language.inputs import resolve_inputs
 from runbook.plugins import discover
-from tests.program import runbook
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.program import runbook
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 HOST = lab.LabHost(name="leader", address="127.9.9.9", port=2, faults=("leader",))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from runbook.errors import ConfigError
 from runbook.language.includes import inputs_of_parts
 from runbook.language.loader import load_playbook
-from tests.laws.toy_actions import ACTIONS, ToyHost, site
+from tests.support.toy_actions import ACTIONS, ToyHost, site
 
 
 def load(text: str, **others: str):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.program import runbook
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
 
 
 @every_row(

@@ -10,7 +10,7 @@ from runbook.language.expressions.static_types import NUMBER, TEXT, Kind, Type
 from runbook.language.expressions.templates import as_template
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 TOY = """name: toy
 inputs:

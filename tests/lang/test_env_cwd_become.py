@@ -9,8 +9,8 @@ import pytest
 from runbook.errors import ConfigError
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from tests.program import runbook
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
 
 LOOK = "diagnose:\n  - {id: seen, command: {argv: ['true']}}\n"
 

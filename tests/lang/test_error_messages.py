@@ -9,8 +9,8 @@ from runbook.language.ansible_hints import MEANT
 from runbook.language.loader import load_playbook
 from runbook.language.playbook_schema import STEP_KEYS
 from runbook.plugins import discover
-from tests.program import runbook
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
 
 HEAD = "name: toy\nabout: x\n"
 BAD = {

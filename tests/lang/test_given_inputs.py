@@ -15,9 +15,9 @@ from runbook.errors import ConfigError
 from runbook.language.loader import load_playbook
 from runbook.language.yaml_source import parse_inventory, parse_playbook
 from runbook.values.units import duration
-from tests.laws.toy_actions import ACTIONS
-from tests.program import runbook
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS
 
 BOOK = """\
 name: toy

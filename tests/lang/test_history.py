@@ -12,7 +12,7 @@ from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.values.recorded_change import RecordedAnswer, RecordedChange
 from runbook.values.types import Unknown
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 BOOK = """\
 name: toy

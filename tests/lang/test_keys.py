@@ -19,8 +19,8 @@ from runbook.values.plan import Presence
 from runbook.values.playbook import written_id
 from runbook.values.result import Status, Verdict
 from tests.lang.load_text import load, placed
-from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost, site
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS, ToyClock, ToyHost, site
 
 
 def mistakes(text: str, **others: str) -> str:

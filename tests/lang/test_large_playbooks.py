@@ -14,7 +14,7 @@ from runbook.language.lint.linter import warnings_in
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.text.suggestions import MOST_NAMED, suggest
-from tests.lang.long_playbook import long_playbook
+from tests.support.long_playbook import long_playbook
 
 
 def calls_in(many: int) -> int:

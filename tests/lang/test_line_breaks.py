@@ -6,7 +6,7 @@ import pytest
 
 from runbook.errors import ConfigError
 from runbook.language.yaml_source import parse_inventory, parse_playbook
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 
 @every_row("parse", [parse_playbook, parse_inventory])

@@ -9,8 +9,8 @@ from runbook.language.lint.linter import warnings_in
 from runbook.language.lint.rules import RULES
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from tests.program import runbook
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
 
 HEAD = "name: toy\n"
 FINDING = "findings:\n  - {id: held, when: seen.matches, severity: error, gone_for: 5s, advise: Call somebody.}\n"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from runbook.errors import ConfigError
 from runbook.language.loader import load_playbook
 from runbook.values.playbook import Severity
-from tests.laws.toy_actions import ACTIONS
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS
 
 GOOD = """\
 name: toy

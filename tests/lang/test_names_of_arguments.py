@@ -11,7 +11,7 @@ from runbook.errors import ConfigError
 from runbook.language.arguments import hints_of
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 TOY = """name: toy
 inputs:

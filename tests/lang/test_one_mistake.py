@@ -7,7 +7,7 @@ import pytest
 from runbook.errors import ConfigError
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 PROBE = "diagnose:\n  - {id: jobs, processes: {patterns: [train]}}\n"
 USES = """findings:

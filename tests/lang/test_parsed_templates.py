@@ -13,7 +13,7 @@ from runbook.language.expressions import templates
 from runbook.language.expressions.templates import Scope, fault_in, value_of
 from runbook.language.expressions.views import UnknownTouched
 from runbook.values.types import Unknown
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 SCOPE = Scope(
     inputs={

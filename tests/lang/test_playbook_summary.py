@@ -8,7 +8,7 @@ from runbook.commands.input_files import library, read_playbook
 from runbook.commands.show import summary_lines
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 LIBRARY = sorted(library().glob("*.yaml"))
 TEXT = """

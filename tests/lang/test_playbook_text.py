@@ -11,7 +11,7 @@ from runbook.commands.show import playbook_lines
 from runbook.commands.show.layout import width
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 INNER = """\
 name: inner

@@ -20,8 +20,8 @@ from runbook.language.static_arguments import problems_with_inputs_given
 from runbook.plugins import discover
 from runbook.values.sampling import Sampling, Series
 from runbook.values.types import Unknown
-from tests.laws.toy_actions import ACTIONS
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS
 
 BOOK = """\
 name: toy

@@ -20,8 +20,8 @@ from runbook.language.loader import load_playbook
 from runbook.language.schema_export import exported_schema
 from runbook.language.yaml_source import parse_playbook
 from runbook.plugins import discover
-from tests.program import runbook
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
 
 SHIPPED = sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml"))
 INNER = "name: inner\ninputs: {word: {about: x, default: zombie}}\ndiagnose:\n  - {id: seen, processes: {patterns: [some_thing]}}\n"

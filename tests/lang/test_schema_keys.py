@@ -6,7 +6,7 @@ import re
 
 from runbook.language.playbook_schema import ONLY_IN, STEP_KEYS
 from runbook.values.playbook import Phase
-from tests.program import runbook
+from tests.support.program import runbook
 
 
 def test_every_key_of_a_step_is_told_with_where_it_may_stand():

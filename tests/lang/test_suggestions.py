@@ -9,7 +9,7 @@ import pytest
 from runbook.errors import ConfigError, Problem
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 LOOK = "diagnose:\n  - id: a\n"
 FINDING = "findings:\n  - id: a\n    when: 'true'\n    severity: error\n    "

@@ -12,8 +12,8 @@ from runbook.language.schema_export import exported_schema
 from runbook.text.symptoms import fixed_part, regex_of_text
 from runbook.values.playbook import Symptom, SymptomKind
 from tests.lang.load_text import load
-from tests.laws.toy_actions import ACTIONS
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS
 
 
 def with_symptom(written: str) -> str:

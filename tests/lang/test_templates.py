@@ -10,7 +10,7 @@ from runbook.errors import ConfigError
 from runbook.language.expressions.templates import Scope, evaluate, render, say, value_of
 from runbook.language.expressions.views import LONGEST, UnknownTouched
 from runbook.values.types import Unknown
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 SCOPE = Scope(
     inputs={"text": "x" * 100, "list": [1, 2, 3], "map": {"key": "value"}}, states={"blind": Unknown(why="it is blind")}

@@ -13,8 +13,8 @@ from runbook.values.command import Command, Completed
 from runbook.values.plan import Presence
 from runbook.values.result import Status, Verdict
 from tests.lang.load_text import load, placed
-from tests.laws.toy_actions import ToyHost
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ToyHost
 
 BOOK = """\
 name: toy

@@ -8,7 +8,7 @@ from runbook.errors import ConfigError
 from runbook.language.loader import load_playbook
 from runbook.language.yaml_source import parse_playbook
 from runbook.plugins import discover
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 HEAD = "name: toy\ndiagnose:\n  - {id: jobs, processes: {patterns: [train]}}\nfindings:\n  - id: held\n    severity: info\n"
 UNQUOTED = {

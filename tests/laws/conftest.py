@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.shell.another_user import ground
+from tests.support.another_user import ground
 
 __all__ = ["ground"]

@@ -14,8 +14,8 @@ from runbook.execution.fleet import Planned
 from runbook.execution.planner import make_plan
 from runbook.values.playbook import Playbook
 from runbook.values.result import HostPlan, HostResult, Verdict
-from tests.laws.toy_actions import ToyHost, site
-from tests.plans.saved import saved_plan
+from tests.past_runs.saved_plan import saved_plan
+from tests.support.toy_actions import ToyHost, site
 
 PROMPT, FILE = "at the prompt", "in a file"
 PLACES = (PROMPT, FILE)

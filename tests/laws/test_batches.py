@@ -13,9 +13,9 @@ from runbook.execution.fleet import Cancellation
 from runbook.language.loader import load_playbook
 from runbook.values.playbook import Share
 from runbook.values.result import Verdict
-from tests.laws.toy_actions import ACTIONS
 from tests.laws.toy_fleet import fleet
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS
 
 
 @every_row(

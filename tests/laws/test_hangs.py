@@ -15,7 +15,7 @@ from runbook.execution.executor.apply import send
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Change, Risk
 from runbook.values.playbook import Phase, Retry, Step
-from tests.laws.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
+from tests.support.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
 
 
 def probe_smi(args):

@@ -27,9 +27,9 @@ from runbook.values.plan import Blocked, Change, Presence, Risk, Skip
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.result import HostPlan, Status, StepResult, Verdict
 from tests.laws.shown_plans import FILE, PLACES, PROMPT, show_and_run
-from tests.laws.toy_actions import ACTIONS, ToyHost, blue, book, end, look_at, paint, probe, restart, rule, site
 from tests.laws.toy_playbooks import playbooks, tables, words
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS, ToyHost, blue, book, end, look_at, paint, probe, restart, rule, site
 
 colours = st.sampled_from(["grey", "blue", "red"])
 

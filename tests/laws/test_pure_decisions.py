@@ -22,7 +22,7 @@ from runbook.values.command import Completed, write_script
 from runbook.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Risk, Skip, Target
 from runbook.values.playbook import Playbook, Severity
 from runbook.values.result import HostPlan, Verdict
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 VICTIM = Target(kind="process", key="7:70", say="pid 7")
 KILL = Change(summary="end pid 7", commands=(write_script("kill 7"),), risk=Risk.KILLS_PROCESSES, targets=(VICTIM,))

@@ -16,8 +16,8 @@ from runbook.execution.planner import make_plan
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Change, NoChange, Risk
 from runbook.values.playbook import Phase, Retry, Step
-from tests.laws.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
 
 VALID = 10.0
 

@@ -18,10 +18,10 @@ from runbook.values.command import Completed
 from runbook.values.plan import Presence, Risk
 from runbook.values.playbook import IncludedPlaybook, Playbook, Severity
 from runbook.values.result import Status, Verdict
-from tests.laws.toy_actions import ToyClock, ToyHost, blue, book, end, look_at, paint, restart, rule, site
 from tests.laws.toy_fleet import fleet
 from tests.laws.toy_playbooks import playbooks, tables
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ToyClock, ToyHost, blue, book, end, look_at, paint, restart, rule, site
 
 
 def shown_and_run(made: Playbook, host: ToyHost, *, consent=Consent.SHOWN, force=False, **meanwhile):

@@ -27,8 +27,8 @@ from runbook.values.result import Status, Verdict
 from runbook.values.sampling import Series
 from runbook.values.types import Unknown
 from runbook.values.verbosity import Verbosity
-from tests.laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
 
 BOOK = """\
 name: toy

@@ -30,11 +30,21 @@ from runbook.onhost.writing import DesiredPath, ask_place, make, read_place
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.result import Status
 from runbook.values.undo import Ownership
-from tests.actions.run_step import ACTIONS, see, take
-from tests.probe_driver import drive
-from tests.real_processes import Machine, shell
-from tests.shell.another_user import SHELLS, STRANGER, TRIES, directory, exchange_before, give, listing, often, swapping
-from tests.waiting import appears, until
+from tests.support.another_user import (
+    SHELLS,
+    STRANGER,
+    TRIES,
+    directory,
+    exchange_before,
+    give,
+    listing,
+    often,
+    swapping,
+)
+from tests.support.probe_driver import drive
+from tests.support.real_processes import Machine, shell
+from tests.support.run_step import ACTIONS, see, take
+from tests.support.waiting import appears, until
 
 pytestmark = [pytest.mark.real("root", "setpriv")]
 
@@ -464,7 +474,7 @@ HELD_ELSEWHERE = {
     "package": "it asks the package manager",
     "service": "it asks systemd",
     "http": "it asks a server",
-    "restore_file": "above, and tests/records/test_undo.py",
+    "restore_file": "above, and tests/past_runs/test_undo.py",
     "gpu_reset": "it asks the driver",
     "mig": "it asks the driver",
     "kernel_module": "it asks the kernel, by modprobe",

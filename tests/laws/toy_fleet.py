@@ -8,7 +8,7 @@ from runbook.errors import Unreachable
 from runbook.execution.fleet import Cancellation, Fleet
 from runbook.language.loader import load_playbook
 from runbook.values.inventory import Host
-from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
+from tests.support.toy_actions import ACTIONS, ToyClock, ToyHost
 
 BOOK = """\
 name: toy

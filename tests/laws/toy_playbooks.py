@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from runbook.values.playbook import Playbook, Step
-from tests.laws.toy_actions import book, end, look_at, paint, restart, rule
+from tests.support.toy_actions import book, end, look_at, paint, restart, rule
 
 words = st.sampled_from(["train", "serve", "zombie", "ssh"])
 

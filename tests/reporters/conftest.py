@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM
+from tests.support.program import PROGRAM
 
 BOOK = """name: toy
 inputs: {folder: {about: Where marks are made., type: string, required: true}}

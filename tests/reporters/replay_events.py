@@ -12,7 +12,7 @@ from runbook.reporting.reporters.console import Reporter
 from runbook.reporting.standard_streams import take_over_standard_streams
 from runbook.values.event import HostFinished, HostStarted, RunFinished, RunStarted, StepStarted, Waiting
 from runbook.values.result import HostResult, Mode, RunResult, Verdict
-from tests.waiting import appears
+from tests.support.waiting import appears
 
 HOSTS = tuple(f"gpu-{number:03}" for number in range(1, 201))
 

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.waiting import soon
+from tests.support.waiting import soon
 
 REGION = re.compile(r"^\S+: \d+ of \d+ hosts? done in ")
 

@@ -13,7 +13,7 @@ from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
 from runbook.values.verbosity import Verbosity
 from tests.reporters.made_up_results import finding, host, said, step
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 UUID = "GPU-1ab00000-0000-4000-8000-000000000000"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from runbook.cli import completing as completion
-from tests.program import runbook
 from tests.reporters.terminal import Terminal
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
 
 HOSTS = (
     "hosts:\n"

@@ -9,7 +9,7 @@ import stat
 
 import pytest
 
-from tests.program import runbook
+from tests.support.program import runbook
 
 SECRET = "hunter2-of-the-log"
 BOOK = f"""

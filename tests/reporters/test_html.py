@@ -21,8 +21,8 @@ from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, Status, StepResult, Verdict
 from tests.reporters.hostile_texts import HOSTILE
-from tests.reporters.sample_runs import command, finished, sample_host, sample_of, step
-from tests.tables import every_row
+from tests.support.sample_runs import command, finished, sample_host, sample_of, step
+from tests.support.tables import every_row
 
 
 class Page(HTMLParser):

@@ -14,9 +14,9 @@ from runbook.values.event import HostStarted, RunFinished, StepFinished
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, RunResult, Status, Verdict
-from tests.reporters.browser import Browser
 from tests.reporters.hostile_texts import HOSTILE
-from tests.reporters.sample_runs import command, sample_of, sample_run, step
+from tests.support.browser import Browser
+from tests.support.sample_runs import command, sample_of, sample_run, step
 
 pytestmark = [pytest.mark.real("chromium", "bash"), pytest.mark.slow]
 

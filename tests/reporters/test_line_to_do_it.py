@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.program import runbook
+from tests.support.program import runbook
 
 BOOK = """name: mark
 inputs:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM
 from tests.reporters.terminal import REGION, Terminal
+from tests.support.program import PROGRAM
 
 FEED = (sys.executable, str(Path(__file__).with_name("replay_events.py")))
 BOOK = """name: gated

@@ -13,8 +13,8 @@ from runbook.values.plan import Finding, Presence, Risk
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostResult, Mode, Status, Verdict
 from tests.reporters.hostile_texts import HOSTILE
-from tests.reporters.sample_runs import command, finished, sample_host, sample_of, step
-from tests.tables import every_row
+from tests.support.sample_runs import command, finished, sample_host, sample_of, step
+from tests.support.tables import every_row
 
 OURS = {"heading", "bullet_list", "list_item", "paragraph", "table", "thead", "tbody", "tr", "th", "td", "strong", "text", "code_inline", "inline"}  # fmt: skip
 

@@ -18,10 +18,10 @@ from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Severity
 from runbook.values.result import HostResult, Verdict
 from tests.reporters.hostile_texts import HOSTILE
-from tests.reporters.sample_runs import finished, sample_host, sample_of
-from tests.sshd import free_port
-from tests.tables import every_row
-from tests.waiting import until
+from tests.support.sample_runs import finished, sample_host, sample_of
+from tests.support.sshd import free_port
+from tests.support.tables import every_row
+from tests.support.waiting import until
 
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
 SAMPLE = re.compile(rf"(runbook_run_[a-z_]+)\{{({LABEL}(?:,{LABEL})*)\}} (-?[0-9]+(?:\.[0-9]+)?)")

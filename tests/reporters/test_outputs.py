@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.program import PROGRAM, runbook
-from tests.waiting import until
+from tests.support.program import PROGRAM, runbook
+from tests.support.waiting import until
 
 NOWHERE = {
     "full": '"$@" > /dev/full',

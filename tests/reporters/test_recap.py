@@ -15,7 +15,7 @@ from runbook.values.playbook import Phase, Severity
 from runbook.values.result import HostPlan, Sent, SentCommand, Status, StepResult, Verdict, Victim
 from runbook.values.verbosity import Verbosity
 from tests.reporters.made_up_results import finding, host, lines_of, said, step
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 
 def test_an_expression_is_for_authors_and_on_no_console():

@@ -16,7 +16,7 @@ import pytest
 from runbook.codec import from_json, to_json
 from runbook.reporting import reporters
 from runbook.values.event import Event
-from tests.program import PROGRAM, runbook
+from tests.support.program import PROGRAM, runbook
 
 BOOK = """name: every
 diagnose:

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from tests.program import runbook
+from tests.support.program import runbook
 
 SECRET = "c4nary<&'k \"9|`x"
 

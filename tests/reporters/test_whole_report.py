@@ -12,8 +12,8 @@ from runbook.reporting.outputs import outputs_for
 from runbook.reporting.whole_report import WholeReport, can_be_replaced
 from runbook.values.event import RunStarted
 from runbook.values.result import Mode
-from tests.program import runbook
-from tests.reporters.sample_runs import finished, sample_host
+from tests.support.program import runbook
+from tests.support.sample_runs import finished, sample_host
 
 STRANGER = 54321
 

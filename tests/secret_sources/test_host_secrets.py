@@ -17,9 +17,9 @@ from runbook.plugins import discover
 from runbook.secret_sources.resolution import problems_with_references, resolved
 from runbook.secrets.names import REFERENCE
 from runbook.values.command import shown_variable
-from tests.inventory.parse_text import inventory, mistakes
-from tests.program import runbook
-from tests.transports.secret_forms import leaks
+from tests.support.parse_text import inventory, mistakes
+from tests.support.program import runbook
+from tests.support.secret_forms import leaks
 
 HOSTS = """
 hosts:

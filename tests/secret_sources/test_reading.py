@@ -13,7 +13,7 @@ from runbook.errors import ConfigError
 from runbook.secret_sources import program
 from runbook.secret_sources.reading import LARGEST, value_of
 from runbook.values.playbook import SecretReference, SecretSource, Where
-from tests.waiting import gone, until
+from tests.support.waiting import gone, until
 
 VALUE = "canary-4711 'x'"
 CANARY = "hunter2-XYZ"

@@ -22,8 +22,8 @@ from runbook.values.command import Command, Effect
 from runbook.values.inventory import Selection
 from runbook.values.plan import Change, Risk
 from runbook.values.result import Status
-from tests.actions.run_step import site
-from tests.program import runbook
+from tests.support.program import runbook
+from tests.support.run_step import site
 
 PLAIN = "command: {argv: ['true']}"
 TRUE = Command(argv=("true",), effect=Effect.WRITE, foreign=True)

@@ -19,7 +19,7 @@ from runbook.records.process_identity import this_process
 from runbook.secrets.masking import masking
 from runbook.values.owed import OwedStep
 from runbook.values.run_origin import RestsOn
-from tests.program import Said, runbook
+from tests.support.program import Said, runbook
 
 BOOK = """
 name: lent

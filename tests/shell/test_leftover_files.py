@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runbook.shell import SAFE
-from tests.shell.another_user import SHELLS, STRANGER, ask, directory, give
+from tests.support.another_user import SHELLS, STRANGER, ask, directory, give
 
 pytestmark = pytest.mark.real("root", "setpriv")
 

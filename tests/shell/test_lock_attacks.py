@@ -17,9 +17,9 @@ import pytest
 
 from runbook.onhost.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_locks, ask_unlock, read_lock
 from runbook.values.command import Command, Completed, Effect
-from tests.shell.another_user import SHELLS, STRANGER, directory, exchange_before, give, swapping
-from tests.shell.own_run import Room
-from tests.waiting import until
+from tests.support.another_user import SHELLS, STRANGER, directory, exchange_before, give, swapping
+from tests.support.own_run import Room
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.real("root", "setpriv", "lab")
 

@@ -16,8 +16,8 @@ from runbook.library.files import log_scan
 from runbook.library.system.starts import ask_logs, read_logs
 from runbook.shell import VIEW
 from runbook.values.types import Unknown
-from tests.real_processes import Machine
-from tests.shell.another_user import SHELLS, STRANGER, directory, exchange_before, give, swapping
+from tests.support.another_user import SHELLS, STRANGER, directory, exchange_before, give, swapping
+from tests.support.real_processes import Machine
 
 pytestmark = pytest.mark.real("root", "setpriv")
 OTHER = 4243

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from runbook.shell import SAFE
-from tests.shell.another_user import SHELLS, STRANGER, ask, directory, exchange_before, give, swapping
+from tests.support.another_user import SHELLS, STRANGER, ask, directory, exchange_before, give, swapping
 
 pytestmark = pytest.mark.real("root", "setpriv")
 

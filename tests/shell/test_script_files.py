@@ -17,7 +17,7 @@ import runbook
 from runbook.cli import cli
 from runbook.commands.listings import scripts_of
 from runbook.plugins import discover
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 ENGINE = Path(runbook.__file__).parent
 SCRIPTS = sorted(ENGINE.rglob("*.sh"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 ENGINE = Path(__file__).parents[2] / "engine" / "runbook"
 ROOMS = ("diagnosis", "executor", "library", "onhost", "sessions", "shell", "text", "transports")

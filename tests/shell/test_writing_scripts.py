@@ -11,7 +11,7 @@ from pathlib import Path
 import runbook
 from runbook.onhost.host_lock import ask_lock
 from runbook.shell import SAFE, VIEW, script
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 WRITES = re.compile(
     r"""(?mx)

@@ -11,8 +11,8 @@ import pytest
 from runbook.commands.listings import parts_of, public_fields
 from runbook.plugins import discover
 from runbook.text.field_descriptions import description
-from tests.program import runbook
-from tests.tables import every_row
+from tests.support.program import runbook
+from tests.support.tables import every_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

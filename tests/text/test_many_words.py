@@ -6,8 +6,8 @@ import random
 
 from runbook.secrets.masking import Masking
 from runbook.text.many_words import MANY, FormsByPart, ManyWords
-from tests.tables import every_row
-from tests.transports.secret_forms import forms, leaks
+from tests.support.secret_forms import forms, leaks
+from tests.support.tables import every_row
 
 
 @every_row("count", [3, MANY, MANY + 1, 2000])

@@ -6,7 +6,7 @@ import pytest
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
 from runbook.text.name_ranges import expanded, expanded_list, fold
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 
 @every_row(

@@ -6,7 +6,7 @@ import sys
 import unicodedata
 
 from runbook.text.printable import printable
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 

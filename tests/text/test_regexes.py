@@ -35,7 +35,7 @@ from runbook.text import regexes
 from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
 from runbook.text.signatures import STRIKES, SignatureSearch
 from runbook.values.types import Unknown
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 ROOT = Path(__file__).parents[2]
 SLOW = "(a|aa)+$"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runbook.text.similar_texts import block_of, merged_lines
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 
 def together(one: list[str] | str, other: list[str] | str, *, strict: bool) -> list[str] | None:

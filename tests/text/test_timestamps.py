@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runbook.text.timestamps import day, written
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 NOW = 1795464000.0
 """2026-11-23T20:00:00Z."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runbook.secrets.config_lines import masked_config
 from runbook.text.unified_diff import MOST, unified
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 texts = st.lists(st.sampled_from(["a", "b", "", "  x: 1", "-", "+ y"]), max_size=12).map("\n".join)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 def started(host, effect: str, text: str, timeout: float) -> subprocess.Popen:

@@ -19,9 +19,9 @@ from runbook.connections import transports
 from runbook.lab.ssh_server import make_key
 from runbook.protocols import ConnectOptions
 from runbook.values.inventory import Address, Host, HostKeys
-from tests.process_fixtures import stage
-from tests.shell.another_user import ground
-from tests.sshd import start_sshd
+from tests.support.another_user import ground
+from tests.support.process_fixtures import stage
+from tests.support.sshd import start_sshd
 from tests.transports.cut_relay import Cutter
 from tests.transports.interrupts import Pressed
 

@@ -12,7 +12,7 @@ from runbook.connections.transports import SharedConnections, ssh
 from runbook.errors import TransportError
 from runbook.protocols import Connection, ConnectOptions
 from runbook.values.inventory import Address, Host, HostKeys
-from tests.sshd import Sshd
+from tests.support.sshd import Sshd
 from tests.transports.commands import look
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from tests.waiting import appears
+from tests.support.waiting import appears
 
 
 class Pressed:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import Said, begun, runbook
-from tests.waiting import until
+from tests.support.program import Said, begun, runbook
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.real("sshd", "root")
 

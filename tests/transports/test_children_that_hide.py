@@ -16,11 +16,11 @@ from runbook.connections.sessions.programs import KILL_GROUP, control_group, end
 from runbook.errors import Cancelled
 from runbook.shell import OUTLIVE
 from runbook.values.command import Effect
-from tests.real_processes import NOBODY, end, gone, lives, living, shows_up, start_of
+from tests.support.real_processes import NOBODY, end, gone, lives, living, shows_up, start_of
+from tests.support.waiting import soon, until
 from tests.transports.client_process import begun, killed
 from tests.transports.commands import change, late, look, script
 from tests.transports.interrupts import pressing
-from tests.waiting import soon, until
 
 SHELLS = pytest.mark.parametrize("shell", [("dash",), ("bash",), ("busybox", "sh")], ids=lambda words: words[0])
 CGROUP = pytest.mark.real("cgroup", "root")

@@ -11,11 +11,11 @@ from runbook.errors import Cancelled, ConnectionLost
 from runbook.protocols import ConnectOptions
 from runbook.values.inventory import Host
 from runbook.values.result import Status
-from tests.real_processes import gone, living, shows_up
+from tests.support.real_processes import gone, living, shows_up
+from tests.support.waiting import appears, reads
 from tests.transports.client_process import begun, killed
 from tests.transports.commands import change, look, script
 from tests.transports.direct_steps import sent
-from tests.waiting import appears, reads
 
 
 def test_what_is_owed_may_still_be_looked_at_when_the_run_was_asked_to_end_once(connection, interrupt):
@@ -75,7 +75,7 @@ def test_kill_9_of_our_side_lets_a_write_run_no_longer_than_its_timeout(host, tm
 @pytest.mark.parametrize("effect", ["read", "write"])
 def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_path, interrupt, mark):
     from runbook.connections.transports import ssh
-    from tests.sshd import start_sshd
+    from tests.support.sshd import start_sshd
 
     def cut() -> None:
         assert appears(log)
@@ -152,7 +152,7 @@ def test_a_write_whose_watchdog_was_killed_is_still_waited_for_and_the_next_one_
 @pytest.mark.real("sshd", "root")
 def test_a_line_that_is_gone_before_the_write_is_sent_leaves_no_doubt(interrupt, tmp_path):
     from runbook.connections.transports import ssh
-    from tests.sshd import start_sshd
+    from tests.support.sshd import start_sshd
 
     server = start_sshd(tmp_path / "sshd")
     try:

@@ -16,11 +16,11 @@ from runbook.errors import Cancelled
 from runbook.protocols import ConnectOptions
 from runbook.values.command import Completed
 from runbook.values.inventory import Host
-from tests.real_processes import each, gone, shell, shows_up
+from tests.support.real_processes import each, gone, shell, shows_up
+from tests.support.waiting import LIMIT
 from tests.transports.client_process import killed, started
 from tests.transports.commands import change, look, script
 from tests.transports.ssh_login import connected
-from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.real("root", "lab")
 

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runbook.errors import Cancelled
-from tests.real_processes import end, gone, shows_up
-from tests.tables import every_row
+from tests.support.real_processes import end, gone, shows_up
+from tests.support.tables import every_row
+from tests.support.waiting import until
 from tests.transports.commands import change, late, look, script
 from tests.transports.interrupts import pressing
-from tests.waiting import until
 
 texts = st.text(alphabet=string.printable + "é漢\u202e'\"\\$`!*?[]{}~#;&|<>()", max_size=20).filter(
     lambda it: "\0" not in it

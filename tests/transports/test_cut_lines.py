@@ -20,10 +20,10 @@ from runbook.protocols import ConnectOptions
 from runbook.values.event import RunFinished
 from runbook.values.inventory import Address, Inventory, Selection
 from runbook.values.result import HostResult, Status, Verdict
+from tests.support.waiting import appears, reads
 from tests.transports.commands import change, look
 from tests.transports.cut_relay import Cutter
 from tests.transports.ssh_login import connected
-from tests.waiting import appears, reads
 
 pytestmark = pytest.mark.real("sshd", "root")
 

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from runbook.connections.sessions.programs import PATH_GUARD
-from tests.actions.run_step import way_to
+from tests.support.run_step import way_to
 
 SHELLS = [
     pytest.param(("dash",), id="dash", marks=[] if shutil.which("dash") else pytest.mark.real("dash")),

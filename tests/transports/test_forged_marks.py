@@ -11,7 +11,7 @@ import pytest
 
 from runbook.connections.sessions.programs import KILL_GROUP, end_group
 from runbook.library.processes.components.probe_scripts import COMMON
-from tests.real_processes import NOBODY, lives, start_of
+from tests.support.real_processes import NOBODY, lives, start_of
 
 
 @pytest.mark.real("root", "setpriv")

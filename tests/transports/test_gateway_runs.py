@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM, runbook
-from tests.sshd import start_sshd
+from tests.support.program import PROGRAM, runbook
+from tests.support.sshd import start_sshd
+from tests.support.waiting import soon
 from tests.transports.gateway_hosts import logins
-from tests.waiting import soon
 
 pytestmark = pytest.mark.real("sshd", "root")
 

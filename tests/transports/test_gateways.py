@@ -14,12 +14,12 @@ import pytest
 from runbook.connections.transports.ssh import gateway_connection, gateways, keepalive
 from runbook.errors import ConnectionLost, Unreachable
 from runbook.values.inventory import Address, HostKeys
-from tests.sshd import free_port, make_key, start_sshd
+from tests.support.sshd import free_port, make_key, start_sshd
+from tests.support.waiting import soon
 from tests.transports.commands import look
 from tests.transports.gateway_hosts import at, behind, logins, reach, relay
 from tests.transports.interrupts import pressing
 from tests.transports.short_gateway import ShortGateway
-from tests.waiting import soon
 
 pytestmark = pytest.mark.real("sshd", "root")
 

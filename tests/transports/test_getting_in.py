@@ -10,7 +10,7 @@ import paramiko
 import pytest
 
 from runbook.values.inventory import Address
-from tests.sshd import free_port
+from tests.support.sshd import free_port
 from tests.transports.commands import look, script
 from tests.transports.ssh_login import connected, refusal
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runbook.values.inventory import HostKeys
-from tests.sshd import make_key, start_sshd
+from tests.support.sshd import make_key, start_sshd
 from tests.transports.ssh_login import connected, refusal
 
 pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.usefixtures("home")]

@@ -9,7 +9,7 @@ from typing import Any
 from runbook.connections.sessions.command_run import CommandRun
 from runbook.connections.sessions.framed_output import Stream
 from runbook.values.command import Command, Effect
-from tests.tables import every_row
+from tests.support.tables import every_row
 from tests.transports.interrupts import Pressed
 
 TOKEN = "mark"

@@ -27,7 +27,7 @@ from runbook.onhost.host_lock import (
 from runbook.protocols import ConnectOptions
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.inventory import Address
-from tests.waiting import appears, until
+from tests.support.waiting import appears, until
 
 pytestmark = pytest.mark.real("sshd", "root", "lab")
 

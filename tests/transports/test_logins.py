@@ -15,12 +15,12 @@ from runbook.connections.transports import ssh
 from runbook.connections.transports.ssh import private_keys
 from runbook.connections.transports.ssh.private_keys import Agent
 from runbook.values.inventory import Address, Host, HostKeys
-from tests.real_processes import gone, shows_up
-from tests.sshd import free_port, make_key, start_sshd
+from tests.support.real_processes import gone, shows_up
+from tests.support.sshd import free_port, make_key, start_sshd
+from tests.support.waiting import appears, soon
 from tests.transports.client_process import killed, started
 from tests.transports.commands import change, look
 from tests.transports.ssh_login import admitted, connected, refusal
-from tests.waiting import appears, soon
 
 pytestmark = pytest.mark.real("sshd", "root")
 

@@ -17,9 +17,9 @@ from runbook.errors import ConfigError, Unreachable
 from runbook.protocols import ConnectOptions
 from runbook.values.inventory import Address, Host
 from runbook.values.login_names import fault_in_host, fault_in_user
-from tests.tables import every_row
+from tests.support.tables import every_row
+from tests.support.waiting import gone, until
 from tests.transports.interrupts import Pressed
-from tests.waiting import gone, until
 
 CONFIG = """\
 Match exec "echo matched %n %h %r >>{log}"

@@ -20,7 +20,7 @@ import pytest
 from runbook.commands.options import Choosing, Output, RunOptions
 from runbook.commands.run import run_playbook
 from runbook.commands.secret_masking import InternalError
-from tests.transports.secret_forms import PRINTER, leaks
+from tests.support.secret_forms import PRINTER, leaks
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 

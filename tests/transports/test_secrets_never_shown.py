@@ -35,8 +35,8 @@ from runbook.commands.run import run_playbook
 from runbook.commands.secret_masking import InternalError, SecretMasking
 from runbook.commands.show import show_text
 from runbook.errors import ConfigError
-from tests.sshd import make_key, start_sshd
-from tests.waiting import until
+from tests.support.sshd import make_key, start_sshd
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from runbook.connections.sessions.programs import AGENT, LEFTOVERS
 from runbook.errors import ConnectionLost
 from runbook.values.command import Command, Completed
-from tests.real_processes import gone
-from tests.sshd import start_sshd
+from tests.support.real_processes import gone
+from tests.support.sshd import start_sshd
 from tests.transports.commands import look, script
 from tests.transports.ssh_login import connected
 

@@ -15,10 +15,10 @@ import pytest
 
 from runbook.commands.credentials import become_password
 from runbook.errors import ConfigError
-from tests.sshd import make_key
+from tests.support.sshd import make_key
+from tests.support.waiting import until
 from tests.transports.leaked_secrets import PASSWORD, spied_on
 from tests.transports.ssh_login import admitted
-from tests.waiting import until
 
 PROGRAM = (sys.executable, "-m", "runbook")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runbook.errors import Unreachable
-from tests.real_processes import gone, living
-from tests.sshd import start_sshd
+from tests.support.real_processes import gone, living
+from tests.support.sshd import start_sshd
 from tests.transports.commands import change, look, script
 from tests.transports.ssh_login import connected
 

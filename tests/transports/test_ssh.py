@@ -17,11 +17,11 @@ from runbook.connections.transports.ssh import keepalive
 from runbook.errors import ConnectionLost, Unreachable
 from runbook.lab import ssh_server
 from runbook.values.inventory import Address, HostKeys
-from tests.real_processes import gone
-from tests.sshd import start_sshd
+from tests.support.real_processes import gone
+from tests.support.sshd import start_sshd
+from tests.support.waiting import appears
 from tests.transports.commands import change, look, script
 from tests.transports.ssh_login import connected, refusal
-from tests.waiting import appears
 
 pytestmark = pytest.mark.real("sshd", "root")
 

@@ -8,7 +8,7 @@ from runbook.values.excerpts import excerpt, gap
 from runbook.values.kept_output import LEAST, MOST_OF_HOST, kept
 from runbook.values.playbook import Phase
 from runbook.values.result import SentCommand, Status, StepResult
-from tests.tables import every_row
+from tests.support.tables import every_row
 
 
 def test_what_nobody_reads_is_dropped_and_told():

@@ -15,11 +15,11 @@ from runbook.connections.sessions.shared_password import SharedPassword
 from runbook.connections.sessions.shell import PasswordRefused
 from runbook.connections.transports.ssh.connection import SshChannel
 from runbook.errors import Cancelled, ConnectionLost
-from tests.real_processes import gone
+from tests.support.real_processes import gone
+from tests.support.waiting import soon
 from tests.transports.commands import change, look, script
 from tests.transports.leaked_secrets import PASSWORD, spied_on
 from tests.transports.ssh_login import connected
-from tests.waiting import soon
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import runbook
+from tests.support.program import runbook
 
 pytestmark = pytest.mark.real("sshd", "root")
 

@@ -20,7 +20,7 @@ from runbook.values.command import Command, Effect
 from runbook.values.kept_file import Keep
 from runbook.values.plan import Change
 from runbook.values.result import Status
-from tests.shell.another_user import STRANGER, directory, give
+from tests.support.another_user import STRANGER, directory, give
 from tests.transports.commands import script
 from tests.transports.direct_steps import looked, sent
 

@@ -1,0 +1,263 @@
+"""``runbook find``: from an error text to the playbooks that are for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from runbook.commands.find import LARGEST, SymptomSearch, read_error_text
+from runbook.commands.input_files import library, read_playbook
+from runbook.plugins import discover
+from runbook.values.playbook import Playbook, Symptom, SymptomKind
+from tests.support.program import PROGRAM, runbook
+from tests.support.tables import every_row
+
+CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "symptoms.yaml").read_text())
+BUSY = "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
+NOBODY = "error: cannot borrow `v` as mutable"
+MINE = "name: mine\nabout: Mend my flux.\nsymptom: [the flux capacitor is dry, {pattern: 'flux=.*'}]\n"
+
+
+@cache
+def books() -> tuple[Playbook, ...]:
+    actions = discover()
+    return tuple(read_playbook(path, actions) for path in sorted(library().glob("*.yaml")))
+
+
+def named(text: str, playbooks: tuple[Playbook, ...] | None = None) -> list[str]:
+    return [found.playbook.name for found in SymptomSearch(text).found_in(playbooks or books())]
+
+
+def toy(name: str, *texts: str, patterns: tuple[str, ...] = ()) -> Playbook:
+    hard = tuple(Symptom(written=pattern, kind=SymptomKind.PATTERN) for pattern in patterns)
+    return Playbook(name=name, symptom=(*(Symptom(written=text) for text in texts), *hard))
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    (tmp_path / "playbooks").mkdir(mode=0o755)
+    (tmp_path / "playbooks" / "mine.yaml").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# -- the library
+
+
+def test_there_are_forty_four_errors_and_ten_of_other_trades():
+    assert (len(CASES["errors"]), len(CASES["others"])) == (44, 10)
+    assert {case["playbook"] for case in CASES["errors"]} <= {book.name for book in books()}
+
+
+@every_row(("playbook", "text"), [(case["playbook"], case["text"]) for case in CASES["errors"]])
+def test_an_error_leads_to_its_playbook(playbook, text):
+    assert named(text)[:1] == [playbook], named(text)
+
+
+@every_row(("name", "text"), [(case["name"], case["text"]) for case in CASES["others"]])
+def test_an_error_of_another_trade_leads_nowhere(name, text):
+    assert named(text) == []
+
+
+def test_a_playbook_has_three_to_eight_symptoms_or_none():
+    counts = {book.name: len(book.symptom) for book in books() if book.symptom}
+    assert len(counts) >= 25
+    assert {name: count for name, count in counts.items() if not 3 <= count <= 8} == {}
+
+
+def test_every_plain_symptom_of_the_library_finds_its_playbook():
+    wrong = [
+        (book.name, symptom.written)
+        for book in books()
+        for symptom in book.symptom
+        if symptom.kind is SymptomKind.TEXT and book.name not in named(symptom.written)
+    ]
+    assert wrong == []
+
+
+# -- the order
+
+
+def test_the_longer_match_stands_first():
+    general, special = toy("a-general", "GPU has"), toy("special", "GPU has fallen off the bus")
+    assert named("GPU has fallen off the bus", (general, special)) == ["special", "a-general"]
+
+
+def test_more_symptoms_stand_before_one_of_the_same_length():
+    one, two = toy("a-one", "alpha beta"), toy("two", "alpha beta", "gamma")
+    assert named("alpha beta gamma", (one, two)) == ["two", "a-one"]
+
+
+def test_the_last_match_counts_more_than_the_first():
+    first, last = toy("first", "alpha beta gamma"), toy("last", "delta epsilon")
+    lines = ["alpha beta gamma", *["nothing"] * 200, "delta epsilon"]
+    assert named("\n".join(lines), (first, last)) == ["last", "first"]
+    assert named("\n".join(lines[::-1]), (first, last)) == ["first", "last"]
+
+
+def test_of_a_symptom_the_last_match_counts():
+    (found,) = SymptomSearch("alpha 1\nother\nalpha 2\nend").found_in([toy("a", patterns=(r"alpha [0-9]",))])
+    assert (found.matches[0].text, found.matches[0].line) == ("alpha 2", 3)
+
+
+def test_of_matches_far_apart_the_last_one_counts():
+    text = "\n".join(["alpha 1", *["nothing at all"] * 20_000, "alpha 2"])
+    (found,) = SymptomSearch(text).found_in([toy("a", patterns=(r"alpha [0-9]",))])
+    assert found.matches[0].text == "alpha 2"
+
+
+def test_a_text_broken_over_lines_is_found():
+    (found,) = SymptomSearch("x\nGPU has\n  fallen off\n").found_in([toy("a", "GPU has fallen off")])
+    assert found.matches[0].text.split() == ["GPU", "has", "fallen", "off"]
+
+
+def test_a_pattern_that_takes_half_a_line_is_not_better_for_it():
+    wide, narrow = toy("wide", patterns=("alpha.*",)), toy("a-narrow", "x" * 80)
+    assert named("alpha " + "y" * 5000 + " " + "x" * 80, (wide, narrow)) == ["a-narrow", "wide"]
+
+
+# -- bounds
+
+
+def test_a_hostile_pattern_ends_and_is_named():
+    hostile, honest = toy("hostile", patterns=(r"(a|aa)+$",)), toy("honest", "the end")
+    began = time.process_time()
+    search = SymptomSearch("a" * 5000 + "b\nthe end")
+    found = search.found_in([hostile, honest])
+    assert [each.playbook.name for each in found] == ["honest"]
+    assert list(search.slow) == list(hostile.symptom)
+    assert time.process_time() - began < 30
+
+
+def test_a_log_of_megabytes_is_searched_with_every_symptom():
+    log = "\n".join(
+        f"2026-02-18T10:28:25Z [rank{n % 8}]: INFO step {n} loss=0.{n} tokens={n * 7}" for n in range(60000)
+    )
+    assert len(log) > 3 * 1024 * 1024
+    assert named(f"{BUSY}\n{log}") == ["zombie-gpu"]
+    assert named(log) == []
+
+
+def test_a_line_longer_than_a_piece_is_searched_too():
+    (found,) = SymptomSearch("one\n" + "x " * 200_000 + "GPU is lost\nend").found_in([toy("a", "GPU is lost")])
+    assert found.matches[0].line == 2
+
+
+def test_of_a_larger_file_the_end_is_searched(tmp_path):
+    log = tmp_path / "log"
+    log.write_text(f"{NOBODY}\n" + "x" * LARGEST + f"\n{BUSY}\n")
+    error = read_error_text([f"@{log}"], "", lambda: pytest.fail("stdin"))
+    assert error.cut
+    assert len(error.text) <= LARGEST
+    assert NOBODY not in error.text
+    assert BUSY in error.text
+
+
+def test_a_key_that_the_cut_has_parted_is_not_kept(tmp_path):
+    log = tmp_path / "log"
+    key = "c2VjcmV0\n" * 100
+    log.write_text(f"-----BEGIN PRIVATE KEY-----\n{key}-----END PRIVATE KEY-----\n".ljust(LARGEST + 100, "\n"))
+    assert "c2VjcmV0" not in read_error_text([], str(log), lambda: pytest.fail("stdin")).text
+
+
+def test_colours_do_not_part_a_text():
+    error = read_error_text(["\x1b[31mGPU is\x1b[0m lost"], "", lambda: pytest.fail("stdin"))
+    assert error.text == "GPU is lost"
+
+
+# -- the command
+
+
+def test_it_names_what_matched_what_it_is_for_and_the_line_to_type(here):
+    said = runbook("find", BUSY)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[:3] == [
+        "zombie-gpu  CUDA-capable device(s) is/are busy or unavailable",
+        "    Free GPUs that a crashed or restarted job still holds, and spare the ones at work.",
+        "    runbook run zombie-gpu --hosts HOSTS --dry-run",
+    ]
+
+
+def test_nothing_found_says_what_to_do_and_exits_with_1(here):
+    said = runbook("find", NOBODY)
+    assert said.code == 1
+    assert "`runbook list`" in said.out
+    assert "borrow" not in said.out
+    assert runbook("find", NOBODY, "--output", "json").document["playbooks"] == []
+
+
+def test_it_finds_your_own_playbooks_and_names_at_most_five(here):
+    for number in range(6):
+        text = MINE.replace("name: mine", f"name: mine-{number}")
+        (here / "playbooks" / f"mine-{number}.yaml").write_text(text)
+    (here / "playbooks" / "broken.yaml").write_text("name: broken\nabout: B.\nsymptom: ['']\n")
+    said = runbook("find", "The", "Flux", "capacitor is  dry", "--output", "json")
+    assert said.code == 0
+    assert [each["playbook"] for each in said.document["playbooks"]] == ["mine", *(f"mine-{n}" for n in range(4))]
+    assert said.document["playbooks"][0]["run"] == "runbook run mine --hosts HOSTS --dry-run"
+    (match,) = said.document["playbooks"][0]["matches"]
+    assert match == {
+        "symptom": "the flux capacitor is dry",
+        "kind": "text",
+        "text": "The Flux capacitor is  dry",
+        "line": 1,
+    }
+    assert said.document["left_out"] == [
+        {"playbook": "broken", "why": "it cannot be used: 1 mistake (runbook check broken)"}
+    ]
+
+
+def test_a_needed_input_stands_in_the_line_to_type(here):
+    needs = "inputs:\n  speed: {about: How fast., required: true}\n"
+    (here / "playbooks" / "mine.yaml").write_text(MINE + needs)
+    assert "runbook run mine --hosts HOSTS -e speed=SPEED --dry-run" in runbook("find", "flux=1").out
+
+
+def test_a_secret_is_never_echoed(here):
+    for output in ("console", "json"):
+        said = runbook("find", "flux=on password=hunter2hunter2 token: hf_abcdefghijklmnopqrstuvwx", "--output", output)
+        assert said.code == 0
+        assert "flux=on" in said.out
+        assert "hunter2" not in said.out + said.err
+        assert "hf_abc" not in said.out + said.err
+
+
+def test_a_file_and_standard_input_are_read(here):
+    (here / "train.log").write_text(f"fine\n{BUSY}\n")
+    for words in (("@train.log",), ("--file", "train.log")):
+        said = runbook("find", *words)
+        assert said.code == 0
+        assert said.out.startswith("zombie-gpu  line 2: CUDA-capable")
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        (*PROGRAM, "find", "-"), input=BUSY.encode(), capture_output=True, env={**os.environ, "PYTHONPATH": root}
+    )
+    assert (done.returncode, done.stdout[:10]) == (0, b"zombie-gpu")
+
+
+@every_row(
+    ("words", "said"),
+    [
+        ((), "give an error text, in one way"),
+        (("text", "--file", "x"), "give an error text, in one way"),
+        (("@nothing-there",), "cannot read nothing-there: No such file or directory"),
+        (("--file", "/dev"), "cannot read /dev: it is a directory"),
+        (("--file", "/dev/zero"), "cannot read /dev/zero: it is not a regular file"),
+    ],
+)
+def test_a_mistake_on_the_command_line_exits_with_2(words, said):
+    answer = runbook("find", *words)
+    assert answer.code == 2
+    assert said in answer.err
+
+
+def test_the_shell_completes_the_command():
+    said = runbook(_RUNBOOK_COMPLETE="bash_complete", COMP_WORDS="runbook fin", COMP_CWORD="1")
+    assert json.dumps(said.out.splitlines()) == '["plain,find"]'

@@ -1,7 +1,0 @@
-"""A directory for root and another user."""
-
-from __future__ import annotations
-
-from tests.shell.another_user import ground
-
-__all__ = ["ground"]

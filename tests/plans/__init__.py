@@ -1,1 +1,0 @@
-"""Saved plans: their files, how they are compared, approved and used up."""
