@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import time
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,7 +26,7 @@ from runbook.values.types import Unknown
 from tests.support.probe_driver import SHELLS, Here, Meanwhile, drive
 from tests.support.real_processes import each
 from tests.support.tables import every_row
-from tests.support.toy_actions import ToyHost, site
+from tests.support.toy_actions import ToyHost, site, with_run
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -344,7 +343,7 @@ def test_the_shortest_limit_of_a_wait_ends_it_and_is_named(step, waits, ended_by
     """Mutants: `within` is not handed to the wait, or not what is left of it; the wrong limit is named."""
     host = Asked(procs={})
     text = f"name: toy\ndiagnose: [{{id: up, {step}}}]"
-    where = replace(site(load_playbook(text, "toy.yaml", discover()), host), actions=discover())
+    where = with_run(site(load_playbook(text, "toy.yaml", discover()), host), actions=discover())
     host.clock = where.clock
     plan, _ = make_plan(where)
     assert [it.argv[3] for it in host.sent] == waits
@@ -354,7 +353,7 @@ def test_the_shortest_limit_of_a_wait_ends_it_and_is_named(step, waits, ended_by
 def test_a_wait_under_verify_ends_with_its_within():
     host = Asked(procs={})
     text = "name: toy\nverify: [{id: up, within: 10s, wait_for: {port: 9, at_most: 7s}}]"
-    where = replace(site(load_playbook(text, "toy.yaml", discover()), host), actions=discover())
+    where = with_run(site(load_playbook(text, "toy.yaml", discover()), host), actions=discover())
     host.clock = where.clock
     plan, _ = make_plan(where)
     ((_, result),) = verify(where, plan, [], wrote=True, lost="")
@@ -368,6 +367,6 @@ def test_a_wait_whose_command_was_ended_says_no_more_than_was_seen():
             return Completed(exit_code=None, timed_out=True, seconds=5.02)
 
     text = "name: toy\ndiagnose: [{id: up, timeout: 5s, wait_for: {port: 9}}]"
-    where = replace(site(load_playbook(text, "toy.yaml", discover()), Killed(procs={})), actions=discover())
+    where = with_run(site(load_playbook(text, "toy.yaml", discover()), Killed(procs={})), actions=discover())
     plan, _ = make_plan(where)
     assert plan.looks[0].why == ("something listens on localhost:9: not observed when the command was ended after 5 s")

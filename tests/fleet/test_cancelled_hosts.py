@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runbook.errors import Cancelled
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.executor.cancellation import Cancellation
 from runbook.execution.fleet import Fleet
@@ -45,10 +46,7 @@ def worked_on(at: int, *, was_sent: bool = False) -> tuple[Cut, HostResult]:
     """A host at whose command number *at* the run was cancelled, and its result."""
     stop = Cancellation()
     host = Cut(procs={4: (1, "zombie"), 5: (1, "other")}, stop=stop, at=at, was_sent=was_sent)
-    fleet = Fleet(
-        playbook=load_playbook(BOOK, "toy.yaml", ACTIONS), inputs={}, run={}, actions=ACTIONS,
-        connect=lambda _: host, clock=ToyClock(), emit=lambda event: None, stop=stop,
-    )  # fmt: skip
+    fleet = Fleet(playbook=load_playbook(BOOK, "toy.yaml", ACTIONS), run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=lambda event: None), connect=lambda _: host, clock=ToyClock(), stop=stop)  # fmt: skip
     (result,) = fleet.plan_and_carry_out([Host(name="h")], Consent.YES)
     return host, result
 

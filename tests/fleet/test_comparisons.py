@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from runbook.codec import to_json
 from runbook.errors import ConfigError, Unreachable
 from runbook.execution.diagnosis.comparing import Candidate, Offer, compared
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Cancellation, Fleet
 from runbook.language.expressions.comparison import LONGEST_VALUE, Compared, Share, compare, same
@@ -78,10 +79,7 @@ def run(
 
     made = load_playbook(book or BOOK % across, "toy.yaml", ACTIONS)
     made = replace(made, limits=limits) if limits else made
-    fleet = Fleet(
-        playbook=made, inputs={}, run={}, actions=ACTIONS, connect=connect, clock=ToyClock(), emit=emit,
-        stop=stop or Cancellation(), parallel=1 if ends_at else 8,
-    )  # fmt: skip
+    fleet = Fleet(playbook=made, run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=emit), connect=connect, clock=ToyClock(), stop=stop or Cancellation(), parallel=1 if ends_at else 8)  # fmt: skip
     hosts = [Host(name=it, vars={"rack": (racks or {}).get(it, "a")}) for it in order or counts]
     results = fleet.conclude(fleet.plan(hosts)) if dry else fleet.plan_and_carry_out(hosts, Consent.YES)
     return {it.host: it for it in results}, events

@@ -12,6 +12,7 @@ import pytest
 
 from runbook.commands.one_run import SystemClock
 from runbook.errors import Cancelled, Unreachable
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.executor.cancellation import Cancellation
 from runbook.execution.fleet import Fleet
@@ -42,10 +43,7 @@ def test_the_time_in_which_a_host_waits_is_not_counted():
     """A person takes their time over the plan; and a host waits for its turn."""
     stop, clock = Cancellation(), ToyClock()
     machine = ToyHost(procs={4: (1, "zombie")})
-    fleet = Fleet(
-        playbook=load_playbook(f"{BOOK}limits: {{host_deadline: 1s}}\n", "toy.yaml", ACTIONS), inputs={}, run={},
-        actions=ACTIONS, connect=lambda host: machine, clock=clock, emit=lambda event: None, stop=stop,
-    )  # fmt: skip
+    fleet = Fleet(playbook=load_playbook(f"{BOOK}limits: {{host_deadline: 1s}}\n", "toy.yaml", ACTIONS), run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=lambda event: None), connect=lambda host: machine, clock=clock, stop=stop)  # fmt: skip
     planned = fleet.plan([Host(name="h")])
     clock.sleep(100)
     (result,) = fleet.carry_out(planned, Consent.SHOWN)
@@ -94,10 +92,7 @@ def test_a_change_that_runs_is_not_cut_and_the_next_step_does_not_begin():
 
     machine = Slow(procs={4: (1, "zombie"), 5: (1, "ghost")})
     text = BOOK + "  - {id: more, end: {word: ghost}}\nlimits: {host_deadline: 400ms}\n"
-    fleet = Fleet(
-        playbook=load_playbook(text, "toy.yaml", ACTIONS), inputs={}, run={}, actions=ACTIONS,
-        connect=lambda host: machine, clock=clock, emit=lambda event: None, stop=stop,
-    )  # fmt: skip
+    fleet = Fleet(playbook=load_playbook(text, "toy.yaml", ACTIONS), run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=lambda event: None), connect=lambda host: machine, clock=clock, stop=stop)  # fmt: skip
     (result,) = fleet.plan_and_carry_out([Host(name="h")], Consent.YES)
     assert result.verdict is Verdict.CANCELLED
     assert 4 not in machine.procs, "the change came to its end"
@@ -137,10 +132,7 @@ def test_a_host_that_was_being_connected_to_or_probed_says_that_it_was_too_slow(
         clock.sleep(30)
         raise error
 
-    fleet = Fleet(
-        playbook=load_playbook(f"{BOOK}limits: {{host_deadline: 20s}}\n", "toy.yaml", ACTIONS), inputs={}, run={},
-        actions=ACTIONS, connect=connect, clock=clock, emit=lambda event: None, stop=stop,
-    )  # fmt: skip
+    fleet = Fleet(playbook=load_playbook(f"{BOOK}limits: {{host_deadline: 20s}}\n", "toy.yaml", ACTIONS), run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=lambda event: None), connect=connect, clock=clock, stop=stop)  # fmt: skip
     (result,) = fleet.plan_and_carry_out([Host(name="h")], Consent.YES)
     assert result.verdict is Verdict.CANCELLED
     if isinstance(error, Unreachable):

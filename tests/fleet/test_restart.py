@@ -19,7 +19,7 @@ from runbook.values.plan import Blocked, Change, NoChange, Restart, Risk, Skip, 
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.result import Fault, SentCommand, Status, StepResult
 from tests.support.tables import every_row
-from tests.support.toy_actions import ToyClock, ToyHost, site
+from tests.support.toy_actions import ToyClock, ToyHost, site, with_run
 
 OLD, NEW = "11111111-2222-4333-8444-555555555555", "99999999-2222-4333-8444-555555555555"
 RESTART = Restart(boot_id=OLD, within=60)
@@ -141,7 +141,7 @@ def gone_on(decision, boot_id, *, done=False, assumed=False, repeats=()):
     earlier = EarlierChange(
         run="R", at="T", step="reboot", done=done, assumed=assumed, boot_id=boot_id, verifiable=True
     )
-    place = replace(place, earlier=(earlier,), repeats=frozenset(repeats))
+    place = replace(with_run(place, repeats=frozenset(repeats)), earlier=(earlier,))
     return continued(place, STEP, None, decision, equal=(0,))
 
 

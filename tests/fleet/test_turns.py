@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 
 from runbook.errors import Unreachable
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Cancellation, Fleet
 from runbook.language.loader import load_playbook
@@ -38,10 +39,7 @@ def test_what_falls_ill_between_its_plan_and_its_step_waits_for_its_turn_and_is_
         connected.append(host.name)
         return machines[host.name]
 
-    fleet = Fleet(
-        playbook=load_playbook(PLAIN, "toy.yaml", ACTIONS), inputs={}, run={}, actions=ACTIONS, connect=connect,
-        clock=ToyClock(), emit=watch.note, stop=Cancellation(),
-    )  # fmt: skip
+    fleet = Fleet(playbook=load_playbook(PLAIN, "toy.yaml", ACTIONS), run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=watch.note), connect=connect, clock=ToyClock(), stop=Cancellation())  # fmt: skip
     results = fleet.plan_and_carry_out([Host(name=name) for name in machines], Consent.YES)
     assert [it.verdict for it in results] == [Verdict.RESOLVED] * 4
     assert watch.most_unavailable == 1
@@ -73,10 +71,7 @@ def test_a_host_that_hangs_when_its_turn_comes_is_named_on_the_terminal(two_phas
             return progress.lines(8, 200, 20.0)
 
     text = f"{BOOK}limits: {{batches: [1]}}\n"
-    fleet = Fleet(
-        playbook=load_playbook(text, "toy.yaml", ACTIONS), inputs={}, run={}, actions=ACTIONS, connect=connect,
-        clock=ToyClock(), emit=emit, stop=stop,
-    )  # fmt: skip
+    fleet = Fleet(playbook=load_playbook(text, "toy.yaml", ACTIONS), run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=emit), connect=connect, clock=ToyClock(), stop=stop)  # fmt: skip
     hosts = [Host(name=name) for name in machines]
     emit(RunStarted(run="r", playbook="toy", mode=Mode.RUN, hosts=tuple(machines)))
     ends: list = []

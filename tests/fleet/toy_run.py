@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from runbook.errors import ConnectionLost, Unreachable
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import UNWELL, Cancellation, Fleet
 from runbook.language.loader import load_playbook
@@ -161,10 +162,7 @@ def ran(
             raise Unreachable("no route to host")
         return machines[host.name]
 
-    fleet = Fleet(
-        playbook=load_playbook(f"{BOOK}limits: {limits}\n" if limits else BOOK, "toy.yaml", ACTIONS), inputs={}, run={},
-        actions=ACTIONS, connect=connect, clock=clock or ToyClock(), emit=watch.note, stop=stop, parallel=parallel,
-    )  # fmt: skip
+    fleet = Fleet(playbook=load_playbook(f"{BOOK}limits: {limits}\n" if limits else BOOK, "toy.yaml", ACTIONS), run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=watch.note), connect=connect, clock=clock or ToyClock(), stop=stop, parallel=parallel)  # fmt: skip
     hosts = [Host(name=name, vars={"rack": rack[name]} if name in rack else {}) for name in ways]
     if two_phases:
         results = fleet.carry_out(fleet.plan(hosts), consent or Consent.SHOWN)

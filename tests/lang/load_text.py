@@ -7,7 +7,7 @@ from dataclasses import replace
 from runbook.errors import ConfigError
 from runbook.language.includes import inputs_of_parts
 from runbook.language.loader import load_playbook
-from tests.support.toy_actions import ACTIONS, ToyHost, site
+from tests.support.toy_actions import ACTIONS, ToyHost, site, with_run
 
 
 def load(text: str, **others: str):
@@ -22,4 +22,4 @@ def load(text: str, **others: str):
 def placed(text: str, host: ToyHost, **others: str):
     book = load(text, **others)
     inputs = {it.name: it.default for it in book.inputs}
-    return replace(site(book, host), inputs=inputs, parts=inputs_of_parts(book, inputs))
+    return replace(with_run(site(book, host), inputs=inputs), parts=inputs_of_parts(book, inputs))

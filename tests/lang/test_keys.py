@@ -10,6 +10,7 @@ import pytest
 from runbook.commands.step_resolution import with_places, with_tags
 from runbook.errors import ConfigError, ConnectionLost, Unreachable
 from runbook.execution.diagnosis import OtherHosts, SharedProbes, verdict
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent, execute
 from runbook.execution.fleet import Cancellation, Fleet
 from runbook.execution.planner import make_plan
@@ -20,7 +21,7 @@ from runbook.values.playbook import written_id
 from runbook.values.result import Status, Verdict
 from tests.lang.load_text import load, placed
 from tests.support.tables import every_row
-from tests.support.toy_actions import ACTIONS, ToyClock, ToyHost, site
+from tests.support.toy_actions import ACTIONS, ToyClock, ToyHost, site, with_run
 
 
 def mistakes(text: str, **others: str) -> str:
@@ -116,7 +117,7 @@ def test_each_may_be_a_list_and_its_items_of_any_kind():
     assert "word: expected text, got a number (3)" in mistakes(listed)
     book = load(listed.replace('procs: {word: "{{ item }}"}\nfindings', 'procs: {word: "word {{ item }}"}\nfindings'))
     host = ToyHost(procs={})
-    seen = make_plan(replace(site(book, host), inputs={"words": []}))[1]
+    seen = make_plan(with_run(site(book, host), inputs={"words": []}))[1]
     assert [it.item for it in seen.taken["seen"]] == ["a'b", "c", 3, True, None]
 
 
@@ -290,10 +291,7 @@ def fleet(text: str, leader: ToyHost, count: int, *, refuse: bool = False, own=N
         with lock:
             events.append(event)
 
-    made = Fleet(
-        playbook=book, inputs={}, run={}, actions=ACTIONS, connect=lambda host: hosts[host.name], clock=clock,
-        emit=emit, stop=Cancellation(), once=SharedProbes(clock), elsewhere=OtherHosts(connect_to, clock),
-    )  # fmt: skip
+    made = Fleet(playbook=book, run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=emit, once=SharedProbes(clock)), connect=lambda host: hosts[host.name], clock=clock, stop=Cancellation(), elsewhere=OtherHosts(connect_to, clock))  # fmt: skip
     return made, [Host(name=it) for it in names], hosts, opened
 
 

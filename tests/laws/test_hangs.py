@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -15,7 +15,7 @@ from runbook.execution.executor.apply import send
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Change, Risk
 from runbook.values.playbook import Phase, Retry, Step
-from tests.support.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
+from tests.support.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site, with_run
 
 
 def probe_smi(args):
@@ -50,7 +50,7 @@ def host() -> Hanging:
 
 @pytest.fixture
 def place(host):
-    return replace(
+    return with_run(
         site(book(), host), actions={**ACTIONS, "smi": action("smi", Args=WordArgs, State=Since, probe=probe_smi)}
     )
 

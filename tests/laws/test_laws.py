@@ -29,7 +29,20 @@ from runbook.values.result import HostPlan, Status, StepResult, Verdict
 from tests.laws.shown_plans import FILE, PLACES, PROMPT, show_and_run
 from tests.laws.toy_playbooks import playbooks, tables, words
 from tests.support.tables import every_row
-from tests.support.toy_actions import ACTIONS, ToyHost, blue, book, end, look_at, paint, probe, restart, rule, site
+from tests.support.toy_actions import (
+    ACTIONS,
+    ToyHost,
+    blue,
+    book,
+    end,
+    look_at,
+    paint,
+    probe,
+    restart,
+    rule,
+    site,
+    with_run,
+)
 
 colours = st.sampled_from(["grey", "blue", "red"])
 
@@ -400,7 +413,7 @@ def test_law_4_no_later_step_overtakes_one_that_did_not_get_the_lock(steps, wait
     host = HeldUp(procs={4: (1, "zombie")}, wanted="blue", colour="blue" if steps[0].action == "blue" else "grey")
     host.asks = 1 + int(wait)
     events: list = []
-    where = replace(site(made, host, events), lock_wait=wait)
+    where = with_run(site(made, host, events), wait_lock=wait)
     plan, seen = make_plan(where)
     host.colour = "grey"
     began = where.clock.now()
@@ -443,7 +456,7 @@ def test_clean_up_that_is_settled_is_tried_whatever_was_held_up_before_it():
     cleanup = OwedCleanup(run="R", playbook="toy", host="h", by="ann", since="T", steps=())
     host = HeldUp(procs={}, wanted="blue")
     host.asks = 1
-    where = replace(site(book(*steps), host), lock_wait=0.0, owed=Owed(owed=(cleanup,)))
+    where = with_run(site(book(*steps), host), wait_lock=0.0, owed=Owed(owed=(cleanup,)))
     plan, seen = make_plan(where)
     outcome = execute(where, plan, seen, Consent.YES)
     assert [it.status for it in outcome.steps] == [Status.BLOCKED, Status.CHANGED]
@@ -459,7 +472,7 @@ def test_a_host_is_waited_for_once_whoever_asks():
     ]
     events: list = []
     where = site(book(end("zombie", "one"), *cleaning), host, events)
-    where = replace(where, lock_wait=30.0, elsewhere={"leader": other, "b": other}.__getitem__)
+    where = replace(with_run(where, wait_lock=30.0), elsewhere={"leader": other, "b": other}.__getitem__)
     plan, seen = make_plan(where)
     outcome = execute(where, plan, seen, Consent.YES)
     assert [it.status for it in outcome.steps] == [Status.CHANGED, *[Status.BLOCKED] * 3]
@@ -483,13 +496,13 @@ def test_law_4_no_later_step_overtakes_one_that_could_not_be_written_down(fault,
             raise RecordLost(why)
         events.append(said)
 
-    where = replace(site(book(*steps), host), emit=emit)
+    where = with_run(site(book(*steps), host), emit=emit)
     if fault == "a limit":
         where = replace(where, begin_change=lambda: next(failing))
     if fault == "the record of what is owed":
         if changed:
             return  # it is written once, before the first change
-        where = replace(where, owed=Owed(lambda: next(failing)))
+        where = with_run(where, owed=Owed(lambda: next(failing)))
     plan, seen = make_plan(where)
     outcome = execute(where, plan, seen, Consent.YES)
     gentle, harsh, clean = outcome.steps[-3:]
@@ -525,7 +538,7 @@ def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
 def test_after_a_reboot_the_locks_are_waited_for_anew():
     """Mutants: host_lock.py ``renew`` that keeps the end of the first wait."""
     host = HeldUp(procs={})
-    where = replace(site(book(), host), lock_wait=30.0)
+    where = with_run(site(book(), host), wait_lock=30.0)
     lock = Lock(where, make_plan(where)[0])
     for asks in (10, 10):
         host.asks = len(host.locks) + asks
@@ -789,7 +802,7 @@ def test_law_6_a_step_that_cannot_be_done_now_names_its_finding_and_one_in_doubt
     made = book(paint("one", for_=("held",)), restart("two"), findings=(rule(),), diagnose=(look_at("zombie"),))
     dry = replace(ACTIONS["paint"], decide=lambda args, state: Blocked(why="no brush"))
     host = ToyHost(procs={}, blind=True, wanted="blue")
-    where = replace(site(made, host), actions={**ACTIONS, "paint": dry})
+    where = with_run(site(made, host), actions={**ACTIONS, "paint": dry})
     plan, seen = make_plan(where)
     for result in (plan.results[0], execute(where, plan, seen, Consent.YES).steps[1]):
         assert (result.status, result.why[:15]) == (Status.BLOCKED, "held is unknown")
@@ -937,7 +950,7 @@ def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_heal
         return (yield from probe(args))
 
     name = "end" if at == "the second probe" else "procs"
-    where = replace(where, actions={**ACTIONS, name: replace(ACTIONS[name], probe=broken)})
+    where = with_run(where, actions={**ACTIONS, name: replace(ACTIONS[name], probe=broken)})
     outcome = execute(where, plan, seen, Consent.YES)
     assert [it.id for it in outcome.steps] == ["seen", "k", "v"]
     _, change, assertion = outcome.steps
@@ -964,7 +977,7 @@ def test_law_6_an_answer_that_no_parser_was_written_for_is_an_unknown_look(fault
     host = ToyHost(procs={4: (1, "zombie")})
     odd = {**ACTIONS, "odd": replace(ACTIONS["procs"], probe=broken)}
     looks = (replace(look_at("zombie"), id="odd", action="odd"), look_at("zombie"))
-    _, seen = make_plan(replace(site(book(diagnose=looks), host), actions=odd))
+    _, seen = make_plan(with_run(site(book(diagnose=looks), host), actions=odd))
     result, other = seen.results
     assert (result.status, "the host's answer cannot be parsed" in result.why) == (Status.FAILED, True)
     assert other.status is Status.OK
@@ -980,7 +993,7 @@ def test_an_error_of_ours_is_no_answer_of_a_host():
     host = ToyHost(procs={4: (1, "zombie")})
     odd = {**ACTIONS, "procs": replace(ACTIONS["procs"], probe=broken)}
     with pytest.raises(ReadOnlyViolation, match="ours"):
-        make_plan(replace(site(book(diagnose=(look_at("zombie"),)), host), actions=odd))
+        make_plan(with_run(site(book(diagnose=(look_at("zombie"),)), host), actions=odd))
 
 
 def test_law_6_a_finding_that_does_not_touch_the_blind_look_is_known():
@@ -1043,7 +1056,7 @@ def test_whatever_changes_a_host_needs_a_yes(risk):
         decision = ACTIONS["end"].decide(args, state)
         return replace(decision, risk=risk) if isinstance(decision, Change) else decision
 
-    where = replace(site(made, host), actions={**ACTIONS, "end": replace(ACTIONS["end"], decide=worse)})
+    where = with_run(site(made, host), actions={**ACTIONS, "end": replace(ACTIONS["end"], decide=worse)})
     plan, seen = make_plan(where)
     outcome = execute(where, plan, seen, Consent.NONE)
     assert host.writes() == []

@@ -17,7 +17,7 @@ from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Change, NoChange, Risk
 from runbook.values.playbook import Phase, Retry, Step
 from tests.support.tables import every_row
-from tests.support.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
+from tests.support.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site, with_run
 
 VALID = 10.0
 
@@ -76,7 +76,7 @@ def host() -> Counting:
 @pytest.fixture
 def place(host):
     made = action("count", Args=WordArgs, State=Since, probe=probe_count, decide=decide_more)
-    here = replace(site(book(), host), actions={**ACTIONS, "count": made})
+    here = with_run(site(book(), host), actions={**ACTIONS, "count": made})
     with here.recent.while_planning():
         yield here
 

@@ -11,6 +11,7 @@ from runbook.codec import to_json
 from runbook.commands.one_run import SystemClock
 from runbook.errors import Cancelled, Unreachable
 from runbook.execution.diagnosis import SharedProbes, verdict
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.diagnosis.sampling import LARGEST, shortened
 from runbook.execution.executor import Consent, execute
 from runbook.execution.fleet import Cancellation, Fleet
@@ -28,7 +29,7 @@ from runbook.values.sampling import Series
 from runbook.values.types import Unknown
 from runbook.values.verbosity import Verbosity
 from tests.support.tables import every_row
-from tests.support.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
+from tests.support.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site, with_run
 
 BOOK = """\
 name: toy
@@ -86,7 +87,7 @@ class Changing(ToyHost):
 
 
 def planned(text: str, host: ToyHost, events: list | None = None):
-    where = replace(site(load_playbook(text, "toy.yaml", MORE), host, events), actions=MORE)
+    where = with_run(site(load_playbook(text, "toy.yaml", MORE), host, events), actions=MORE)
     if isinstance(host, Changing):
         host.clock = where.clock
     plan, seen = make_plan(where)
@@ -206,7 +207,7 @@ def test_samples_that_make_no_sense_at_last_leave_the_look_unknown():
         "diagnose:", "inputs: {n: {about: x, default: 4}}\ndiagnose:"
     )
     host = ToyHost(procs={})
-    where = replace(site(load_playbook(text, "toy.yaml", MORE), host), inputs={"n": 1})
+    where = with_run(site(load_playbook(text, "toy.yaml", MORE), host), inputs={"n": 1})
     plan, _ = make_plan(where)
     assert (plan.looks[0].status, plan.looks[0].commands) == (Status.BLOCKED, ())
     assert "times: 1 is not a number of samples" in plan.looks[0].why
@@ -308,9 +309,7 @@ def test_law_6_an_unknown_sample_never_lets_an_assertion_hold():
 def fleet(connect, clock, stop, text=BOOK, events=None, **keys):
     book = load_playbook(text, "toy.yaml", MORE)
     emit = (events if events is not None else []).append
-    return Fleet(
-        playbook=book, inputs={}, run={}, actions=MORE, connect=connect, clock=clock, emit=emit, stop=stop, once=SharedProbes(clock), **keys
-    )  # fmt: skip
+    return Fleet(playbook=book, run=RunContext(inputs={}, facts={}, actions=MORE, emit=emit, once=SharedProbes(clock)), connect=connect, clock=clock, stop=stop, **keys)  # fmt: skip
 
 
 def cut(*hosts: object):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from runbook.errors import Unreachable
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.fleet import Cancellation, Fleet
 from runbook.language.loader import load_playbook
 from runbook.values.inventory import Host
@@ -52,8 +53,5 @@ def fleet(count: int, batches: str, stop_after: str = "", broken=(), lost=(), id
             raise Unreachable("no route to host")
         return hosts[host.name]
 
-    made = Fleet(
-        playbook=load_playbook(text, "toy.yaml", ACTIONS), inputs={}, run={}, actions=ACTIONS, connect=connect,
-        clock=ToyClock(), emit=diary.note, stop=stop, parallel=parallel,
-    )  # fmt: skip
+    made = Fleet(playbook=load_playbook(text, "toy.yaml", ACTIONS), run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=diary.note), connect=connect, clock=ToyClock(), stop=stop, parallel=parallel)  # fmt: skip
     return made, [Host(name=it) for it in names], diary, hosts

@@ -30,6 +30,7 @@ from runbook.values.undo import Undo, UndoFile, UndoStep
 from tests.past_runs.recorded import RUN, change, started
 from tests.support.run_step import ACTIONS, see, site
 from tests.support.tables import every_row
+from tests.support.toy_actions import with_run
 
 UP = Unit(id="a.service", load="loaded", active="active", sub="running", pid=5, enabled="enabled", moved=1)
 DOWN = replace(UP, active="inactive", sub="dead", pid=0, enabled="disabled")
@@ -186,7 +187,7 @@ def test_the_copy_is_made_before_the_change_is_reported_and_for_clean_up_also_on
     with site(Playbook(name="one", remediate=(step,))) as place:
         assert change_started(place, step, None, answer, change).undo is None, "the run is not recorded"
         assert place.connection.sent == []
-        kept = replace(place, keeps_copies=True)
+        kept = with_run(place, keeps_copies=True)
         started = change_started(kept, step, None, answer, change)
         ((command, done),) = kept.connection.sent
     assert (command.effect, command.owed, done.exit_code) == (Effect.SCRATCH, always, 0)

@@ -12,6 +12,7 @@ from pathlib import Path
 from runbook.codec import from_json, to_json
 from runbook.connections.transports import local
 from runbook.execution.diagnosis import HostContext
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from runbook.execution.diagnosis.probing import run_probes
 from runbook.execution.executor import Consent, execute
@@ -95,14 +96,16 @@ def site(book: Playbook, within: tuple[str, ...] = (), files: KeptFiles | None =
     try:
         yield HostContext(
             playbook=book,
+            run=RunContext(
+                inputs={it.name: it.default for it in book.inputs},
+                facts={"id": "r"},
+                actions=ACTIONS,
+                emit=lambda event: None,
+                files=files,
+            ),
             host=Host(name="here"),
-            inputs={it.name: it.default for it in book.inputs},
-            run={"id": "r"},
-            actions=ACTIONS,
             connection=connection,
             clock=Wall(),
-            emit=lambda event: None,
-            files=files,
         )
     finally:
         connection.close()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from runbook.errors import Cancelled, ConnectionLost, ProbeError
 from runbook.execution.diagnosis import HostContext
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.protocols import Action, Fails, Holds
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.inventory import Host
@@ -297,14 +298,18 @@ class ToyClock:
 def site(book: Playbook, host: ToyHost, events: list | None = None) -> HostContext:
     return HostContext(
         playbook=book,
+        run=RunContext(
+            inputs={}, facts={"id": "r"}, actions=ACTIONS, emit=(events if events is not None else []).append
+        ),
         host=Host(name="h"),
-        inputs={},
-        run={"id": "r"},
-        actions=ACTIONS,
         connection=host,
         clock=ToyClock(),
-        emit=(events if events is not None else []).append,
     )
+
+
+def with_run(context: HostContext, **fields: object) -> HostContext:
+    """*context* in a run that differs by *fields*."""
+    return replace(context, run=replace(context.run, **fields))
 
 
 def look_at(word: str, step_id: str = "seen") -> Step:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 
 from runbook.execution.diagnosis import HostContext
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.diagnosis.probe_types import ProbeRequest
 from runbook.execution.diagnosis.probing import run_probes as look_for
 from runbook.execution.executor.apply import send
@@ -20,10 +21,7 @@ from runbook.values.playbook import Phase, Playbook, Step
 
 def site(connection) -> HostContext:
     clock = SimpleNamespace(now=time.monotonic, sleep=time.sleep)  # noqa: TID251 the clock of a real run
-    return HostContext(
-        playbook=Playbook(name="p"), host=Host(name="h"), inputs={}, run={}, actions=ACTIONS,
-        connection=connection, clock=clock, emit=lambda event: None,
-    )  # fmt: skip
+    return HostContext(playbook=Playbook(name="p"), run=RunContext(inputs={}, facts={}, actions=ACTIONS, emit=lambda event: None), host=Host(name="h"), connection=connection, clock=clock)  # fmt: skip
 
 
 def probe(args):

@@ -275,7 +275,9 @@ class Monitor:
     def __init__(self, order: Order, stop: Cancellation, every: float) -> None:
         self._run = Run(order, (), stop)
         self._kept = _Kept(self._run.fleet.connect)
-        self._fleet: Fleet = replace(self._run.fleet, connect=self._kept.connect, emit=lambda event: None)
+        fleet = self._run.fleet
+        quiet = replace(fleet.run, emit=lambda event: None)
+        self._fleet: Fleet = replace(fleet, run=quiet, connect=self._kept.connect)
         self._stop, self._every = stop, every
         self._sights = {host.name: HostView(host=host.name) for host in order.selection.hosts}
         self._due = {host.name: 0.0 for host in order.selection.hosts}

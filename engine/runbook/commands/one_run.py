@@ -19,6 +19,7 @@ from runbook.commands.step_resolution import place
 from runbook.connections import transports
 from runbook.errors import ConfigError, Problem
 from runbook.execution.diagnosis import OtherHosts, SharedProbes, exit_code
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Bounds, Cancellation, Fleet, Planned, waits
 from runbook.execution.guards import Redacting
@@ -315,32 +316,35 @@ class Run:
         }
         facts["by"] = f"{process_user()}@{socket.gethostname()}"
         past = order.past(self.id, order.origin.resumes if order.origin else "") if order.past else None
-        return Fleet(
-            playbook=_with_timeout(order.playbook, order.timeout),
+        context = RunContext(
             inputs=order.inputs,
-            run=facts,
+            facts=facts,
             planned_in=order.planned_in,
             actions=discover(),
+            emit=self.emit,
+            once=SharedProbes(clock),
+            owed=order.settles or self._owed,
+            files=self._journal.files(self._mask) if self._journal else None,
+            past=past,
+            repeats=order.repeats,
+            keeps_copies=self._journal is not None,
+            wait_lock=order.wait_lock,
+        )
+        return Fleet(
+            run=context,
+            playbook=_with_timeout(order.playbook, order.timeout),
             connect=connect_noticing,
             clock=clock,
             parts=order.parts,
             secrets=order.secret_values.of,
-            once=SharedProbes(clock),
             elsewhere=self.elsewhere,
-            owed=order.settles or self._owed,
             assignments=order.assignments,
             owing=self._owed.owed_to if self._owed else lambda _: (),
-            emit=self.emit,
             stop=self.stop,
             parallel=order.parallel,
             force=order.force,
             earlier=order.earlier,
-            repeats=order.repeats,
-            keeps_copies=self._journal is not None,
-            files=self._journal.files(self._mask) if self._journal else None,
-            past=past,
             change_limits=change_limits_of(order, past),
-            wait_lock=order.wait_lock,
             deadline=clock.now() + limit if limit else 0.0,
         )
 

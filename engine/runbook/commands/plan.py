@@ -129,7 +129,7 @@ def _saved(run: Run, kept: Collector, name: str, options: FleetOptions, lives: t
         secrets=secret_digests(secret_values(order, basis), from_env, secrets.token_bytes(16)),
         options={**_recorded(options), **_hosts(run, options)},
         undoes=undoes,
-        run={key: run.fleet.run[key] for key in sorted(run.fleet.run)},
+        run={key: run.fleet.run.facts[key] for key in sorted(run.fleet.run.facts)},
         approvals=order.playbook.limits.approvals,
         hosts=tuple(shown_host(plan) for plan in kept.plans.values()),
         result=replace(kept.result, hosts=tuple(map(_brief, kept.result.hosts)), scripts={}),

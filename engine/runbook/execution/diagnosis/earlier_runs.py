@@ -37,7 +37,7 @@ def permitted(site: HostContext, decision: Decision) -> Decision:
     """*decision*, unless the limits over several runs keep the host from being changed, or a file has no place."""
     if isinstance(decision, Change) and (why := site.refusal()):
         return Blocked(why=why)
-    if isinstance(decision, Change) and site.files is None and any(command.keep for command in decision.commands):
+    if isinstance(decision, Change) and site.run.files is None and any(command.keep for command in decision.commands):
         return Blocked(why=NO_RECORD)
     return decision
 
@@ -45,7 +45,7 @@ def permitted(site: HostContext, decision: Decision) -> Decision:
 def _left(site: HostContext, step: Step, item: Json, decision: Decision, equal: Sequence[int]) -> Decision:
     """*decision*, or what becomes of it because the runs that this one goes on with have sent that change already."""
     earlier = _of(site, step, item, equal)
-    repeats = step.id in site.repeats or written_id(step.id) in site.repeats
+    repeats = step.id in site.run.repeats or written_id(step.id) in site.run.repeats
     if earlier is None or repeats:
         return decision
     if earlier.boot_id and (settled := _rebooted(step, earlier, decision)):

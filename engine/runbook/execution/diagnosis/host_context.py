@@ -157,20 +157,42 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What all hosts of a run share: it is made once, and handed on whole."""
+
+    inputs: Mapping[str, Json]
+    facts: Mapping[str, Json]
+    """What expressions name ``run``: ``id``, ``playbook``, ``started_at``; and ``by``, who started it."""
+    planned_in: Mapping[str, Json] = field(default_factory=dict)
+    """The facts of the run that made the saved plan which this one applies: expressions see these instead."""
+    actions: Mapping[str, Action]
+    emit: Emit = field(repr=False)
+    """Called from many threads at once."""
+    once: SharedProbes | None = None
+    """The probes that all hosts share; None: there is only one host."""
+    owed: OwedRecords | None = None
+    """Records the clean-ups that are owed to hosts; None: nowhere."""
+    files: KeptFiles | None = field(default=None, repr=False)
+    """Keeps the files that are fetched from hosts; None: the run has no record."""
+    past: RecordedPast | None = field(default=None, repr=False)
+    """What earlier runs did to hosts, and saw there; None: this command reads no records."""
+    repeats: frozenset[str] = frozenset()
+    """The steps that are sent again although nobody knows whether an earlier run has done them."""
+    keeps_copies: bool = False
+    """Whether hosts keep copies of the files that are changed, so that the run can be undone; needs a record."""
+    wait_lock: float = 60.0
+    """Seconds to wait until another run has done with a host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostContext:
     """One host, the playbook held against it, and the way there."""
 
+    run: RunContext
     playbook: Playbook
     host: Host
-    inputs: Mapping[str, Json]
-    run: Mapping[str, Json]
-    """Facts about the run that expressions may name: ``id``, ``playbook``, ``started_at``."""
-    planned_in: Mapping[str, Json] = field(default_factory=dict)
-    """The same of the run that made the saved plan which this one applies: expressions name these then."""
-    actions: Mapping[str, Action]
     connection: Connection
     clock: Clock
-    emit: Emit = field(repr=False)
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     """The inputs of every included playbook, by its prefix."""
     secrets: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
@@ -179,30 +201,16 @@ class HostContext:
     """Connects to the host again, once it has been away.  Raises Unreachable, and Cancelled."""
     elsewhere: Callable[[str], Connection] = no_other_hosts
     """The connection to another host, by name."""
-    once: SharedProbes | None = None
-    """Where the probes are that all hosts of the run share; None: there is only this one."""
-    owed: OwedRecords | None = None
-    """Where it is recorded which clean-ups are owed to the host; None: nowhere."""
     cut: Callable[[PartialSamples], None] = field(default=ignore_partial, repr=False)
     """Receives what a probe had seen when it was cut short."""
     earlier: tuple[EarlierChange, ...] = ()
     """What earlier runs, with which this one goes on, have sent to the host."""
-    repeats: frozenset[str] = frozenset()
-    """The steps that are sent again although nobody knows whether an earlier run has done them."""
     why_ended: Callable[[], str] = field(default=lambda: "", repr=False)
     """Reason to end the work on the host, in words; empty: none."""
-    keeps_copies: bool = False
-    """Whether the host keeps copies of the files that are changed, so that the run can be undone; needs a record."""
-    files: KeptFiles | None = field(default=None, repr=False)
-    """Where files that are fetched from the host are kept; None: nowhere, the run has no record."""
-    past: RecordedPast | None = field(default=None, repr=False)
-    """What earlier runs did to the host, and saw there; None: this command reads no records."""
     refusal: Callable[[], str] = field(default=lambda: "", repr=False)
     """Why the limits over several runs keep the host from being changed now; empty: it may be."""
     begin_change: Callable[[], str] = field(default=lambda: "", repr=False)
     """The same, right before something is sent; where it may be, that counts."""
-    lock_wait: float = 60.0
-    """Seconds for which to wait until another run has done with the host."""
     began: float = field(init=False, compare=False)
     """When the clock showed that this was made: nothing that is known of the host is older."""
     hangs: HangingPrograms = field(init=False, repr=False, compare=False)
@@ -225,17 +233,17 @@ class HostContext:
 
         *part*: the included playbook in which the expression stands, whose own names these are then.
         """
-        own, inputs = states, self.inputs
+        own, inputs = states, self.run.inputs
         if part:
             inputs, whole = self.parts[part], f"{part}_"
             own = {name.removeprefix(whole): state for name, state in states.items() if name.startswith(whole)}
         return Scope(
             inputs=inputs,
             host=host_variables(self.host),
-            run={**(self.planned_in or self.run), "changed": self.changes.made},
+            run={**(self.run.planned_in or self.run.facts), "changed": self.changes.made},
             states=own,
             item=item,
-            history=HistoryScope(past=self.past, host=self.host.name, part=part),
+            history=HistoryScope(past=self.run.past, host=self.host.name, part=part),
         )
 
     def sending_scope(self, part: str = "") -> Scope:
@@ -256,4 +264,4 @@ class HostContext:
 
     def action(self, step: Step) -> Action:
         """The action of *step*; the loader has proved that there is one."""
-        return self.actions[step.action]
+        return self.run.actions[step.action]

@@ -69,11 +69,11 @@ def probe_shared(
     fresh: bool,
 ) -> tuple[ProbeResult, ...]:
     """*take* the probes of this host in one go, and each that all hosts share once for all of them."""
-    own = [request for request in requests if not (request.step.once and site.once)]
+    own = [request for request in requests if not (request.step.once and site.run.once)]
     seen = dict(zip(map(id, own), take(own), strict=True))
     for request in requests:
         if id(request) not in seen:
-            assert site.once is not None
+            assert site.run.once is not None
             key = json.dumps([request.step.id, request.args], sort_keys=True, default=str)
-            seen[id(request)] = site.once.answer(key, lambda it=request: take([it])[0], fresh=fresh)  # type: ignore[misc]
+            seen[id(request)] = site.run.once.answer(key, lambda it=request: take([it])[0], fresh=fresh)  # type: ignore[misc]
     return tuple(seen[id(request)] for request in requests)

@@ -89,7 +89,7 @@ def _tell(takers: Sequence[_Taker], site: HostContext) -> None:
     if long:
         names = ", ".join(dict.fromkeys(each.request.step.id for each in long))
         most = seconds(max(each.sampling.seconds for each in long))
-        site.emit(Waiting(host=site.host.name, why=f"taking samples of {names} for {most}"))
+        site.run.emit(Waiting(host=site.host.name, why=f"taking samples of {names} for {most}"))
 
 
 def _tell_cut(takers: Sequence[_Taker], site: HostContext) -> None:

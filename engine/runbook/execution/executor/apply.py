@@ -107,9 +107,9 @@ def _send(site: HostContext, step: Step, command: Command, done: SendResult) -> 
 
 def _keep(site: HostContext, command: Command, keep: Keep, answer: Completed, done: SendResult) -> None:
     """Keep what the host sent in the record."""
-    assert site.files is not None  # `permitted` has seen to that
+    assert site.run.files is not None  # `permitted` has seen to that
     fetched = unpacked(answer, keep, ran=command.foreign)
-    kept = fetched if isinstance(fetched, NotKept) else site.files.keep(site.host.name, keep.name, fetched)
+    kept = fetched if isinstance(fetched, NotKept) else site.run.files.keep(site.host.name, keep.name, fetched)
     if isinstance(kept, NotKept):
         done.ends(Status.FAILED, f"{keep.name}: {kept.why}")
     else:

@@ -105,7 +105,7 @@ class FindingWatch:
                     return
                 why = f"making sure for {seconds(gone_for)} that {', '.join(rule.id for rule in acted)} stays gone"
             if not reported:
-                self._site.emit(Waiting(host=self._site.host.name, why=why))
+                self._site.run.emit(Waiting(host=self._site.host.name, why=why))
                 reported = True
             clock.sleep(POLL)
             self._probe(wanted)

@@ -43,10 +43,10 @@ class Lock:
         clock = self._site.clock
         while busy := self._ask_all(place, become):
             if place not in self._waits_until:
-                self._waits_until[place] = clock.now() + self._site.lock_wait
-                if self._site.lock_wait > 0:
-                    why = f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(self._site.lock_wait)}"
-                    self._site.emit(Waiting(host=self._site.host.name, why=why))
+                self._waits_until[place] = clock.now() + self._site.run.wait_lock
+                if self._site.run.wait_lock > 0:
+                    why = f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(self._site.run.wait_lock)}"
+                    self._site.run.emit(Waiting(host=self._site.host.name, why=why))
             if clock.now() >= self._waits_until[place]:
                 return busy
             self.waited = True
@@ -117,7 +117,7 @@ class Lock:
         return sorted(users, key=lambda user: ((user or login) == "root", user or login))
 
     def _ask(self, place: str, user: str) -> LockHeld | LockBusy | LockUnavailable:
-        facts = {name: str(value) for name, value in self._site.run.items()}
+        facts = {name: str(value) for name, value in self._site.run.facts.items()}
         run, by = facts.get("id", ""), facts.get("by") or "somebody"
         words = f"run {run} of {self._site.playbook.name}, by {by}, since {facts.get('started_at') or 'some time'}"
         (done,) = self._site.at(place).run(ask_lock(run, self._name(place), words, user))
@@ -131,7 +131,7 @@ class Lock:
         """Give one back.  Never raises: with the connection, the lock ends anyway."""
         if isinstance(self._taken.pop((place, user)), LockHeld):
             with suppress(TransportError, Cancelled):
-                run = str(self._site.run.get("id", ""))
+                run = str(self._site.run.facts.get("id", ""))
                 self._site.at(place).run(ask_unlock(run, self._name(place), user))
 
     def give(self) -> None:

@@ -63,7 +63,7 @@ def execute(site: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent
     )
     for planned in plan.steps:
         step = replace(written_step(site.playbook.remediate, planned.id), id=planned.id)
-        site.emit(StepStarted(host=site.host.name, step=step.id, action=step.action))
+        site.run.emit(StepStarted(host=site.host.name, step=step.id, action=step.action))
         run.finish(step, run.take(step, planned))
     run.look_a_last_time()
     waited = False
@@ -129,7 +129,7 @@ class _Run:
         stops = result.status in (Status.UNKNOWN, Status.CANCELLED) or result.fault in (Fault.COMMAND, Fault.ARGUMENTS)
         if stops and not result.ignored and not self.broken:
             self.broken = f"{step.id} {ended(result)}"
-        self.site.emit(StepFinished(host=self.site.host.name, result=result))
+        self.site.run.emit(StepFinished(host=self.site.host.name, result=result))
 
     def take(self, step: Step, planned: PlannedStep) -> StepResult:
         """Do one step, as far as it may be done."""
@@ -305,7 +305,7 @@ class _Run:
         if why := self.site.begin_change() or self.owed.keep(step.id, {step_result.id for step_result in self.results}):
             return self._held_up(step, due.plain, why)
         try:
-            self.site.emit(change_started(self.site, step, self._planned(step).item, due.fresh, due.change))
+            self.site.run.emit(change_started(self.site, step, self._planned(step).item, due.fresh, due.change))
         except RecordLost as error:
             if not step.always:  # what is owed is done all the same
                 why = f"not sent, because the run cannot be recorded: {error}"

@@ -26,8 +26,8 @@ class OwedRecord:
 
     def __init__(self, site: HostContext, plan: HostPlan) -> None:
         self._site, self._plan = site, plan
-        earlier = site.owed.gone_on_with(site.host.name) if site.owed is not None else ()
-        self._earlier = OwedSettlement(site, site.owed, earlier) if site.owed is not None and earlier else None
+        earlier = site.run.owed.gone_on_with(site.host.name) if site.run.owed is not None else ()
+        self._earlier = OwedSettlement(site, site.run.owed, earlier) if site.run.owed is not None and earlier else None
         self._kept: OwedCleanup | None = None
         self._noted: list[NotePlace] = []
         self._untold = ""
@@ -37,12 +37,12 @@ class OwedRecord:
 
         *ended*: the steps that have had their turn.  Raises TransportError and Cancelled: then nothing was changed.
         """
-        if self._kept or self._site.owed is None:
+        if self._kept or self._site.run.owed is None:
             return ""
         steps = owed_steps(self._site, self._plan, ended)
         if not steps:
             return ""
-        facts = {name: str(value) for name, value in self._site.run.items()}
+        facts = {name: str(value) for name, value in self._site.run.facts.items()}
         cleanup = OwedCleanup(
             run=facts.get("id", ""),
             playbook=self._site.playbook.name,
@@ -52,7 +52,7 @@ class OwedRecord:
             steps=steps,
             notes=self._places(steps),
         )
-        shown = self._site.owed.keep(cleanup)
+        shown = self._site.run.owed.keep(cleanup)
         if isinstance(shown, NotRecorded):
             return f"not sent, because the clean-up that would be owed after it cannot be recorded: {shown.why}"
         self._kept = cleanup
@@ -66,9 +66,9 @@ class OwedRecord:
 
     def note_again(self) -> None:
         """Write the notes of this host again after a reboot.  Raises TransportError and Cancelled."""
-        if not self._kept or not self._kept.steps or self._site.owed is None:
+        if not self._kept or not self._kept.steps or self._site.run.owed is None:
             return
-        shown = self._site.owed.keep(self._kept)
+        shown = self._site.run.owed.keep(self._kept)
         self._noted = [place for place in self._noted if place.on]
         if not isinstance(shown, NotRecorded):
             self._note(replace(shown, notes=tuple(note for note in shown.notes if not note.on)))
@@ -78,14 +78,14 @@ class OwedRecord:
         cleaned_up = result.status in (Status.OK, Status.CHANGED)  # not where it was skipped
         if self._earlier and cleaned_up and (taken := self._as_owed(result.id)):
             self._earlier.ended(result, taken)
-        if not self._kept or self._site.owed is None or result.status not in DONE:
+        if not self._kept or self._site.run.owed is None or result.status not in DONE:
             return
         left = tuple(step for step in self._kept.steps if step.id != result.id)
         if len(left) == len(self._kept.steps):
             return
         self._kept = replace(self._kept, steps=left)
         if left:
-            self._site.owed.keep(
+            self._site.run.owed.keep(
                 self._kept
             )  # where that fails, the record names one step too many, whose probe will say so
         else:
@@ -119,7 +119,7 @@ class OwedRecord:
 
     def _drop(self, cleanup: OwedCleanup) -> None:
         """Remove the notes, and then the record.  It stays where a note does: `runbook settle` removes both."""
-        assert self._site.owed is not None
+        assert self._site.run.owed is not None
         with suppress(TransportError, Cancelled):
             while self._noted:
                 place = self._noted[0]
@@ -127,7 +127,7 @@ class OwedRecord:
                 if why_not(done):
                     return
                 self._noted.pop(0)
-            self._site.owed.drop(cleanup)
+            self._site.run.owed.drop(cleanup)
             self._kept = None
 
     def _places(self, steps: tuple[OwedStep, ...]) -> tuple[NotePlace, ...]:
@@ -196,8 +196,8 @@ class OwedSettlement:
 
 def owed_in(site: HostContext, plan: HostPlan) -> OwedRecord | OwedSettlement:
     """The owed clean-ups of a run on the host of *site*: those that it records, or those that it is there to settle."""
-    if site.owed is not None and (settled := site.owed.settled_here(site.host.name)):
-        return OwedSettlement(site, site.owed, settled)
+    if site.run.owed is not None and (settled := site.run.owed.settled_here(site.host.name)):
+        return OwedSettlement(site, site.run.owed, settled)
     return OwedRecord(site, plan)
 
 

@@ -29,8 +29,8 @@ def confirmed_result(
     Files that were fetched need no second probe.
     Raises TransportError and Cancelled as the connection does.
     """
-    if plain.kept and site.files:  # nothing was changed on the host; the file is on the disk, with its digest
-        words = "; ".join(f"{site.files.where}/{file.path} ({file.about()})" for file in plain.kept)
+    if plain.kept and site.run.files:  # nothing was changed on the host; the file is on the disk, with its digest
+        words = "; ".join(f"{site.run.files.where}/{file.path} ({file.about()})" for file in plain.kept)
         return replace(plain, status=Status.CHANGED, why=f"kept as {words}", verified=True)
     step, began = request.step, site.clock.now()
     commands: tuple[SentCommand, ...] = ()
@@ -41,7 +41,7 @@ def confirmed_result(
             return replace(result, commands=(*plain.commands, *commands))
         if len(commands) == len(probed.commands):  # the first time
             words = f"waiting up to {seconds(step.within)} for {step.id} to take effect"
-            site.emit(Waiting(host=site.host.name, why=words))
+            site.run.emit(Waiting(host=site.host.name, why=words))
         site.clock.sleep(step.every)
 
 

@@ -55,7 +55,7 @@ def wait_until_back(site: HostContext, restart: Restart, every: float) -> NotBac
     """Connect again and again until the host is in another boot; None: it is.  Raises Cancelled."""
     until = site.clock.now() + restart.within
     words = f"waiting up to {seconds(restart.within)} for the host to come back from its reboot"
-    site.emit(Waiting(host=site.host.name, why=words))
+    site.run.emit(Waiting(host=site.host.name, why=words))
     while True:
         site.clock.sleep(max(every, 0.1))
         found = _look(site, restart)

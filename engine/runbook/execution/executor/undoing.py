@@ -33,7 +33,7 @@ def change_started(site: HostContext, step: Step, item: Json, fresh: ProbeAnswer
     Raises TransportError and Cancelled: then nothing was changed.
     """
     started = ChangeStarted.of(site.host.name, step, item, change)
-    if not site.keeps_copies:
+    if not site.run.keeps_copies:
         return started
     action = site.action(step)
     if action.undo is None:
@@ -58,7 +58,7 @@ def _not_kept(site: HostContext, step: Step, file: UndoFile) -> str:
     """Why there is no copy of *file*; empty: there is one, or none is needed."""
     if not file.content or not file.before:
         return ""
-    run = str(site.run.get("id", ""))
+    run = str(site.run.facts.get("id", ""))
     command = replace(keep_copy(run, file.path, file.before, step.become), owed=step.always)
     try:
         (done,) = site.at(step.on).run(command)

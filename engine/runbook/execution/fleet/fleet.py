@@ -47,12 +47,12 @@ class Fleet(HostWork):
         rollout = self._rollout(hosts, consent)
 
         def watch(host: Host) -> HostResult:
-            self.emit(HostStarted(host=host.name))
+            self.run.emit(HostStarted(host=host.name))
             ended = self.carried_out(by_name[host.name], consent, turn=False)
             return self._ended(ended.result, rollout)
 
         def change(it: Planned) -> HostResult:
-            self.emit(HostStarted(host=it.host.name))
+            self.run.emit(HostStarted(host=it.host.name))
             return self._ended(self.carried_out(it, consent).result, rollout)
 
         def leave(host: Host, why: str) -> HostResult:
@@ -78,13 +78,13 @@ class Fleet(HostWork):
         rollout = self._rollout(hosts, consent)
 
         def begin(host: Host) -> HostResult | Planned:
-            self.emit(HostStarted(host=host.name))
+            self.run.emit(HostStarted(host=host.name))
             may_change = (lambda: rollout.ask(host.name)) if rollout.bounded else None
             ended = self.planned_and_carried_out(host, consent, may_change)
             return ended if ended.waits else self._ended(ended.result, rollout)
 
         def resume(it: Planned) -> HostResult:
-            self.emit(HostStarted(host=it.host.name))
+            self.run.emit(HostStarted(host=it.host.name))
             return self._ended(self.planned_and_carried_out(it.host, consent, None).result, rollout)
 
         def leave(host: Host, why: str) -> HostResult:
@@ -118,10 +118,10 @@ class Fleet(HostWork):
         return Rollout([host.name for host in hosts], Bounds(total=len(hosts)), self.clock, self._batch_ended)
 
     def _batch_ended(self, number: int, hosts: tuple[str, ...], pause: float) -> None:
-        self.emit(BatchFinished(number=number, hosts=hosts, pause=round(pause, 3)))
+        self.run.emit(BatchFinished(number=number, hosts=hosts, pause=round(pause, 3)))
 
     def _plan(self, host: Host) -> Planned:
-        self.emit(HostStarted(host=host.name))
+        self.run.emit(HostStarted(host=host.name))
         planned = self.planned(host)
         if planned.plan is None:
             self._finish(planned.result)
@@ -144,7 +144,7 @@ class Fleet(HostWork):
         return HostResult(host=host.name, verdict=Verdict.NOT_STARTED, error=why, steps=steps)
 
     def _finish(self, result: HostResult) -> HostResult:
-        self.emit(HostFinished(result=result))
+        self.run.emit(HostFinished(result=result))
         return result
 
 

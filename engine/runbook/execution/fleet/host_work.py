@@ -8,16 +8,17 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from runbook.errors import Cancelled, ConnectionLost, TransportError
-from runbook.execution.diagnosis import HostContext, OtherHosts, SharedProbes, verdict
+from runbook.execution.diagnosis import HostContext, OtherHosts, verdict
 from runbook.execution.diagnosis.comparing import Candidate, Offers, compared, offers_of
 from runbook.execution.diagnosis.diagnose import Diagnosis
+from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.diagnosis.probe_types import PartialSamples
 from runbook.execution.diagnosis.shared_probes import no_other_hosts
 from runbook.execution.executor import Consent, execute
 from runbook.execution.executor.cancellation import Cancellation, HostCancellation
 from runbook.execution.fleet.change_limits import ChangeLimits
 from runbook.execution.planner import make_plan
-from runbook.protocols import Action, Clock, Connection, Emit, KeptFiles, OwedRecords, RecordedPast
+from runbook.protocols import Clock, Connection
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.earlier_change import EarlierChange
 from runbook.values.event import HostPlanned
@@ -167,12 +168,8 @@ class Assignment:
 class HostWork:
     """What belongs to every host of a run, and what is done on one of them."""
 
+    run: RunContext
     playbook: Playbook
-    inputs: Mapping[str, Json]
-    run: Mapping[str, Json]
-    planned_in: Mapping[str, Json] = field(default_factory=dict)
-    """Facts about the run that made the plan, where a saved one is applied."""
-    actions: Mapping[str, Action]
     connect: Callable[[Host], Connection]
     clock: Clock
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
@@ -181,32 +178,16 @@ class HostWork:
     """Gives the values of secrets for a host, by the prefix of the included playbook that uses them."""
     assignments: Mapping[str, Assignment] = field(default_factory=dict)
     """What single hosts are taken by instead, by their names."""
-    once: SharedProbes | None = None
-    """Where the probes are kept that the hosts share."""
     elsewhere: OtherHosts | None = None
     """The connections to the hosts that steps name with ``on``."""
-    owed: OwedRecords | None = None
-    """Where it is recorded which clean-ups are owed to hosts."""
     owing: Callable[[str], tuple[Owed, ...]] = field(default=lambda _: (), repr=False)
     """The clean-ups that are known to be owed to a host."""
-    emit: Emit = field(repr=False)
-    """Called from many threads at once."""
     stop: Cancellation
     force: bool = False
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
     """What earlier runs, with which this one goes on, have sent to each host."""
-    repeats: frozenset[str] = frozenset()
-    """The steps that are sent again although nobody knows whether an earlier run has done them."""
-    keeps_copies: bool = False
-    """Whether hosts keep copies of the files that are changed."""
-    files: KeptFiles | None = field(default=None, repr=False)
-    """Where files that are fetched from hosts are kept; None: the run has no record."""
-    past: RecordedPast | None = field(default=None, repr=False)
-    """What earlier runs did to hosts, and saw there; None: this command reads no records."""
     change_limits: ChangeLimits | None = field(default=None, repr=False)
     """What earlier runs leave to this one; None: whatever it has to do."""
-    wait_lock: float = 60.0
-    """Seconds for which to wait until another run has done with a host."""
 
     def planned(self, host: Host) -> Planned:
         """The plan of *host*; sends probes only."""
@@ -240,29 +221,18 @@ class HostWork:
         elsewhere = self.elsewhere.to if self.elsewhere else no_other_hosts
         limits = self.change_limits
         return HostContext(
+            run=self.run,
             playbook=self.playbook_of(host.name),
             host=host,
-            inputs=self.inputs,
-            run=self.run,
-            planned_in=self.planned_in,
-            actions=self.actions,
             connection=UntilDeadline(line, own),
             renew=lambda: self._renew(host, line),
             clock=HostClock(self.clock, own),
-            emit=self.emit,
             parts=assigned.parts if assigned else self.parts,
             secrets=assigned.secrets if assigned else self.secrets(host.name),
             elsewhere=lambda name: UntilDeadline(elsewhere(name), own),
-            once=self.once,
             earlier=self.earlier.get(host.name, ()),
-            repeats=self.repeats,
-            keeps_copies=self.keeps_copies,
-            files=self.files,
-            past=self.past,
             refusal=lambda: limits.refused(host.name) if limits else "",
             begin_change=lambda: limits.begin(host.name) if limits else "",
-            lock_wait=self.wait_lock,
-            owed=self.owed,
             cut=lambda it: cut.update({it.step: it}),
             why_ended=lambda: self._why_ended(own),
         )
@@ -303,7 +273,7 @@ class HostWork:
         plan, seen = make_plan(site, force=self.force)
         plan = kept_plan(plan)
         if not self.playbook.comparisons:  # else once the hosts are compared
-            self.emit(HostPlanned(plan=plan))
+            self.run.emit(HostPlanned(plan=plan))
         steps = (*plan.looks, *plan.results)
         result = HostResult(
             host=plan.host,
@@ -324,7 +294,7 @@ class HostWork:
     def _compared(self, planned: Planned, findings: tuple[Finding, ...]) -> Planned:
         assert planned.plan
         plan = replace(planned.plan, findings=findings)
-        self.emit(HostPlanned(plan=plan))
+        self.run.emit(HostPlanned(plan=plan))
         word = verdict(self.playbook_of(plan.host), planned.result.steps, findings)
         return replace(planned, plan=plan, result=replace(planned.result, findings=findings, verdict=word))
 
