@@ -23,27 +23,27 @@ from runbook.values.shown import described_later, described_rest
 from runbook.values.types import Json
 
 
-def make_plan(site: HostContext, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
-    """What would be done to the host of *site*, and what the probes saw.
+def make_plan(context: HostContext, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
+    """What would be done to the host of *context*, and what the probes saw.
 
     *force* lets steps run whose finding is unknown.  Raises TransportError and Cancelled as the connection does.
     """
-    with site.recent.while_planning():
-        return _made_plan(site, force=force)
+    with context.recent.while_planning():
+        return _made_plan(context, force=force)
 
 
-def _made_plan(site: HostContext, *, force: bool) -> tuple[HostPlan, Diagnosis]:
-    seen = diagnose(site)
-    findings = evaluate_findings(site, seen.states)
-    drafts = [draft for step in site.playbook.remediate for draft in _drafts(step, site, seen, findings, force)]
+def _made_plan(context: HostContext, *, force: bool) -> tuple[HostPlan, Diagnosis]:
+    seen = diagnose(context)
+    findings = evaluate_findings(context, seen.states)
+    drafts = [draft for step in context.playbook.remediate for draft in _drafts(step, context, seen, findings, force)]
     asked = [draft for draft in drafts if draft.request is not None]
-    for draft, probed in zip(asked, _probed(asked, site), strict=True):
-        draft.decide(probed, site)
-    planned = _with_conditions(drafts, site)
-    verify_args, verifying = _verify(site, seen)
+    for draft, probed in zip(asked, _probed(asked, context), strict=True):
+        draft.decide(probed, context)
+    planned = _with_conditions(drafts, context)
+    verify_args, verifying = _verify(context, seen)
     steps = tuple(planned_result(draft, planned_step) for draft, planned_step in zip(drafts, planned, strict=True))
     plan = HostPlan(
-        host=site.host.name,
+        host=context.host.name,
         looks=seen.results,
         look_args={
             name: tuple(time.args for time in times if isinstance(time, StepInstance))
@@ -57,9 +57,9 @@ def _made_plan(site: HostContext, *, force: bool) -> tuple[HostPlan, Diagnosis]:
     return plan, seen
 
 
-def _probed(drafts: Sequence[_Draft], site: HostContext) -> tuple[ProbeResult, ...]:
+def _probed(drafts: Sequence[_Draft], context: HostContext) -> tuple[ProbeResult, ...]:
     """What the probes of *drafts* see; answers that the diagnosis has just got are reused."""
-    return run_probes([draft.request for draft in drafts if draft.request], site, planning=True)
+    return run_probes([draft.request for draft in drafts if draft.request], context, planning=True)
 
 
 @dataclass(slots=True)
@@ -90,10 +90,10 @@ class _Draft:
     if_repeated: Decision | None = None
     """What would be decided if no earlier run had done it."""
 
-    def decide(self, probed: ProbeResult, site: HostContext) -> None:
+    def decide(self, probed: ProbeResult, context: HostContext) -> None:
         """Decide on what the probe of the step saw."""
         self.commands = probed.commands
-        action = site.action(self.step)
+        action = context.action(self.step)
         match probed.outcome:
             case ProbeFailure(why=why, malformed=malformed):
                 self.decision = Blocked(why=why, malformed=malformed)
@@ -103,8 +103,8 @@ class _Draft:
                 self.state = seen if isinstance(seen, Mapping) else {"value": seen}
                 assert action.decide is not None
                 decision = Skip(why=absent) if absent else action.decide(args, state)
-                self.decision = continued(site, self.step, self.item, decision, equal=self.equal)
-                self.if_repeated = permitted(site, decision) if self.decision is not decision else None
+                self.decision = continued(context, self.step, self.item, decision, equal=self.equal)
+                self.if_repeated = permitted(context, decision) if self.decision is not decision else None
                 own = self.decision.targets if isinstance(self.decision, Change) else ()
                 self.reach = action.reach(args, state) if action.reach else own
                 if isinstance(self.decision, NoChange) and action.latent:
@@ -123,20 +123,22 @@ class _Draft:
             self.decision, self.fault = decision, Fault.PROBE
 
 
-def _drafts(step: Step, site: HostContext, seen: Diagnosis, findings: tuple[Finding, ...], force: bool) -> list[_Draft]:
+def _drafts(
+    step: Step, context: HostContext, seen: Diagnosis, findings: tuple[Finding, ...], force: bool
+) -> list[_Draft]:
     """What is to be planned of *step*: once, or once for each of its items."""
-    owed = step.always and bool(site.earlier)  # runs with which this one goes on have changed the host
+    owed = step.always and bool(context.earlier)  # runs with which this one goes on have changed the host
     gate = None if is_cleanup(step) else gate_of(step, findings, force=force or owed)
     if isinstance(gate, Skip) and not step.after:
         return [_Draft(step=step, decision=gate)]
-    times = step_instances(step, site, seen.states)
+    times = step_instances(step, context, seen.states)
     if isinstance(times, StepResult):
         return [_refused(step, times, gate)]
     if not times:
         return [_Draft(step=step, decision=Skip(why=f"{step.each} is empty"))]
     numbered = [step] if not step.each else [replace(step, id=f"{step.id}[{number}]") for number in range(len(times))]
-    drafts = [_draft(own, time, site, gate) for own, time in zip(numbered, times, strict=True)]
-    if step.each and site.earlier:
+    drafts = [_draft(own, time, context, gate) for own, time in zip(numbered, times, strict=True)]
+    if step.each and context.earlier:
         taken = [(each.step.id, each.item) for each in drafts if each.ready]
         for draft in drafts:
             draft.equal = equal_items(draft.step.id, draft.item, taken)
@@ -144,7 +146,7 @@ def _drafts(step: Step, site: HostContext, seen: Diagnosis, findings: tuple[Find
 
 
 def _draft(
-    step: Step, taking: StepInstance | SkippedInstance, site: HostContext, gate: Skip | Blocked | None
+    step: Step, taking: StepInstance | SkippedInstance, context: HostContext, gate: Skip | Blocked | None
 ) -> _Draft:
     if isinstance(taking, SkippedInstance):
         return _refused(step, taking.result, gate)
@@ -153,9 +155,9 @@ def _draft(
     draft.gate = gate if isinstance(gate, Blocked) else None
     if step.if_failed:
         draft.dormant = f"only if {' or '.join(step.if_failed)} fails"
-    action = site.action(step)
+    action = context.action(step)
     if action.decide is None:
-        words = _words(step, site, taking.args)
+        words = _words(step, context, taking.args)
         draft.decision = Skip(why=draft.dormant) if draft.dormant else draft.gate or words
         unknown = isinstance(draft.decision, Blocked)
         draft.fault = Fault.PROBE if unknown else Fault.NONE
@@ -173,10 +175,10 @@ def _refused(step: Step, refused: StepResult, gate: Skip | Blocked | None) -> _D
     return _Draft(step=step, decision=refusal, fault=refused.fault)
 
 
-def _words(step: Step, site: HostContext, args: Mapping[str, Json]) -> NoChange | Blocked:
+def _words(step: Step, context: HostContext, args: Mapping[str, Json]) -> NoChange | Blocked:
     from runbook.language.arguments import build
 
-    action = site.action(step)
+    action = context.action(step)
     assert action.waits is not None
     try:
         words = action.waits(build(action.Args, args))
@@ -185,7 +187,7 @@ def _words(step: Step, site: HostContext, args: Mapping[str, Json]) -> NoChange 
     return NoChange(why=f"{words} (at its turn, not in a plan)")
 
 
-def _with_conditions(drafts: list[_Draft], site: HostContext) -> tuple[PlannedStep, ...]:
+def _with_conditions(drafts: list[_Draft], context: HostContext) -> tuple[PlannedStep, ...]:
     """The steps with what each depends on: earlier steps that would change something, and their shared findings."""
     restless: list[Step] = []
     rivals: list[Step] = []
@@ -193,7 +195,7 @@ def _with_conditions(drafts: list[_Draft], site: HostContext) -> tuple[PlannedSt
     stuck: list[str] = []
     """Steps that are blocked, and that no earlier change could free."""
     planned: list[PlannedStep] = []
-    earlier = {written_id(each.step.id) for each in drafts if changed_earlier(site, each.step)}
+    earlier = {written_id(each.step.id) for each in drafts if changed_earlier(context, each.step)}
     doubtful = ""
     for draft in drafts:
         if not (draft.step.always and rivals):  # else it is owed by then
@@ -206,7 +208,7 @@ def _with_conditions(drafts: list[_Draft], site: HostContext) -> tuple[PlannedSt
             doubtful = draft.step.id
         _hold_back(draft, restless, stuck, earlier)
         _clear_the_way(draft, restless)
-        condition = _condition(draft, restless, rivals, site.playbook)
+        condition = _condition(draft, restless, rivals, context.playbook)
         if isinstance(draft.decision, Blocked) and not (restless or draft.step.ignore_failure):
             stuck.append(draft.step.id)
         if isinstance(draft.decision, Change):
@@ -314,11 +316,11 @@ def _share(one: Step, other: Step) -> bool:
     return not one.for_ or not other.for_ or bool(set(one.for_) & set(other.for_))
 
 
-def _verify(site: HostContext, seen: Diagnosis) -> tuple[dict[str, Mapping[str, Json]], list[StepResult]]:
+def _verify(context: HostContext, seen: Diagnosis) -> tuple[dict[str, Mapping[str, Json]], list[StepResult]]:
     args: dict[str, Mapping[str, Json]] = {}
     results: list[StepResult] = []
-    for step in site.playbook.verify:
-        times = step_instances(step, site, seen.states)
+    for step in context.playbook.verify:
+        times = step_instances(step, context, seen.states)
         if isinstance(times, StepResult):
             results.append(replace(times, fault=Fault.NONE))
             continue
@@ -331,7 +333,7 @@ def _verify(site: HostContext, seen: Diagnosis) -> tuple[dict[str, Mapping[str, 
                     results.append(replace(refused, id=own.id, fault=Fault.NONE))
                 case StepInstance(args=rendered):
                     args[own.id] = rendered
-                    why = "probed after the change" if site.playbook.remediate else "probed in a run"
+                    why = "probed after the change" if context.playbook.remediate else "probed in a run"
                     results.append(skipped_result(own, Status.SKIPPED, why))
     return args, results
 

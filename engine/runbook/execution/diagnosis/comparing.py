@@ -47,9 +47,9 @@ class Observation:
     fields: Mapping[str, Json] = field(default_factory=dict)
 
 
-def offers_of(site: HostContext, states: States) -> Offers:
-    """What the host of *site* brings to every finding that compares."""
-    return {rule.id: _offer(rule, site.scope(states, rule.part)) for rule in site.playbook.comparisons}
+def offers_of(context: HostContext, states: States) -> Offers:
+    """What the host of *context* brings to every finding that compares."""
+    return {rule.id: _offer(rule, context.scope(states, rule.part)) for rule in context.playbook.comparisons}
 
 
 def compared(playbook: Playbook, hosts: Sequence[Candidate]) -> Mapping[str, tuple[Finding, ...]]:

@@ -29,7 +29,7 @@ class Diagnosis:
     """The instances of each probe, with their arguments, by its id; a probe that could not run at all is missing."""
 
 
-def diagnose(site: HostContext) -> Diagnosis:
+def diagnose(context: HostContext) -> Diagnosis:
     """Run every probe, those that need nothing from each other together.
 
     Samples take their time: what the findings weigh beside them is inspected once more after them.
@@ -37,20 +37,20 @@ def diagnose(site: HostContext) -> Diagnosis:
     states: dict[str, Json | Unknown] = {}
     taken: dict[str, tuple[StepInstance | SkippedInstance, ...]] = {}
     results: dict[str, StepResult] = {}
-    for wave in _waves(site.playbook.diagnose):
+    for wave in _waves(context.playbook.diagnose):
         ready: list[Step] = []
         for step in wave:
-            match step_instances(step, site, states):
+            match step_instances(step, context, states):
                 case StepResult() as refused:
                     results[step.id], states[step.id] = refused, _unanswered(step, refused)
                 case times:
                     taken[step.id] = times
                     ready.append(step)
-        for step, outcomes in zip(ready, _run_steps(ready, taken, site, fresh=False), strict=True):
+        for step, outcomes in zip(ready, _run_steps(ready, taken, context, fresh=False), strict=True):
             results[step.id], states[step.id], taken[step.id] = outcomes
-    ordered = tuple(results[each.id] for each in site.playbook.diagnose)
+    ordered = tuple(results[each.id] for each in context.playbook.diagnose)
     first = Diagnosis(results=ordered, states=states, taken=taken)
-    return probe_again(site, first, stale) if (stale := _beside_samples(site.playbook, results)) else first
+    return probe_again(context, first, stale) if (stale := _beside_samples(context.playbook, results)) else first
 
 
 def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> set[str]:
@@ -67,16 +67,16 @@ def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> se
     return {word for word in again if not probes[word].samples and not probes[word].scratch}
 
 
-def probe_again(site: HostContext, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
+def probe_again(context: HostContext, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
     """*first* with the probes named in *wanted* taken again, with the arguments that they had then.
 
     One with ``samples`` goes on where it was: by one sample, so that nobody waits for a whole series again.
     """
-    site.recent.forget()
-    steps = [each for each in site.playbook.diagnose if each.id in wanted and each.id in first.taken]
+    context.recent.forget()
+    steps = [each for each in context.playbook.diagnose if each.id in wanted and each.id in first.taken]
     states = dict(first.states)
     results, taken = {result.id: result for result in first.results}, dict(first.taken)
-    for step, (result, state, times) in zip(steps, _run_steps(steps, first.taken, site, fresh=True), strict=True):
+    for step, (result, state, times) in zip(steps, _run_steps(steps, first.taken, context, fresh=True), strict=True):
         states[step.id], taken[step.id] = state, times
         before = results[step.id]
         if result.status is not Status.OK or before.status is not Status.OK:
@@ -90,7 +90,7 @@ StepOutcome = tuple[StepResult, Json | Unknown]
 
 
 def _run_steps(
-    steps: Sequence[Step], taken: Mapping[str, Times], site: HostContext, *, fresh: bool
+    steps: Sequence[Step], taken: Mapping[str, Times], context: HostContext, *, fresh: bool
 ) -> list[tuple[StepResult, Json | Unknown, Times]]:
     """Take *steps*, all their items side by side, and tell what each saw, with its times as they are now.
 
@@ -100,10 +100,10 @@ def _run_steps(
     plain = [(step, it) for step, it in due if not step.samples]
     often = [(step, it) for step, it in due if step.samples]
     probed = [
-        *probe_with_retries([ProbeRequest(step=step, args=it.args) for step, it in plain], site, fresh=fresh),
+        *probe_with_retries([ProbeRequest(step=step, args=it.args) for step, it in plain], context, fresh=fresh),
         *sample(
             [ProbeRequest(step=step, args=it.args) for step, it in often],
-            site,
+            context,
             [it.series for _, it in often],
             fresh=fresh,
         ),

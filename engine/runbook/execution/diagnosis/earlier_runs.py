@@ -17,7 +17,7 @@ NO_RECORD = "what is fetched from a host is kept in the record of the run, and t
 
 
 def continued(
-    site: HostContext,
+    context: HostContext,
     step: Step,
     item: Json,
     decision: Decision,
@@ -30,22 +30,26 @@ def continued(
     has sent a step that *step* follows; *results* are those of this run.  *equal*: see ``equal_items``.
     """
     again = follows_again(step, {written_id(result.id) for result in results if sent(result)})
-    return permitted(site, decision if again else _left(site, step, item, decision, equal))
+    return permitted(context, decision if again else _left(context, step, item, decision, equal))
 
 
-def permitted(site: HostContext, decision: Decision) -> Decision:
+def permitted(context: HostContext, decision: Decision) -> Decision:
     """*decision*, unless the limits over several runs keep the host from being changed, or a file has no place."""
-    if isinstance(decision, Change) and (why := site.refusal()):
+    if isinstance(decision, Change) and (why := context.refusal()):
         return Blocked(why=why)
-    if isinstance(decision, Change) and site.run.files is None and any(command.keep for command in decision.commands):
+    if (
+        isinstance(decision, Change)
+        and context.run.files is None
+        and any(command.keep for command in decision.commands)
+    ):
         return Blocked(why=NO_RECORD)
     return decision
 
 
-def _left(site: HostContext, step: Step, item: Json, decision: Decision, equal: Sequence[int]) -> Decision:
+def _left(context: HostContext, step: Step, item: Json, decision: Decision, equal: Sequence[int]) -> Decision:
     """*decision*, or what becomes of it because the runs that this one goes on with have sent that change already."""
-    earlier = _of(site, step, item, equal)
-    repeats = step.id in site.run.repeats or written_id(step.id) in site.run.repeats
+    earlier = _of(context, step, item, equal)
+    repeats = step.id in context.run.repeats or written_id(step.id) in context.run.repeats
     if earlier is None or repeats:
         return decision
     if earlier.boot_id and (settled := _rebooted(step, earlier, decision)):
@@ -95,14 +99,14 @@ def follows_again(step: Step, sent_now: set[str]) -> bool:
     return bool(sent_now.intersection((*step.if_changed, *step.if_failed)))
 
 
-def changed_earlier(site: HostContext, step: Step) -> bool:
+def changed_earlier(context: HostContext, step: Step) -> bool:
     """Whether an earlier run has changed something by *step*, as far as that is known."""
-    return any(change.step == written_id(step.id) and (change.done or change.verifiable) for change in site.earlier)
+    return any(change.step == written_id(step.id) and (change.done or change.verifiable) for change in context.earlier)
 
 
-def _of(site: HostContext, step: Step, item: Json, equal: Sequence[int]) -> EarlierChange | None:
+def _of(context: HostContext, step: Step, item: Json, equal: Sequence[int]) -> EarlierChange | None:
     """The last change of *step* for *item*; one for an item that the record must not show may be for any."""
-    named = [change for change in site.earlier if change.step == written_id(step.id)]
+    named = [change for change in context.earlier if change.step == written_id(step.id)]
     same = [change for change in named if item_text(change.item) == item_text(item)]
     if assumed := [change for change in named if change.assumed and change.position < 0]:
         return assumed[-1]

@@ -15,16 +15,16 @@ _NOT_COMPARED = "not compared yet: the other hosts of the run are still being pr
 
 
 def evaluate_findings(
-    site: HostContext, states: States, before: Mapping[str, Finding] | None = None
+    context: HostContext, states: States, before: Mapping[str, Finding] | None = None
 ) -> tuple[Finding, ...]:
     """Every finding of the playbook, in its order; one that compares hosts is unknown until all are probed.
 
     *before* are the findings of the first diagnosis: what was present there and is absent now is ``gone``, and keeps
     the words and the evidence that it was found by.
     """
-    scopes = {part: site.scope(states, part) for part in {finding.part for finding in site.playbook.findings}}
+    scopes = {part: context.scope(states, part) for part in {finding.part for finding in context.playbook.findings}}
     found: dict[str, Finding] = {}
-    for rule in site.playbook.findings:
+    for rule in context.playbook.findings:
         finding = evaluated(rule, scopes[rule.part], found) if rule.across is None else _not_compared(rule)
         was = (before or {}).get(rule.id)
         if was is not None and was.status is Presence.PRESENT and finding.status is Presence.ABSENT:

@@ -41,10 +41,10 @@ class SkippedInstance:
 
 
 def step_instances(
-    step: Step, site: HostContext, states: States
+    step: Step, context: HostContext, states: States
 ) -> tuple[StepInstance | SkippedInstance, ...] | StepResult:
     """Every time that *step* is to be taken, in the order of its items; or why it cannot be taken at all."""
-    scope = site.scope(states, step.part)
+    scope = context.scope(states, step.part)
     if step.left_out:
         return skipped_result(step, Status.SKIPPED, step.left_out, Fault.SCRATCH)
     if not step.each:
@@ -52,7 +52,7 @@ def step_instances(
     items = _items(step, scope)
     if isinstance(items, StepResult):
         return items
-    return tuple(_taking(step, site.scope(states, step.part, item), item) for item in items)
+    return tuple(_taking(step, context.scope(states, step.part, item), item) for item in items)
 
 
 def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
@@ -84,18 +84,18 @@ def _taking(step: Step, scope: Scope, item: Json) -> StepInstance | SkippedInsta
     return StepInstance(item=item, args=prepared)
 
 
-def skipped_now(step: Step, item: Json, site: HostContext, states: States) -> StepResult | None:
+def skipped_now(step: Step, item: Json, context: HostContext, states: States) -> StepResult | None:
     """Why *step*, which was to be taken for *item*, is not to be taken any more; None: it still is.
 
     An item that has parts may have changed in one of them; whether it is there is reported by the step's own probe.
     """
     if step.each:
-        items = _items(step, site.scope(states, step.part))
+        items = _items(step, context.scope(states, step.part))
         if isinstance(items, StepResult):
             return items
         if isinstance(item, str | int) and item not in items:
             return skipped_result(step, Status.SKIPPED, f"{item} is not in {step.each} any more")
-    return _guarded(step, site.scope(states, step.part, item))
+    return _guarded(step, context.scope(states, step.part, item))
 
 
 def _guarded(step: Step, scope: Scope) -> StepResult | None:

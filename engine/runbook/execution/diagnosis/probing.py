@@ -25,8 +25,8 @@ WRITE_TIMEOUT = 600.0
 class _Driven:
     """A probe on its way from its first question to its state."""
 
-    def __init__(self, request: ProbeRequest, site: HostContext) -> None:
-        sending = site.sending_scope(request.step.part)
+    def __init__(self, request: ProbeRequest, context: HostContext) -> None:
+        sending = context.sending_scope(request.step.part)
         self.step = with_environment(request.step, sending)
         self.outcome: ProbeAnswer | ProbeFailure | None = None
         self.sent: list[SentCommand] = []
@@ -34,21 +34,21 @@ class _Driven:
         self.heard: dict[Command, int] = {}
         """The numbers of the answers that it has had (``RecentAnswers``)."""
         self._single = False
-        if name := site.unread_secret(request.step, changing=False):
+        if name := context.unread_secret(request.step, changing=False):
             self.outcome = ProbeFailure(why=f"the secret {name!r} was not read for this run")
             return
         try:
             args = with_secrets(request.step, request.args, sending)
-            self._args = build(site.action(request.step).Args, args)
+            self._args = build(context.action(request.step).Args, args)
         except ConfigError as error:
             self.outcome = ProbeFailure(why=f"arguments: {error}", malformed=True)
             return
-        objection = site.action(request.step).objection
+        objection = context.action(request.step).objection
         if objection and (why := objection(self._args)):  # what was filled in may be what is refused
             self.outcome = ProbeFailure(why=f"arguments: {why}", malformed=True)
             return
-        self._args, self._limit = _bounded(site.action(request.step), self._args, request)
-        self._probe: Probe[Any] = site.action(request.step).probe(self._args)
+        self._args, self._limit = _bounded(context.action(request.step), self._args, request)
+        self._probe: Probe[Any] = context.action(request.step).probe(self._args)
         self._advance(None)
 
     def answer(self, answers: tuple[Completed, ...], unsent: Collection[Command] = ()) -> None:
@@ -91,7 +91,7 @@ class _Driven:
 
 
 def run_probes(
-    requests: Sequence[ProbeRequest], site: HostContext, *, planning: bool = False
+    requests: Sequence[ProbeRequest], context: HostContext, *, planning: bool = False
 ) -> tuple[ProbeResult, ...]:
     """What each of *requests* sees, in their order; each round of questions is one call to the connection.
 
@@ -101,15 +101,15 @@ def run_probes(
     (``RecentAnswers``).  A program that has just not answered is not waited for again (``HangingPrograms``).
     Raises TransportError and Cancelled as the connection does.
     """
-    began = site.clock.now()
-    driven = [_Driven(request, site) for request in requests]
+    began = context.clock.now()
+    driven = [_Driven(request, context) for request in requests]
     scratch = any(request.step.scratch for request in requests)
     ended: dict[int, float] = {}
     while waiting := [each for each in driven if each.outcome is None]:
         for place in dict.fromkeys(each.step.on for each in waiting):
             here = [each for each in waiting if each.step.on == place]
-            _ask(here, place, site, scratch=scratch, planning=planning)
-            ended |= {id(each): site.clock.now() for each in here}
+            _ask(here, place, context, scratch=scratch, planning=planning)
+            ended |= {id(each): context.clock.now() for each in here}
     return tuple(
         ProbeResult(
             outcome=driver.outcome or ProbeFailure(why="the probe gave no answer"),
@@ -131,19 +131,19 @@ def _bounded(action: Action, args: Any, request: ProbeRequest) -> tuple[Any, str
     return (args if shortest == "at_most" else replace(args, at_most=given[shortest])), shortest
 
 
-def _ask(probes: Sequence[_Driven], place: str, site: HostContext, *, scratch: bool, planning: bool) -> None:
+def _ask(probes: Sequence[_Driven], place: str, context: HostContext, *, scratch: bool, planning: bool) -> None:
     """Send what *probes* ask of the host *place* in this round, each command once, and hand them the answers.
 
     A host that is not the run's own and cannot be asked blinds only the probes that wanted to see something there.
     """
     asked = list(dict.fromkeys(command for probe in probes for command in probe.asked))
-    recalled = {command: hung for command in asked if (hung := site.hangs.known(place, command))}
+    recalled = {command: hung for command in asked if (hung := context.hangs.known(place, command))}
     if planning:
-        recalled = _recent(probes, asked, place, site) | recalled
+        recalled = _recent(probes, asked, place, context) | recalled
     fresh = [command for command in asked if command not in recalled]
-    sent = site.clock.now()
+    sent = context.clock.now()
     try:
-        answers = ReadOnly(site.at(place), scratch=scratch).run(*fresh) if fresh else ()
+        answers = ReadOnly(context.at(place), scratch=scratch).run(*fresh) if fresh else ()
     except TransportError as error:
         if not place:
             raise
@@ -152,8 +152,8 @@ def _ask(probes: Sequence[_Driven], place: str, site: HostContext, *, scratch: b
         return
     known = dict(recalled)
     for command, answer in zip(fresh, answers, strict=True):
-        site.hangs.note(place, command, answer)
-        number = site.recent.note(place, command, answer, sent)
+        context.hangs.note(place, command, answer)
+        number = context.recent.note(place, command, answer, sent)
         known[command] = answer
         for probe in probes:
             if command in probe.asked:
@@ -163,13 +163,13 @@ def _ask(probes: Sequence[_Driven], place: str, site: HostContext, *, scratch: b
 
 
 def _recent(
-    probes: Sequence[_Driven], asked: Sequence[Command], place: str, site: HostContext
+    probes: Sequence[_Driven], asked: Sequence[Command], place: str, context: HostContext
 ) -> dict[Command, Completed]:
     """What the host has lately answered to *asked*, and none of *probes* has heard yet."""
     found = {}
     for command in asked:
         askers = [probe for probe in probes if command in probe.asked]
-        if recent := site.recent.known(place, command, max(probe.heard.get(command, 0) for probe in askers)):
+        if recent := context.recent.known(place, command, max(probe.heard.get(command, 0) for probe in askers)):
             found[command] = recent.answer
             for probe in askers:
                 probe.heard[command] = recent.number

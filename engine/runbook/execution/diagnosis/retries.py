@@ -16,17 +16,17 @@ LEAST = 0.1
 
 
 def probe_with_retries(
-    requests: Sequence[ProbeRequest], site: HostContext, *, fresh: bool = False
+    requests: Sequence[ProbeRequest], context: HostContext, *, fresh: bool = False
 ) -> tuple[ProbeResult, ...]:
     """Probe; a step with ``within`` probes again until it answers, one with ``retry`` so many times.
 
     *fresh*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
     """
-    began = site.clock.now()
-    probed = list(_shared_or_own(requests, site, fresh=fresh))
+    began = context.clock.now()
+    probed = list(_shared_or_own(requests, context, fresh=fresh))
     tries = 0
     while True:
-        spent, tries = site.clock.now() - began, tries + 1
+        spent, tries = context.clock.now() - began, tries + 1
         again = [
             number
             for number, result in enumerate(probed)
@@ -35,12 +35,12 @@ def probe_with_retries(
         ]
         if not again:
             return tuple(probed)
-        site.clock.sleep(min(_pause(requests[each].step, tries) for each in again))
-        site.hangs.forget()
-        site.recent.forget()
-        spent = site.clock.now() - began
+        context.clock.sleep(min(_pause(requests[each].step, tries) for each in again))
+        context.hangs.forget()
+        context.recent.forget()
+        spent = context.clock.now() - began
         later = [_with_what_is_left(requests[each], spent) for each in again]
-        for number, result in zip(again, _shared_or_own(later, site, fresh=True), strict=True):
+        for number, result in zip(again, _shared_or_own(later, context, fresh=True), strict=True):
             probed[number] = replace(result, commands=(*probed[number].commands, *result.commands))
 
 
@@ -57,23 +57,23 @@ def _pause(step: Step, tries: int) -> float:
     return step.retry.every if tries <= step.retry.times else step.every
 
 
-def _shared_or_own(requests: Sequence[ProbeRequest], site: HostContext, *, fresh: bool) -> tuple[ProbeResult, ...]:
-    return probe_shared(requests, site, lambda them: run_probes(them, site), fresh=fresh)
+def _shared_or_own(requests: Sequence[ProbeRequest], context: HostContext, *, fresh: bool) -> tuple[ProbeResult, ...]:
+    return probe_shared(requests, context, lambda them: run_probes(them, context), fresh=fresh)
 
 
 def probe_shared(
     requests: Sequence[ProbeRequest],
-    site: HostContext,
+    context: HostContext,
     take: Callable[[Sequence[ProbeRequest]], Sequence[ProbeResult]],
     *,
     fresh: bool,
 ) -> tuple[ProbeResult, ...]:
     """*take* the probes of this host in one go, and each that all hosts share once for all of them."""
-    own = [request for request in requests if not (request.step.once and site.run.once)]
+    own = [request for request in requests if not (request.step.once and context.run.once)]
     seen = dict(zip(map(id, own), take(own), strict=True))
     for request in requests:
         if id(request) not in seen:
-            assert site.run.once is not None
+            assert context.run.once is not None
             key = json.dumps([request.step.id, request.args], sort_keys=True, default=str)
-            seen[id(request)] = site.run.once.answer(key, lambda it=request: take([it])[0], fresh=fresh)  # type: ignore[misc]
+            seen[id(request)] = context.run.once.answer(key, lambda it=request: take([it])[0], fresh=fresh)  # type: ignore[misc]
     return tuple(seen[id(request)] for request in requests)

@@ -33,9 +33,9 @@ LARGEST = 100_000
 """Characters that the samples of one series may have in a result."""
 
 
-def sampling_of(step: Step, site: HostContext) -> Sampling:
+def sampling_of(step: Step, context: HostContext) -> Sampling:
     """How often *step* is to probe.  Raises ConfigError."""
-    return sampling(step.samples, site.scope({}, step.part))
+    return sampling(step.samples, context.scope({}, step.part))
 
 
 Enough = Callable[[ProbeAnswer | ProbeFailure], bool]
@@ -44,7 +44,7 @@ Enough = Callable[[ProbeAnswer | ProbeFailure], bool]
 
 def sample(
     requests: Sequence[ProbeRequest],
-    site: HostContext,
+    context: HostContext,
     before: Sequence[Series | None] = (),
     *,
     fresh: bool = False,
@@ -59,14 +59,16 @@ def sample(
     earlier = dict(zip(map(id, requests), before, strict=True)) if before else {}
 
     def take(them: Sequence[ProbeRequest]) -> list[ProbeResult]:
-        return _side_by_side([_Taker(request, site, earlier.get(id(request)), fresh, enough) for request in them], site)
+        return _side_by_side(
+            [_Taker(request, context, earlier.get(id(request)), fresh, enough) for request in them], context
+        )
 
-    return probe_shared(requests, site, take, fresh=fresh)
+    return probe_shared(requests, context, take, fresh=fresh)
 
 
-def _side_by_side(takers: Sequence[_Taker], site: HostContext) -> list[ProbeResult]:
-    clock = site.clock
-    _tell(takers, site)
+def _side_by_side(takers: Sequence[_Taker], context: HostContext) -> list[ProbeResult]:
+    clock = context.clock
+    _tell(takers, context)
     try:
         while waiting := [taker for taker in takers if not taker.done]:
             due = min(each.due for each in waiting)
@@ -74,25 +76,27 @@ def _side_by_side(takers: Sequence[_Taker], site: HostContext) -> list[ProbeResu
                 clock.sleep(due - clock.now())
             now = clock.now()
             ready = [each for each in waiting if each.due <= max(now, due)]
-            site.recent.forget()
-            for taker, probed in zip(ready, probe_with_retries([taker.request for taker in ready], site), strict=True):
+            context.recent.forget()
+            for taker, probed in zip(
+                ready, probe_with_retries([taker.request for taker in ready], context), strict=True
+            ):
                 taker.note(probed, now)
     except (TransportError, Cancelled):
-        _tell_cut(takers, site)
+        _tell_cut(takers, context)
         raise
     return [taker.probed() for taker in takers]
 
 
-def _tell(takers: Sequence[_Taker], site: HostContext) -> None:
+def _tell(takers: Sequence[_Taker], context: HostContext) -> None:
     """Say what will take its time."""
     long = [taker for taker in takers if not taker.fresh and taker.sampling.seconds >= LONG]
     if long:
         names = ", ".join(dict.fromkeys(each.request.step.id for each in long))
         most = seconds(max(each.sampling.seconds for each in long))
-        site.run.emit(Waiting(host=site.host.name, why=f"taking samples of {names} for {most}"))
+        context.run.emit(Waiting(host=context.host.name, why=f"taking samples of {names} for {most}"))
 
 
-def _tell_cut(takers: Sequence[_Taker], site: HostContext) -> None:
+def _tell_cut(takers: Sequence[_Taker], context: HostContext) -> None:
     for name in dict.fromkeys(taker.request.step.id for taker in takers if taker.taken):
         own = [taker for taker in takers if taker.request.step.id == name]
         states: list[Json] = [shortened(each.series()) for each in own]
@@ -101,21 +105,21 @@ def _tell_cut(takers: Sequence[_Taker], site: HostContext) -> None:
         words = "; ".join(
             dict.fromkeys(f"{each.taken} of {each.sampling.asked} samples had been taken" for each in own)
         )
-        site.cut(PartialSamples(step=name, why=words, state=state))
+        context.cut(PartialSamples(step=name, why=words, state=state))
 
 
 class _Taker:
     """One probe on its way through its samples."""
 
     def __init__(
-        self, request: ProbeRequest, site: HostContext, before: Series | None, fresh: bool, enough: Enough | None
+        self, request: ProbeRequest, context: HostContext, before: Series | None, fresh: bool, enough: Enough | None
     ) -> None:
-        self.sampling = sampling_of(request.step, site)
+        self.sampling = sampling_of(request.step, context)
         self.request = replace(request, step=replace(request.step, once=False))
         self.fresh, self.done, self.taken = fresh, False, 0
-        self.due = self._began = self._now = site.clock.now()
+        self.due = self._began = self._now = context.clock.now()
         """When the next sample is to be taken."""
-        self._site, self._enough = site, enough or self._refuted
+        self._context, self._enough = context, enough or self._refuted
         self._slot = 0
         self._samples: list[Json] = []
         self._missed: list[Missed] = []
@@ -133,7 +137,7 @@ class _Taker:
         at = round(began - self._began, 3)
         self._mind_the_gap(at)
         self._commands = (*self._commands, *probed.commands)[-COMMANDS:]
-        self._spent = self._site.clock.now() - self._start
+        self._spent = self._context.clock.now() - self._start
         self.taken, self._last, self._seconds = self.taken + 1, probed.outcome, at
         match probed.outcome:
             case ProbeAnswer(absent=why) if why and not self._samples:
@@ -146,7 +150,7 @@ class _Taker:
                 self._missed.append(Missed(at=at, why=why))
         over = at >= round(self.sampling.span, 3) if self.sampling.span else self.taken >= self.sampling.times
         self.done = self._enough(probed.outcome) or over or self.fresh or bool(self._absent)
-        self._slot = max(self._slot + 1, ceil((self._site.clock.now() - self._began) / self.sampling.every))
+        self._slot = max(self._slot + 1, ceil((self._context.clock.now() - self._began) / self.sampling.every))
         self.due = self._began + self.sampling.due(self._slot)
 
     def _mind_the_gap(self, at: float) -> None:
@@ -163,7 +167,7 @@ class _Taker:
         if not isinstance(condition, str) or not isinstance(outcome, ProbeAnswer) or not isinstance(newest, Mapping):
             return False
         try:
-            return evaluate_sample(condition, newest, self._site.scope({}, self.request.step.part)) is False
+            return evaluate_sample(condition, newest, self._context.scope({}, self.request.step.part)) is False
         except ConfigError:
             return False
 

@@ -46,15 +46,15 @@ class SendResult:
             self.why = f"{self.why}; {why}"
 
 
-def send(site: HostContext, step: Step, change: Change, lock: str = "") -> SendResult:
+def send(context: HostContext, step: Step, change: Change, lock: str = "") -> SendResult:
     """Send *change*, holding the host's *lock*; never raises for what the host or the line does."""
     done = SendResult()
-    if name := site.unread_secret(step, changing=True):
+    if name := context.unread_secret(step, changing=True):
         done.ends(Status.FAILED, f"nothing was sent: the secret {name!r} was not read for this run")
         return done
-    step = with_environment(step, site.sending_scope(step.part))
+    step = with_environment(step, context.sending_scope(step.part))
     for command in change.commands:
-        _send(site, step, replace(command, lock=lock), done)
+        _send(context, step, replace(command, lock=lock), done)
         if done.status is not Status.CHANGED:
             break
     if done.sent:
@@ -62,17 +62,17 @@ def send(site: HostContext, step: Step, change: Change, lock: str = "") -> SendR
             if done.lost:
                 done.why = f"{done.why}; clean-up not sent: {command.brief()}"
                 continue
-            _send(site, step, replace(command, owed=True, lock=lock), done)
+            _send(context, step, replace(command, owed=True, lock=lock), done)
     return done
 
 
-def _send(site: HostContext, step: Step, command: Command, done: SendResult) -> None:
+def _send(context: HostContext, step: Step, command: Command, done: SendResult) -> None:
     command = prepared(command, step)
-    site.hangs.forget()  # a change may be what makes a program answer again
+    context.hangs.forget()  # a change may be what makes a program answer again
     done_before = done.sent
     done.sent = True
     try:
-        (answer,) = site.at(step.on).run(command)
+        (answer,) = context.at(step.on).run(command)
     except Unreachable as error:  # also of a host that the step names with `on`
         done.sent = done_before
         done.ends(Status.FAILED, f"nothing was sent: {error}")
@@ -100,16 +100,16 @@ def _send(site: HostContext, step: Step, command: Command, done: SendResult) -> 
         done.commands.append(SentCommand.of(command, answer))
         if not answer.answers(command):
             status = Status.UNKNOWN if answer.exit_code is None and not _ended(command, answer) else Status.FAILED
-            done.ends(status, _fault(site, step, command, answer))
+            done.ends(status, _fault(context, step, command, answer))
         elif command.keep:
-            _keep(site, command, command.keep, answer, done)
+            _keep(context, command, command.keep, answer, done)
 
 
-def _keep(site: HostContext, command: Command, keep: Keep, answer: Completed, done: SendResult) -> None:
+def _keep(context: HostContext, command: Command, keep: Keep, answer: Completed, done: SendResult) -> None:
     """Keep what the host sent in the record."""
-    assert site.run.files is not None  # `permitted` has seen to that
+    assert context.run.files is not None  # `permitted` has seen to that
     fetched = unpacked(answer, keep, ran=command.foreign)
-    kept = fetched if isinstance(fetched, NotKept) else site.run.files.keep(site.host.name, keep.name, fetched)
+    kept = fetched if isinstance(fetched, NotKept) else context.run.files.keep(context.host.name, keep.name, fetched)
     if isinstance(kept, NotKept):
         done.ends(Status.FAILED, f"{keep.name}: {kept.why}")
     else:
@@ -121,8 +121,8 @@ def _ended(command: Command, answer: Completed) -> bool:
     return answer.timed_out and not command.unkillable and not answer.survivors
 
 
-def _fault(site: HostContext, step: Step, command: Command, answer: Completed) -> str:
-    action = site.action(step)
+def _fault(context: HostContext, step: Step, command: Command, answer: Completed) -> str:
+    action = context.action(step)
     words = action.refused(command, answer) if action.refused else ""
     if words:
         return words

@@ -23,8 +23,8 @@ VALID = 5.0
 class FindingWatch:
     """The latest diagnosis of one host, and the findings that follow from it."""
 
-    def __init__(self, site: HostContext, first: Diagnosis, findings: tuple[Finding, ...]) -> None:
-        self._site = site
+    def __init__(self, context: HostContext, first: Diagnosis, findings: tuple[Finding, ...]) -> None:
+        self._context = context
         self._before = {finding.id: finding for finding in findings}
         self._confirmed: set[str] = set()
         self._read: dict[str, float] = {}
@@ -49,11 +49,11 @@ class FindingWatch:
 
         *last*: run every probe of the playbook, not only those.
         """
-        rules = [finding for finding in self._site.playbook.findings if finding.id in named]
+        rules = [finding for finding in self._context.playbook.findings if finding.id in named]
         open_rules = [rule for rule in rules if rule.id not in self._confirmed]
         if not open_rules and not last:
             return
-        every = [step.id for step in self._site.playbook.diagnose]
+        every = [step.id for step in self._context.playbook.diagnose]
         wanted = every if last else sorted({probe for rule in open_rules for probe in rule.probes})
         acted = [
             rule
@@ -77,7 +77,7 @@ class FindingWatch:
 
         Raises TransportError and Cancelled as the connection does.
         """
-        oldest = self._site.clock.now() - VALID
+        oldest = self._context.clock.now() - VALID
         if due := [probe for probe in wanted if self._read.get(probe, oldest) <= oldest]:
             self._probe(due)
 
@@ -86,7 +86,7 @@ class FindingWatch:
         self.findings = tuple(replace(finding, status=Presence.UNKNOWN, why=why) for finding in self.findings)
 
     def _until_settled(self, wanted: Collection[str], acted: Sequence[FindingRule], settle: float) -> None:
-        clock, began = self._site.clock, self._site.clock.now()
+        clock, began = self._context.clock, self._context.clock.now()
         gone_for = max((rule.gone_for for rule in acted), default=0.0)
         absent_since: float | None = None
         reported = False
@@ -105,15 +105,15 @@ class FindingWatch:
                     return
                 why = f"making sure for {seconds(gone_for)} that {', '.join(rule.id for rule in acted)} stays gone"
             if not reported:
-                self._site.run.emit(Waiting(host=self._site.host.name, why=why))
+                self._context.run.emit(Waiting(host=self._context.host.name, why=why))
                 reported = True
             clock.sleep(POLL)
             self._probe(wanted)
 
     def _probe(self, wanted: Collection[str]) -> None:
-        self._read |= dict.fromkeys(wanted, self._site.clock.now())
-        self.diagnosis = probe_again(self._site, self.diagnosis, wanted)
-        self.findings = evaluate_findings(self._site, self.diagnosis.states, self._before)
+        self._read |= dict.fromkeys(wanted, self._context.clock.now())
+        self.diagnosis = probe_again(self._context, self.diagnosis, wanted)
+        self.findings = evaluate_findings(self._context, self.diagnosis.states, self._before)
 
     def _status(self, finding_id: str) -> Presence:
         return next(finding.status for finding in self.findings if finding.id == finding_id)

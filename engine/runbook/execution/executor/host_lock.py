@@ -25,8 +25,8 @@ class Lock:
     never wait for each other.
     """
 
-    def __init__(self, site: HostContext, plan: HostPlan) -> None:
-        self._site, self._plan = site, plan
+    def __init__(self, context: HostContext, plan: HostPlan) -> None:
+        self._context, self._plan = context, plan
         self._taken: dict[tuple[str, str], LockHeld | LockUnavailable] = {}
         """By the host that a step names (empty: this one) and the user to become (empty: who logged in)."""
         self._untold: dict[str, str] = {}
@@ -40,13 +40,13 @@ class Lock:
 
         Raises TransportError and Cancelled: then nothing was changed.
         """
-        clock = self._site.clock
+        clock = self._context.clock
         while busy := self._ask_all(place, become):
             if place not in self._waits_until:
-                self._waits_until[place] = clock.now() + self._site.run.wait_lock
-                if self._site.run.wait_lock > 0:
-                    why = f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(self._site.run.wait_lock)}"
-                    self._site.run.emit(Waiting(host=self._site.host.name, why=why))
+                self._waits_until[place] = clock.now() + self._context.run.wait_lock
+                if self._context.run.wait_lock > 0:
+                    why = f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(self._context.run.wait_lock)}"
+                    self._context.run.emit(Waiting(host=self._context.host.name, why=why))
             if clock.now() >= self._waits_until[place]:
                 return busy
             self.waited = True
@@ -101,7 +101,7 @@ class Lock:
 
         Who logged in and whom a step becomes may be one user: then the lock that we have is why it was not idle.
         """
-        if not isinstance(answer, LockHeld) or answer.idle > self._site.clock.now() - self._site.began + 1:
+        if not isinstance(answer, LockHeld) or answer.idle > self._context.clock.now() - self._context.began + 1:
             return False
         ours = (it for (where, _), it in self._taken.items() if where == place and isinstance(it, LockHeld))
         return dirname(answer.place) not in {dirname(held.place) for held in ours}
@@ -110,29 +110,29 @@ class Lock:
         """Those as whom the plan changes *place*, and *become*, in the order in which every run asks."""
         users = {become}
         for planned in self._plan.steps:
-            step = written_step(self._site.playbook.remediate, planned.id)
+            step = written_step(self._context.playbook.remediate, planned.id)
             if step.on == place and (isinstance(planned.decision, Change) or not planned.ready):
                 users.add(step.become)
-        login = "" if place else self._site.host.user
+        login = "" if place else self._context.host.user
         return sorted(users, key=lambda user: ((user or login) == "root", user or login))
 
     def _ask(self, place: str, user: str) -> LockHeld | LockBusy | LockUnavailable:
-        facts = {name: str(value) for name, value in self._site.run.facts.items()}
+        facts = {name: str(value) for name, value in self._context.run.facts.items()}
         run, by = facts.get("id", ""), facts.get("by") or "somebody"
-        words = f"run {run} of {self._site.playbook.name}, by {by}, since {facts.get('started_at') or 'some time'}"
-        (done,) = self._site.at(place).run(ask_lock(run, self._name(place), words, user))
+        words = f"run {run} of {self._context.playbook.name}, by {by}, since {facts.get('started_at') or 'some time'}"
+        (done,) = self._context.at(place).run(ask_lock(run, self._name(place), words, user))
         return read_lock(done)
 
     def _name(self, place: str) -> str:
         """Hosts of one run that change another one each have a lock of their own there."""
-        return f"{place}-{self._site.host.name}" if place else self._site.host.name
+        return f"{place}-{self._context.host.name}" if place else self._context.host.name
 
     def _give(self, place: str, user: str) -> None:
         """Give one back.  Never raises: with the connection, the lock ends anyway."""
         if isinstance(self._taken.pop((place, user)), LockHeld):
             with suppress(TransportError, Cancelled):
-                run = str(self._site.run.facts.get("id", ""))
-                self._site.at(place).run(ask_unlock(run, self._name(place), user))
+                run = str(self._context.run.facts.get("id", ""))
+                self._context.at(place).run(ask_unlock(run, self._name(place), user))
 
     def give(self) -> None:
         """Give back what we have."""

@@ -44,30 +44,30 @@ class Outcome:
     error: str | None = None
 
 
-def execute(site: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent, *, force: bool = False) -> Outcome:
+def execute(context: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent, *, force: bool = False) -> Outcome:
     """Do what *plan* shows, or less.  Every step has a result, whatever happens.
 
     *seen* is the diagnosis that the plan rests on.
     """
-    watch = FindingWatch(site, seen, plan.findings)
-    called = Revalidation(site, plan, watch, shown=consent is Consent.SHOWN, force=force)
+    watch = FindingWatch(context, seen, plan.findings)
+    called = Revalidation(context, plan, watch, shown=consent is Consent.SHOWN, force=force)
     run = _Run(
-        site=site,
+        context=context,
         plan=plan,
         watch=watch,
         called=called,
         consent=consent,
         force=force,
-        lock=Lock(site, plan),
-        owed=owed_in(site, plan),
+        lock=Lock(context, plan),
+        owed=owed_in(context, plan),
     )
     for planned in plan.steps:
-        step = replace(written_step(site.playbook.remediate, planned.id), id=planned.id)
-        site.run.emit(StepStarted(host=site.host.name, step=step.id, action=step.action))
+        step = replace(written_step(context.playbook.remediate, planned.id), id=planned.id)
+        context.run.emit(StepStarted(host=context.host.name, step=step.id, action=step.action))
         run.finish(step, run.take(step, planned))
     run.look_a_last_time()
     waited = False
-    for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost):
+    for step, result in verify(context, plan, run.results, wrote=run.wrote, lost=run.lost):
         run.finish(step, result)
         waited = waited or (step.within > 0 and result.status is Status.OK)
     if waited and not run.cured():  # what was still there may have gone while it was waited for
@@ -95,7 +95,7 @@ class _Due:
 
 @dataclass(slots=True)
 class _Run:
-    site: HostContext
+    context: HostContext
     plan: HostPlan
     watch: FindingWatch
     called: Revalidation
@@ -129,12 +129,12 @@ class _Run:
         stops = result.status in (Status.UNKNOWN, Status.CANCELLED) or result.fault in (Fault.COMMAND, Fault.ARGUMENTS)
         if stops and not result.ignored and not self.broken:
             self.broken = f"{step.id} {ended(result)}"
-        self.site.run.emit(StepFinished(host=self.site.host.name, result=result))
+        self.context.run.emit(StepFinished(host=self.context.host.name, result=result))
 
     def take(self, step: Step, planned: PlannedStep) -> StepResult:
         """Do one step, as far as it may be done."""
-        began = self.site.clock.now()
-        plain = plain_result(self.site, step, planned)
+        began = self.context.clock.now()
+        plain = plain_result(self.context, step, planned)
         self.sending, self.args, self.dropped = False, planned.args, ""
         try:
             result = self._take(step, planned, plain)
@@ -148,11 +148,11 @@ class _Run:
             status = Status.UNKNOWN if self.sending else Status.FAILED
             why = f"internal error: {type(error).__name__}: {error}"
             result = replace(plain, status=status, why=why, fault=Fault.COMMAND)
-        return replace(result, seconds=round(self.site.clock.now() - began, 3))
+        return replace(result, seconds=round(self.context.clock.now() - began, 3))
 
     def _asked_to_end(self, error: Cancelled) -> None:
         """Send nothing more but what is owed; the reason is who asked, not the command at which that was noticed."""
-        self.lost = self.lost or self.site.why_ended() or str(error)
+        self.lost = self.lost or self.context.why_ended() or str(error)
 
     def _take(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult:
         if ended := self._held_back(step, planned, plain):
@@ -178,12 +178,12 @@ class _Run:
 
     def _owes(self, step: Step) -> bool:
         """Whether *step* is clean-up after a change: of this run, or of one that it goes on with or settles."""
-        changed = self.wrote or bool(self.site.earlier) or isinstance(self.owed, OwedSettlement)
+        changed = self.wrote or bool(self.context.earlier) or isinstance(self.owed, OwedSettlement)
         return step.always and changed
 
     def _unconfirmed(self, step: Step, change: Change) -> str:
         """Why what a person has agreed to does not do for *change*, or nothing."""
-        least = self.site.playbook.limits.confirm_from
+        least = self.context.playbook.limits.confirm_from
         owing = self.wrote or isinstance(self.owed, OwedSettlement)
         return why_unconfirmed(self.consent, step, change, least, owing=owing)
 
@@ -219,16 +219,16 @@ class _Run:
             malformed = isinstance(barrier, Blocked) and barrier.malformed
             return replace(held_back(plain, barrier), fault=Fault.ARGUMENTS if malformed else blind)
         at_once = not (self.wrote or self.lock.waited or self.consent is Consent.SHOWN)
-        if not at_once and is_narrowed(step, self.site):
-            less = narrowed(step, planned, self.site, self.watch, plain)
+        if not at_once and is_narrowed(step, self.context):
+            less = narrowed(step, planned, self.context, self.watch, plain)
             if isinstance(less, StepResult):
                 return less
             self.args, self.dropped = less.args, less.in_words()
-        (probed,) = run_probes([ProbeRequest(step=step, args=self.args)], self.site, planning=at_once)
+        (probed,) = run_probes([ProbeRequest(step=step, args=self.args)], self.context, planning=at_once)
         plain = replace(plain, commands=probed.commands)
         match probed.outcome:
             case ProbeFailure(why=why, malformed=malformed):
-                waits = self.site.action(step).decide is None
+                waits = self.context.action(step).decide is None
                 status = Status.FAILED if waits and not malformed else Status.BLOCKED
                 return replace(
                     plain,
@@ -249,12 +249,12 @@ class _Run:
             return why
         if is_cleanup(step):
             return None if planned.ready else as_planned(planned)
-        if (self.wrote or self.lock.waited) and self.site.playbook.findings and not step.always:
+        if (self.wrote or self.lock.waited) and self.context.playbook.findings and not step.always:
             self.watch.recheck(named_findings)
         gate = self.called.gate(step, planned, wrote=self.wrote, owes=self._owes(step))
         if isinstance(gate, Skip):
             return gate
-        if gate is not None and (not planned.ready or self.site.action(step).decide is None):
+        if gate is not None and (not planned.ready or self.context.action(step).decide is None):
             return gate
         if planned.ready:
             return None
@@ -263,7 +263,7 @@ class _Run:
         return as_planned(planned)
 
     def _decide(self, step: Step, planned: PlannedStep, fresh: ProbeAnswer, plain: StepResult) -> StepResult | _Due:
-        action = self.site.action(step)
+        action = self.context.action(step)
         if action.decide is None:
             assert action.waits is not None
             self.watch.outdated()
@@ -275,11 +275,11 @@ class _Run:
         taken = (
             (planned_step.id, planned_step.item)
             for planned_step in self.plan.steps
-            if planned_step.ready and self.site.earlier
+            if planned_step.ready and self.context.earlier
         )
         equal = equal_items(step.id, planned.item, taken)
         decision = action.decide(fresh.args, fresh.state)
-        decision = continued(self.site, step, planned.item, decision, self.results, equal)
+        decision = continued(self.context, step, planned.item, decision, self.results, equal)
         self.needless = self.needless or (planned_change and isinstance(decision, NoChange))
         gate = self.called.gate(step, planned, wrote=self.wrote, owes=self._owes(step))
         if gate is not None and within(gate, decision) is gate:
@@ -302,10 +302,12 @@ class _Run:
 
     def _change(self, step: Step, due: _Due) -> StepResult:
         """Send the change, and probe a second time; before the first one, what it will be owed is written down."""
-        if why := self.site.begin_change() or self.owed.keep(step.id, {step_result.id for step_result in self.results}):
+        if why := self.context.begin_change() or self.owed.keep(
+            step.id, {step_result.id for step_result in self.results}
+        ):
             return self._held_up(step, due.plain, why)
         try:
-            self.site.run.emit(change_started(self.site, step, self._planned(step).item, due.fresh, due.change))
+            self.context.run.emit(change_started(self.context, step, self._planned(step).item, due.fresh, due.change))
         except RecordLost as error:
             if not step.always:  # what is owed is done all the same
                 why = f"not sent, because the run cannot be recorded: {error}"
@@ -317,12 +319,12 @@ class _Run:
 
     def _changed(self, step: Step, due: _Due) -> StepResult:
         change = due.change
-        if why := objection(self.site, step, change.restart):
+        if why := objection(self.context, step, change.restart):
             return replace(due.plain, status=Status.BLOCKED, why=why)
         self.sending = True
-        done = send(self.site, step, change, self.lock.held(step.on, step.become))
+        done = send(self.context, step, change, self.lock.held(step.on, step.become))
         if done.sent and not change.only_reads:
-            self.wrote = self.site.changes.made = True
+            self.wrote = self.context.changes.made = True
             self.watch.changed()
         plain = replace(due.plain, commands=(*due.plain.commands, *done.commands), kept=done.kept, sent=done.extent)
         if change.restart and may_have_begun(done):
@@ -332,7 +334,7 @@ class _Run:
         if done.status is not Status.CHANGED:
             ignored = step.ignore_failure and done.status is Status.FAILED
             return replace(plain, status=done.status, why=done.why, fault=Fault.COMMAND, ignored=ignored)
-        if action := self.site.action(step).outcome:
+        if action := self.context.action(step).outcome:
             change = replace(change, summary=action(change.summary, tuple(command.stdout for command in done.commands)))
         if not change.verifiable:
             return replace(plain, status=Status.CHANGED, why=f"{change.summary} (not checked)", verified=False)
@@ -342,8 +344,8 @@ class _Run:
         """Wait until the host is back in another boot, and inspect it there."""
         due = replace(due, plain=replace(due.plain, sent=Sent.PART))  # no answer of the command says that it is done
         try:
-            found = wait_until_back(self.site, restart, step.every)
-            why = settle_in(self.site, step, self.lock, self.owed) if found is None else ""
+            found = wait_until_back(self.context, restart, step.every)
+            why = settle_in(self.context, step, self.lock, self.owed) if found is None else ""
         except (TransportError, Cancelled) as error:
             self.lost, self.dead = str(error), True
             status = Status.CANCELLED if isinstance(error, Cancelled) else Status.UNKNOWN
@@ -362,7 +364,7 @@ class _Run:
         request = ProbeRequest(step=step, args=self.args)
         try:
             left_alone = frozenset(target.key for target in due.left_alone)
-            return confirmed_result(self.site, request, due.fresh, change, left_alone, plain)
+            return confirmed_result(self.context, request, due.fresh, change, left_alone, plain)
         except TransportError as error:
             self.lost, self.dead = str(error), True
             why = f"done, but the host could not be probed again: {error}"
@@ -382,15 +384,15 @@ class _Run:
 
     def look_a_last_time(self) -> None:
         """Repeat the whole diagnosis after a change, and where a planned change was needed no more."""
-        if not (self.wrote or self.needless) or not self.site.playbook.findings:
+        if not (self.wrote or self.needless) or not self.context.playbook.findings:
             return
         if self.lost:
             self.watch.forget(f"the host could not be probed after the change: {self.lost}")
             return
         try:
-            self.watch.recheck(tuple(finding.id for finding in self.site.playbook.findings), last=True)
+            self.watch.recheck(tuple(finding.id for finding in self.context.playbook.findings), last=True)
         except (TransportError, Cancelled) as error:
-            self.lost = (self.site.why_ended() if isinstance(error, Cancelled) else "") or str(error)
+            self.lost = (self.context.why_ended() if isinstance(error, Cancelled) else "") or str(error)
             self.watch.forget(f"the host could not be probed after the change: {error}")
         except Exception as error:  # a fault of ours: what was done stays reported, and nothing is called healthy
             self.lost = f"internal error: {type(error).__name__}: {error}"

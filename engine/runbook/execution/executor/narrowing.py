@@ -36,13 +36,13 @@ class NarrowedArguments:
         return f"; left alone, because it is not called for any more: {first_few(said, 5)}"
 
 
-def is_narrowed(step: Step, site: HostContext) -> bool:
+def is_narrowed(step: Step, context: HostContext) -> bool:
     """Whether *step* acts on what an expression gives, which may have become less since the plan was made."""
-    return bool(_keys(site.action(step).Args).keys() & step.args.keys()) and bool(named(step))
+    return bool(_keys(context.action(step).Args).keys() & step.args.keys()) and bool(named(step))
 
 
 def narrowed(
-    step: Step, planned: PlannedStep, site: HostContext, watch: FindingWatch, plain: StepResult
+    step: Step, planned: PlannedStep, context: HostContext, watch: FindingWatch, plain: StepResult
 ) -> NarrowedArguments | StepResult:
     """The arguments that *planned* has, without what the probes of this moment do not give any more.
 
@@ -52,13 +52,13 @@ def narrowed(
     """
     watch.refresh(named(step))
     states = watch.diagnosis.states
-    if refused := skipped_now(step, planned.item, site, states):
+    if refused := skipped_now(step, planned.item, context, states):
         return _held_back(refused, plain)
-    now = prepare(step, site.scope(states, step.part, planned.item))
+    now = prepare(step, context.scope(states, step.part, planned.item))
     if isinstance(now, StepResult):
         return _held_back(now, plain)
     args, dropped = dict(planned.args), list[Json]()
-    for name, keys in _keys(site.action(step).Args).items():
+    for name, keys in _keys(context.action(step).Args).items():
         listed, fresh = args.get(name), now.get(name)
         if isinstance(listed, Sequence) and isinstance(fresh, Sequence):
             there = [_identity(each, keys) for each in fresh]

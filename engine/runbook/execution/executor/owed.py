@@ -24,10 +24,12 @@ DONE = (Status.OK, Status.CHANGED, Status.SKIPPED)
 class OwedRecord:
     """What one run owes one host: recorded on this machine, and noted on the host."""
 
-    def __init__(self, site: HostContext, plan: HostPlan) -> None:
-        self._site, self._plan = site, plan
-        earlier = site.run.owed.gone_on_with(site.host.name) if site.run.owed is not None else ()
-        self._earlier = OwedSettlement(site, site.run.owed, earlier) if site.run.owed is not None and earlier else None
+    def __init__(self, context: HostContext, plan: HostPlan) -> None:
+        self._context, self._plan = context, plan
+        earlier = context.run.owed.gone_on_with(context.host.name) if context.run.owed is not None else ()
+        self._earlier = (
+            OwedSettlement(context, context.run.owed, earlier) if context.run.owed is not None and earlier else None
+        )
         self._kept: OwedCleanup | None = None
         self._noted: list[NotePlace] = []
         self._untold = ""
@@ -37,22 +39,22 @@ class OwedRecord:
 
         *ended*: the steps that have had their turn.  Raises TransportError and Cancelled: then nothing was changed.
         """
-        if self._kept or self._site.run.owed is None:
+        if self._kept or self._context.run.owed is None:
             return ""
-        steps = owed_steps(self._site, self._plan, ended)
+        steps = owed_steps(self._context, self._plan, ended)
         if not steps:
             return ""
-        facts = {name: str(value) for name, value in self._site.run.facts.items()}
+        facts = {name: str(value) for name, value in self._context.run.facts.items()}
         cleanup = OwedCleanup(
             run=facts.get("id", ""),
-            playbook=self._site.playbook.name,
-            host=self._site.host.name,
+            playbook=self._context.playbook.name,
+            host=self._context.host.name,
             by=facts.get("by", ""),
             since=facts.get("started_at", ""),
             steps=steps,
             notes=self._places(steps),
         )
-        shown = self._site.run.owed.keep(cleanup)
+        shown = self._context.run.owed.keep(cleanup)
         if isinstance(shown, NotRecorded):
             return f"not sent, because the clean-up that would be owed after it cannot be recorded: {shown.why}"
         self._kept = cleanup
@@ -66,9 +68,9 @@ class OwedRecord:
 
     def note_again(self) -> None:
         """Write the notes of this host again after a reboot.  Raises TransportError and Cancelled."""
-        if not self._kept or not self._kept.steps or self._site.run.owed is None:
+        if not self._kept or not self._kept.steps or self._context.run.owed is None:
             return
-        shown = self._site.run.owed.keep(self._kept)
+        shown = self._context.run.owed.keep(self._kept)
         self._noted = [place for place in self._noted if place.on]
         if not isinstance(shown, NotRecorded):
             self._note(replace(shown, notes=tuple(note for note in shown.notes if not note.on)))
@@ -78,14 +80,14 @@ class OwedRecord:
         cleaned_up = result.status in (Status.OK, Status.CHANGED)  # not where it was skipped
         if self._earlier and cleaned_up and (taken := self._as_owed(result.id)):
             self._earlier.ended(result, taken)
-        if not self._kept or self._site.run.owed is None or result.status not in DONE:
+        if not self._kept or self._context.run.owed is None or result.status not in DONE:
             return
         left = tuple(step for step in self._kept.steps if step.id != result.id)
         if len(left) == len(self._kept.steps):
             return
         self._kept = replace(self._kept, steps=left)
         if left:
-            self._site.run.owed.keep(
+            self._context.run.owed.keep(
                 self._kept
             )  # where that fails, the record names one step too many, whose probe will say so
         else:
@@ -98,13 +100,13 @@ class OwedRecord:
 
     def _as_owed(self, step: str) -> OwedStep | None:
         """The `always` step of this run's plan, as a record would have it."""
-        steps = owed_steps(self._site, self._plan, ())
+        steps = owed_steps(self._context, self._plan, ())
         return next((owed_step for owed_step in steps if owed_step.id == step), None)
 
     def _note(self, cleanup: OwedCleanup) -> None:
         for place in cleanup.notes:
             try:
-                (done,) = self._site.at(place.on).run(make_note(cleanup, place.become))
+                (done,) = self._context.at(place.on).run(make_note(cleanup, place.become))
             except (TransportError, Cancelled) as error:
                 if getattr(error, "sent", False):  # the note may have been made
                     self._noted.append(place)
@@ -119,22 +121,22 @@ class OwedRecord:
 
     def _drop(self, cleanup: OwedCleanup) -> None:
         """Remove the notes, and then the record.  It stays where a note does: `runbook settle` removes both."""
-        assert self._site.run.owed is not None
+        assert self._context.run.owed is not None
         with suppress(TransportError, Cancelled):
             while self._noted:
                 place = self._noted[0]
-                (done,) = self._site.at(place.on).run(remove_note(cleanup, place.become))
+                (done,) = self._context.at(place.on).run(remove_note(cleanup, place.become))
                 if why_not(done):
                     return
                 self._noted.pop(0)
-            self._site.run.owed.drop(cleanup)
+            self._context.run.owed.drop(cleanup)
             self._kept = None
 
     def _places(self, steps: tuple[OwedStep, ...]) -> tuple[NotePlace, ...]:
         """For every host that is owed something: root's place where anything there is done as root."""
         users: dict[str, set[str]] = {owed_step.on: {owed_step.become} for owed_step in steps}
         for planned in self._plan.steps:
-            step = written_step(self._site.playbook.remediate, planned.id)
+            step = written_step(self._context.playbook.remediate, planned.id)
             if step.on in users and (step.always or isinstance(planned.decision, Change)):
                 users[step.on].add(step.become)
         return tuple(
@@ -142,15 +144,15 @@ class OwedRecord:
         )
 
     def _rank(self, on: str, user: str) -> tuple[bool, str]:
-        name = user or ("" if on else self._site.host.user)
+        name = user or ("" if on else self._context.host.user)
         return name == "root", name
 
 
 class OwedSettlement:
     """What earlier runs owe one host, in a run that is there to do it; struck while the host is locked."""
 
-    def __init__(self, site: HostContext, records: OwedRecords, cleanups: Iterable[OwedCleanup]) -> None:
-        self._site, self._records = site, records
+    def __init__(self, context: HostContext, records: OwedRecords, cleanups: Iterable[OwedCleanup]) -> None:
+        self._context, self._records = context, records
         self._open = list(cleanups)
 
     def keep(self, step: str, ended: Collection[str]) -> str:
@@ -190,15 +192,15 @@ class OwedSettlement:
         """Remove the notes that are there, and the record; it stays only where the host cannot be asked any more."""
         with suppress(TransportError, Cancelled):
             for place in cleanup.notes:
-                self._site.at(place.on).run(remove_note(cleanup, place.become))
+                self._context.at(place.on).run(remove_note(cleanup, place.become))
             self._records.drop(cleanup)
 
 
-def owed_in(site: HostContext, plan: HostPlan) -> OwedRecord | OwedSettlement:
-    """The owed clean-ups of a run on the host of *site*: those that it records, or those that it is there to settle."""
-    if site.run.owed is not None and (settled := site.run.owed.settled_here(site.host.name)):
-        return OwedSettlement(site, site.run.owed, settled)
-    return OwedRecord(site, plan)
+def owed_in(context: HostContext, plan: HostPlan) -> OwedRecord | OwedSettlement:
+    """The clean-ups that the run will owe the host, or the recorded ones that it is there to settle."""
+    if context.run.owed is not None and (settled := context.run.owed.settled_here(context.host.name)):
+        return OwedSettlement(context, context.run.owed, settled)
+    return OwedRecord(context, plan)
 
 
 def _same(owed: OwedStep, taken: OwedStep) -> bool:
@@ -207,18 +209,18 @@ def _same(owed: OwedStep, taken: OwedStep) -> bool:
     return where and not owed.withheld and item_text(owed.args) == item_text(taken.args)
 
 
-def owed_steps(site: HostContext, plan: HostPlan, ended: Collection[str]) -> tuple[OwedStep, ...]:
+def owed_steps(context: HostContext, plan: HostPlan, ended: Collection[str]) -> tuple[OwedStep, ...]:
     """The `always` steps of *plan* that may have something to do at their turn, but for those that have *ended*."""
     found = []
     for planned in plan.steps:
-        step = written_step(site.playbook.remediate, planned.id)
+        step = written_step(context.playbook.remediate, planned.id)
         comes = planned.ready and (planned.condition is not None or not isinstance(planned.decision, Skip))
-        if step.always and comes and site.action(step).decide is not None and planned.id not in ended:
-            found.append(_owed_step(site, step, planned))
+        if step.always and comes and context.action(step).decide is not None and planned.id not in ended:
+            found.append(_owed_step(context, step, planned))
     return tuple(found)
 
 
-def _owed_step(site: HostContext, step: Step, planned: PlannedStep) -> OwedStep:
+def _owed_step(context: HostContext, step: Step, planned: PlannedStep) -> OwedStep:
     change = planned.decision if isinstance(planned.decision, Change) else planned.would
     return OwedStep(
         id=planned.id,
@@ -227,13 +229,14 @@ def _owed_step(site: HostContext, step: Step, planned: PlannedStep) -> OwedStep:
         on=step.on,
         become=step.become,
         args=planned.args,
-        by_hand=_by_hand(site, step, planned) or tuple(str(command) for command in (change.commands if change else ())),
+        by_hand=_by_hand(context, step, planned)
+        or tuple(str(command) for command in (change.commands if change else ())),
     )
 
 
-def _by_hand(site: HostContext, step: Step, planned: PlannedStep) -> tuple[str, ...]:
+def _by_hand(context: HostContext, step: Step, planned: PlannedStep) -> tuple[str, ...]:
     """The lines that a person would paste to do the same, where the action has any."""
-    action = site.action(step)
+    action = context.action(step)
     if action.by_hand is None:
         return ()
     try:

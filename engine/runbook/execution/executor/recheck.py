@@ -16,7 +16,7 @@ from runbook.values.types import seconds
 
 
 def confirmed_result(
-    site: HostContext,
+    context: HostContext,
     request: ProbeRequest,
     fresh: ProbeAnswer,
     change: Change,
@@ -29,20 +29,20 @@ def confirmed_result(
     Files that were fetched need no second probe.
     Raises TransportError and Cancelled as the connection does.
     """
-    if plain.kept and site.run.files:  # nothing was changed on the host; the file is on the disk, with its digest
-        words = "; ".join(f"{site.run.files.where}/{file.path} ({file.about()})" for file in plain.kept)
+    if plain.kept and context.run.files:  # nothing was changed on the host; the file is on the disk, with its digest
+        words = "; ".join(f"{context.run.files.where}/{file.path} ({file.about()})" for file in plain.kept)
         return replace(plain, status=Status.CHANGED, why=f"kept as {words}", verified=True)
-    step, began = request.step, site.clock.now()
+    step, began = request.step, context.clock.now()
     commands: tuple[SentCommand, ...] = ()
     while True:
-        probed, result = _looked_again(site, request, fresh, change, left_alone, plain)
+        probed, result = _looked_again(context, request, fresh, change, left_alone, plain)
         commands = (*commands, *probed.commands)[-20:]
-        if result.status is Status.CHANGED or site.clock.now() - began >= step.within:
+        if result.status is Status.CHANGED or context.clock.now() - began >= step.within:
             return replace(result, commands=(*plain.commands, *commands))
         if len(commands) == len(probed.commands):  # the first time
             words = f"waiting up to {seconds(step.within)} for {step.id} to take effect"
-            site.run.emit(Waiting(host=site.host.name, why=words))
-        site.clock.sleep(step.every)
+            context.run.emit(Waiting(host=context.host.name, why=words))
+        context.clock.sleep(step.every)
 
 
 def patient(step: Step, change: Change) -> Step:
@@ -53,15 +53,15 @@ def patient(step: Step, change: Change) -> Step:
 
 
 def _looked_again(
-    site: HostContext,
+    context: HostContext,
     request: ProbeRequest,
     fresh: ProbeAnswer,
     change: Change,
     left_alone: frozenset[str],
     plain: StepResult,
 ) -> tuple[ProbeResult, StepResult]:
-    step, action = request.step, site.action(request.step)
-    (probed,) = run_probes([request], site)
+    step, action = request.step, context.action(request.step)
+    (probed,) = run_probes([request], context)
     if isinstance(probed.outcome, ProbeFailure):
         why = f"done, but a second probe gave no answer: {probed.outcome.why}"
         return probed, replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.PROBE)

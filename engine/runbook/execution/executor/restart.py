@@ -29,13 +29,13 @@ class NotBack:
     """Whether it answers, in the boot that was to end."""
 
 
-def objection(site: HostContext, step: Step, restart: Restart | None) -> str:
+def objection(context: HostContext, step: Step, restart: Restart | None) -> str:
     """Why *restart* is not sent at all; empty: it may be."""
     if restart is None:
         return ""
     if step.on:
         return f"a host is not rebooted by `on`: run the playbook for {step.on} itself"
-    if site.host.transport == "local":
+    if context.host.transport == "local":
         return "this is the machine that runbook runs on: it is not rebooted from here"
     return ""
 
@@ -51,22 +51,22 @@ def may_have_begun(done: SendResult) -> bool:
     return done.status is not Status.FAILED or code is None or code > SIGNALS
 
 
-def wait_until_back(site: HostContext, restart: Restart, every: float) -> NotBack | None:
+def wait_until_back(context: HostContext, restart: Restart, every: float) -> NotBack | None:
     """Connect again and again until the host is in another boot; None: it is.  Raises Cancelled."""
-    until = site.clock.now() + restart.within
+    until = context.clock.now() + restart.within
     words = f"waiting up to {seconds(restart.within)} for the host to come back from its reboot"
-    site.run.emit(Waiting(host=site.host.name, why=words))
+    context.run.emit(Waiting(host=context.host.name, why=words))
     while True:
-        site.clock.sleep(max(every, 0.1))
-        found = _look(site, restart)
-        if found is None or site.clock.now() >= until:
+        context.clock.sleep(max(every, 0.1))
+        found = _look(context, restart)
+        if found is None or context.clock.now() >= until:
             return found
 
 
-def _look(site: HostContext, restart: Restart) -> NotBack | None:
+def _look(context: HostContext, restart: Restart) -> NotBack | None:
     try:
-        site.renew()
-        (done,) = site.connection.run(ask_boot_id())
+        context.renew()
+        (done,) = context.connection.run(ask_boot_id())
     except TransportError as error:
         return NotBack(why=str(error), reached=False)
     boot_id = read_boot_id(done)
@@ -93,12 +93,12 @@ def not_back(plain: StepResult, restart: Restart, found: NotBack) -> StepResult:
     return replace(plain, status=Status.UNREACHABLE, why=why)
 
 
-def settle_in(site: HostContext, step: Step, lock: Lock, owed: OwedRecord | OwedSettlement) -> str:
+def settle_in(context: HostContext, step: Step, lock: Lock, owed: OwedRecord | OwedSettlement) -> str:
     """Restore what the boot has taken with it: locks and notes, and what is known of programs that hang.
 
     Returns why another run keeps this one from going on, or nothing.  Raises TransportError and Cancelled.
     """
-    site.hangs.forget()
+    context.hangs.forget()
     if busy := lock.renew(step.become):
         return f"the host has rebooted, but {busy.why}"
     owed.note_again()

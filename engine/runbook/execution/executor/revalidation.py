@@ -22,8 +22,8 @@ class Revalidation:
     From then on what the steps do is what moves the probes: the findings are the watch's, and guards stay as they were.
     """
 
-    def __init__(self, site: HostContext, plan: HostPlan, watch: FindingWatch, *, shown: bool, force: bool) -> None:
-        self._site, self._plan, self._watch, self._shown, self._force = site, plan, watch, shown, force
+    def __init__(self, context: HostContext, plan: HostPlan, watch: FindingWatch, *, shown: bool, force: bool) -> None:
+        self._context, self._plan, self._watch, self._shown, self._force = context, plan, watch, shown, force
         self._withdrawn: dict[str, Skip | Blocked] = {}
         self.due = shown and any(isinstance(step.decision, Change) for step in plan.steps)
         """Time has passed since the probes that the plan rests on were taken."""
@@ -35,7 +35,7 @@ class Revalidation:
         """
         if not self.due:
             return
-        written = self._site.playbook.remediate
+        written = self._context.playbook.remediate
         steps = [(written_step(written, step.id), step) for step in self._plan.steps if step.ready]
         rules = self._rules([step for step, _ in steps])
         probes = {probe for rule in rules for probe in rule.probes}
@@ -43,7 +43,7 @@ class Revalidation:
             probes |= named(replace(step, args={}))
         self._watch.probe_once_more(probes, rules)
         for step, planned in steps:
-            if refused := skipped_now(step, planned.item, self._site, self._watch.diagnosis.states):
+            if refused := skipped_now(step, planned.item, self._context, self._watch.diagnosis.states):
                 why = f"no longer called for: {refused.why}"
                 blocked = Blocked(why=why, rests_on=refused.rests_on)
                 self._withdrawn[planned.id] = Skip(why=why) if refused.status is Status.SKIPPED else blocked
@@ -96,7 +96,7 @@ class Revalidation:
 
     def _rules(self, steps: list[Step]) -> list[FindingRule]:
         """The findings that call for any of *steps*, and those that would supersede them."""
-        every = self._site.playbook.findings
+        every = self._context.playbook.findings
         wanted = {finding_rule.id for finding_rule in every if any(finding_rule.id in step.for_ for step in steps)}
         if any(not step.for_ and not is_cleanup(step) for step in steps):
             wanted |= {finding_rule.id for finding_rule in every if finding_rule.severity.drives}

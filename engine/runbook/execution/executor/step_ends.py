@@ -11,9 +11,9 @@ from runbook.values.playbook import Step
 from runbook.values.result import Sent, Status, StepResult
 
 
-def plain_result(site: HostContext, step: Step, planned: PlannedStep) -> StepResult:
+def plain_result(context: HostContext, step: Step, planned: PlannedStep) -> StepResult:
     """The result of *step* as far as it is known before its turn."""
-    return replace(StepResult.of(step), condition=planned.condition, changed_earlier=changed_earlier(site, step))
+    return replace(StepResult.of(step), condition=planned.condition, changed_earlier=changed_earlier(context, step))
 
 
 def as_planned(planned: PlannedStep) -> Skip | Blocked:

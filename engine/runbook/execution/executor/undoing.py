@@ -27,26 +27,26 @@ WHY_NOT = {
 """Why a change cannot be undone whose action does not say how, by its risk."""
 
 
-def change_started(site: HostContext, step: Step, item: Json, fresh: ProbeAnswer, change: Change) -> ChangeStarted:
+def change_started(context: HostContext, step: Step, item: Json, fresh: ProbeAnswer, change: Change) -> ChangeStarted:
     """What is recorded before *change* is sent; where the run is recorded, copies of the files are kept first.
 
     Raises TransportError and Cancelled: then nothing was changed.
     """
-    started = ChangeStarted.of(site.host.name, step, item, change)
-    if not site.run.keeps_copies:
+    started = ChangeStarted.of(context.host.name, step, item, change)
+    if not context.run.keeps_copies:
         return started
-    action = site.action(step)
+    action = context.action(step)
     if action.undo is None:
         return replace(started, undo=Undo(stays=(WHY_NOT[change.risk],)))
-    return replace(started, undo=_with_copies(site, step, action.undo(fresh.args, fresh.state, change)))
+    return replace(started, undo=_with_copies(context, step, action.undo(fresh.args, fresh.state, change)))
 
 
-def _with_copies(site: HostContext, step: Step, undo: Undo) -> Undo:
+def _with_copies(context: HostContext, step: Step, undo: Undo) -> Undo:
     """*undo*, without the files of which the host could keep no copy; these stay as the change leaves them."""
     parts: list[UndoFile | UndoStep] = []
     stays = list(undo.stays)
     for part in undo.parts:
-        why = _not_kept(site, step, part) if isinstance(part, UndoFile) else ""
+        why = _not_kept(context, step, part) if isinstance(part, UndoFile) else ""
         if why:
             stays.append(f"{part.path} was not copied before: {why}" if isinstance(part, UndoFile) else why)
         else:
@@ -54,14 +54,14 @@ def _with_copies(site: HostContext, step: Step, undo: Undo) -> Undo:
     return Undo(parts=tuple(parts), stays=tuple(stays))
 
 
-def _not_kept(site: HostContext, step: Step, file: UndoFile) -> str:
+def _not_kept(context: HostContext, step: Step, file: UndoFile) -> str:
     """Why there is no copy of *file*; empty: there is one, or none is needed."""
     if not file.content or not file.before:
         return ""
-    run = str(site.run.facts.get("id", ""))
+    run = str(context.run.facts.get("id", ""))
     command = replace(keep_copy(run, file.path, file.before, step.become), owed=step.always)
     try:
-        (done,) = site.at(step.on).run(command)
+        (done,) = context.at(step.on).run(command)
     except TransportError as error:
         if not step.on:
             raise

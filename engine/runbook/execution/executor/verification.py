@@ -19,16 +19,16 @@ from runbook.values.types import plural, seconds
 
 
 def verify(
-    site: HostContext, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
+    context: HostContext, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
 ) -> Iterator[tuple[Step, StepResult]]:
     """Every verify step with its result; *lost*: why the host cannot be asked any more, or empty."""
-    written = {each.id: each for each in site.playbook.verify}
+    written = {each.id: each for each in context.playbook.verify}
     for plain in [result for result in plan.results if result.phase is Phase.VERIFY]:
-        step, began = replace(written[written_id(plain.id)], id=plain.id), site.clock.now()
+        step, began = replace(written[written_id(plain.id)], id=plain.id), context.clock.now()
         try:
-            result = _verify(site, step, plan, plain, earlier, wrote, lost)
+            result = _verify(context, step, plan, plain, earlier, wrote, lost)
         except Cancelled as error:
-            lost = site.why_ended() or str(error)
+            lost = context.why_ended() or str(error)
             result = replace(plain, status=Status.CANCELLED, why=str(error), sent=Sent.NOTHING)
         except TransportError as error:
             lost = str(error)
@@ -36,16 +36,22 @@ def verify(
         except Exception as error:  # a fault of ours: the other results are kept
             why = f"internal error: {type(error).__name__}: {error}"
             result = replace(plain, status=Status.FAILED, why=why, fault=Fault.PROBE)
-        yield step, replace(result, seconds=round(site.clock.now() - began, 3))
+        yield step, replace(result, seconds=round(context.clock.now() - began, 3))
 
 
 def _verify(
-    site: HostContext, step: Step, plan: HostPlan, plain: StepResult, earlier: list[StepResult], wrote: bool, lost: str
+    context: HostContext,
+    step: Step,
+    plan: HostPlan,
+    plain: StepResult,
+    earlier: list[StepResult],
+    wrote: bool,
+    lost: str,
 ) -> StepResult:
     if lost:
         why = f"no more commands can be sent to the host: {lost}"
         return replace(plain, status=Status.BLOCKED, why=why, fault=Fault.PROBE)
-    if site.playbook.remediate and not wrote:
+    if context.playbook.remediate and not wrote:
         return replace(plain, status=Status.SKIPPED, why="nothing was changed")
     for other in earlier:
         if (
@@ -56,38 +62,38 @@ def _verify(
             return held_back(plain, comes_after(other))
     if step.id not in plan.verify_args:
         return plain
-    return _until_it_holds(site, ProbeRequest(step=step, args=plan.verify_args[step.id]), plain)
+    return _until_it_holds(context, ProbeRequest(step=step, args=plan.verify_args[step.id]), plain)
 
 
-def _until_it_holds(site: HostContext, request: ProbeRequest, plain: StepResult) -> StepResult:
-    step, began = request.step, site.clock.now()
+def _until_it_holds(context: HostContext, request: ProbeRequest, plain: StepResult) -> StepResult:
+    step, began = request.step, context.clock.now()
     commands: tuple[SentCommand, ...] = ()
     while True:
-        left = step.within - (site.clock.now() - began) if step.within else 0.0
+        left = step.within - (context.clock.now() - began) if step.within else 0.0
         request = replace(request, left=max(left, LEAST) if step.within else 0.0)
-        probed, result = (_in_every_sample if step.samples else _once)(site, request, plain)
+        probed, result = (_in_every_sample if step.samples else _once)(context, request, plain)
         commands = (*commands, *probed.commands)[-20:]
         if result.status is Status.SKIPPED:
             return replace(result, commands=commands)
-        if result.status is Status.OK or site.clock.now() - began >= step.within:
+        if result.status is Status.OK or context.clock.now() - began >= step.within:
             return replace(result, commands=commands, ignored=step.ignore_failure and result.status is not Status.OK)
-        site.clock.sleep(step.every)
+        context.clock.sleep(step.every)
 
 
-def _once(site: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
-    (probed,) = probe_with_retries([replace(request, step=replace(request.step, within=0.0))], site)
-    return probed, _judged(site, request.step, probed.outcome, plain)
+def _once(context: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
+    (probed,) = probe_with_retries([replace(request, step=replace(request.step, within=0.0))], context)
+    return probed, _judged(context, request.step, probed.outcome, plain)
 
 
-def _in_every_sample(site: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
+def _in_every_sample(context: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
     """It holds if it holds in every sample; the first in which it does not, or that is not known, ends them."""
     judged: list[StepResult] = []
 
     def enough(outcome: ProbeAnswer | ProbeFailure) -> bool:
-        judged.append(_judged(site, request.step, outcome, plain))
+        judged.append(_judged(context, request.step, outcome, plain))
         return judged[-1].status is not Status.OK
 
-    (probed,) = sample([replace(request, step=replace(request.step, within=0.0))], site, enough=enough)
+    (probed,) = sample([replace(request, step=replace(request.step, within=0.0))], context, enough=enough)
     series, last = probed.series, judged[-1]
     assert series is not None
     if last.status is Status.SKIPPED and len(judged) == 1:
@@ -99,8 +105,8 @@ def _in_every_sample(site: HostContext, request: ProbeRequest, plain: StepResult
     return probed, replace(last, why=why, state=shortened(series))
 
 
-def _judged(site: HostContext, step: Step, outcome: ProbeAnswer | ProbeFailure, plain: StepResult) -> StepResult:
-    action = site.action(step)
+def _judged(context: HostContext, step: Step, outcome: ProbeAnswer | ProbeFailure, plain: StepResult) -> StepResult:
+    action = context.action(step)
     match outcome:
         case ProbeFailure(why=why):
             return replace(plain, status=Status.FAILED, why=why, fault=Fault.PROBE)

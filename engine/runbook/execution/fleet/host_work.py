@@ -198,9 +198,9 @@ class HostWork:
 
         def work(cut: Cut, began: float) -> Planned:
             with self._connected(planned.host) as connection:
-                site = self._site(planned.host, connection, cut)
+                context = self._context(planned.host, connection, cut)
                 go = self._execute if turn else self._watch
-                return go(site, planned, consent, began)
+                return go(context, planned, consent, began)
 
         return self._guarded(planned.host, work)
 
@@ -216,7 +216,7 @@ class HostWork:
         """The playbook that *host* is taken by."""
         return self.assignments[host].playbook if host in self.assignments else self.playbook
 
-    def _site(self, host: Host, line: Renewable, cut: Cut) -> HostContext:
+    def _context(self, host: Host, line: Renewable, cut: Cut) -> HostContext:
         own, assigned = self.stop.of(host.name), self.assignments.get(host.name)
         elsewhere = self.elsewhere.to if self.elsewhere else no_other_hosts
         limits = self.change_limits
@@ -262,15 +262,15 @@ class HostWork:
     def _planned(self, host: Host, began: float, cut: Cut, lost: Renewable | None = None) -> Planned:
         with self._connected(host, lost.spent if lost else ((), 0.0)) as connection:
             try:
-                return self._made(self._site(host, connection, cut), began)
+                return self._made(self._context(host, connection, cut), began)
             except ConnectionLost:
                 if lost:
                     raise
         return self._planned(host, began, cut, connection)  # only probes were sent, so they may be retried
 
-    def _made(self, site: HostContext, began: float) -> Planned:
+    def _made(self, context: HostContext, began: float) -> Planned:
         """The plan of a host that is connected to."""
-        plan, seen = make_plan(site, force=self.force)
+        plan, seen = make_plan(context, force=self.force)
         plan = kept_plan(plan)
         if not self.playbook.comparisons:  # else once the hosts are compared
             self.run.emit(HostPlanned(plan=plan))
@@ -282,7 +282,7 @@ class HostWork:
             steps=steps,
             seconds=self._since(began),
         )
-        return Planned(host=site.host, plan=plan, seen=seen, offers=offers_of(site, seen.states), result=result)
+        return Planned(host=context.host, plan=plan, seen=seen, offers=offers_of(context, seen.states), result=result)
 
     def with_comparisons(self, planned: Sequence[Planned]) -> tuple[Planned, ...]:
         """*planned*, with the findings that compare these hosts; the same where the playbook compares none."""
@@ -302,38 +302,38 @@ class HostWork:
         self, host: Host, consent: Consent, began: float, cut: Cut, may_change: MayChange | None, *, again: bool = True
     ) -> Planned:
         with self._connected(host) as connection:
-            site = self._site(host, connection, cut)
-            with site.recent.while_carried_out_at_once():
+            context = self._context(host, connection, cut)
+            with context.recent.while_carried_out_at_once():
                 try:
-                    planned = self._made(site, began)
+                    planned = self._made(context, began)
                 except ConnectionLost:
                     if not again:
                         raise
                 else:
                     if may_change and not needs_turn(planned):
-                        return self._watch(site, planned, consent, began)
+                        return self._watch(context, planned, consent, began)
                     if may_change and not may_change():
                         return replace(planned, waits=True)
-                    return self._execute(site, planned, consent, began)
+                    return self._execute(context, planned, consent, began)
         return self._both(host, consent, began, cut, may_change, again=False)
 
-    def _watch(self, site: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:
+    def _watch(self, context: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:
         """Go through the steps of a host to which nothing is to be sent; ``waits``: one of them would change it now."""
-        others = [WithoutTurn(site.connection)]
+        others = [WithoutTurn(context.connection)]
 
         def elsewhere(name: str) -> Connection:
-            others.append(WithoutTurn(site.elsewhere(name)))
+            others.append(WithoutTurn(context.elsewhere(name)))
             return others[-1]
 
-        held = replace(site, connection=others[0], elsewhere=elsewhere)
+        held = replace(context, connection=others[0], elsewhere=elsewhere)
         ended = self._execute(held, planned, consent, began)
         return replace(ended, waits=any(other.asked for other in others))
 
-    def _execute(self, site: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:
+    def _execute(self, context: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:
         plan, seen = planned.plan, planned.seen
         assert plan
         assert seen
-        outcome = execute(site, plan, seen, consent, force=self.force)
+        outcome = execute(context, plan, seen, consent, force=self.force)
         word = verdict(self.playbook_of(plan.host), outcome.steps, outcome.findings)
         if outcome.error and word in (Verdict.RESOLVED, Verdict.HEALTHY):
             word = Verdict.UNKNOWN  # it could not be inspected in the end
@@ -345,7 +345,7 @@ class HostWork:
             steps=kept(outcome.steps),
             seconds=self._since(began),
         )
-        return Planned(host=site.host, plan=plan, seen=seen, result=result)
+        return Planned(host=context.host, plan=plan, seen=seen, result=result)
 
     def _guarded(self, host: Host, work: Callable[[Cut, float], Planned]) -> Planned:
         """*work*, with every way of failing made a result: one bad host harms no other."""
