@@ -103,7 +103,7 @@ def scene(tmp_path):
 
 
 def test_a_change_that_ran_to_its_end_is_done_and_what_came_after_it_is_not(scene):
-    """Mutants: host_lines.py ``_end`` with every cancelled step as not done; ``_second_look`` without ``Sent.ALL``;
+    """Mutants: host_lines.py ``_end`` with every cancelled step as not done; ``_confirmed`` without ``Sent.ALL``;
     ``_asked_to_end`` with the command at which it was noticed as the reason of the host."""
     lines = [line.strip() for line in scene.cancelled(signal.SIGTERM, 1).splitlines()]
     assert scene.log == ["begun", "one", "last"]

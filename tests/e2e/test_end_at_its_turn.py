@@ -44,7 +44,7 @@ TO_WORK = {
 
 @pytest.mark.parametrize("how", TO_WORK)
 def test_who_goes_to_work_while_a_gentler_step_runs_is_left_alone(how, practice, tmp_path):
-    """Mutants: host_steps.py that takes the arguments of the plan; narrowing.py that takes unknown for nothing new."""
+    """Mutants: host_steps.py that takes the arguments of the plan; evidence.py ``current_arguments`` that takes unknown for nothing new."""
     fault, then = TO_WORK[how]
     (tmp_path / "idle.yaml").write_text(BOOK)
     lab: Practice = practice(f"gpu-01={fault}")

@@ -84,7 +84,7 @@ def test_a_second_run_does_not_wait_longer_than_it_is_told(at_work, given, tmp_p
 
 
 def test_no_later_step_overtakes_one_that_did_not_get_the_lock(at_work, given, tmp_path):
-    """Mutants: host_steps.py ``_held_up`` without ``broken``; host_lock.py with a wait for each step."""
+    """Mutants: host_steps.py ``_stopped_before_change`` without ``stopped_by``; host_lock.py with a wait for each step."""
     words, env = given
     done = tmp_path / "done"
     steps = "".join(f"  - {{id: {name}, command: {{do: {{script: 'echo {name} >>{done}'}}}}}}\n" for name in ORDER)

@@ -260,7 +260,7 @@ def test_a_plan_shows_as_blocked_what_comes_after_a_step_that_is_blocked():
 
 
 def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
-    """Mutants: host_steps.py treating Fault.GOAL like Fault.COMMAND; finding_watch.py without a recheck."""
+    """Mutants: host_steps.py treating Fault.GOAL like Fault.COMMAND; evidence.py without a recheck."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie-child")}, stubborn=frozenset({"zombie"}))
     made = book(
         end("zombie", "one", for_=("held",)),
@@ -280,7 +280,7 @@ def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
 
 
 def test_law_4_the_ladder_stops_when_the_host_is_cured():
-    """Mutants: host_steps.py ``_barrier`` without the recheck; gates.py opening for a finding that is gone."""
+    """Mutants: host_steps.py ``_refusal`` without the recheck; gates.py opening for a finding that is gone."""
     host = ToyHost(procs={4: (1, "zombie")})
     made = book(
         end("zombie", "one", for_=("held",)),
@@ -406,8 +406,8 @@ ORDERED = {
 @every_row("steps", ORDERED.values(), ids=ORDERED)
 @every_row("wait", [0.0, 30.0])
 def test_law_4_no_later_step_overtakes_one_that_did_not_get_the_lock(steps, wait):
-    """Mutants: host_steps.py ``_held_up`` without ``broken``, not called for a change that no plan shows, or heeding
-    ``ignore_failure``; ``_held_back`` without ``held_up``; host_lock.py with a wait for each step.
+    """Mutants: host_steps.py ``_stopped_before_change`` without ``stopped_by``, not called for a change that no plan shows, or heeding
+    ``ignore_failure``; ``_refused_unseen`` without ``stopped_before_change``; host_lock.py with a wait for each step.
     """
     made = book(*steps, findings=(rule(),), diagnose=(look_at("zombie"),))
     host = HeldUp(procs={4: (1, "zombie")}, wanted="blue", colour="blue" if steps[0].action == "blue" else "grey")
@@ -484,7 +484,7 @@ def test_a_host_is_waited_for_once_whoever_asks():
 @every_row("fault", ["the journal", "the record of what is owed", "a limit"])
 @every_row("changed", [False, True])
 def test_law_4_no_later_step_overtakes_one_that_could_not_be_written_down(fault, changed):
-    """The fault heals at once.  Mutants: host_steps.py ``_change`` without ``_held_up``, in each of its two places."""
+    """The fault heals at once.  Mutants: host_steps.py ``_change`` without ``_stopped_before_change``, in each of its two places."""
     steps = (*([end("zombie", "zero")] if changed else []), paint("gentle"), restart("harsh"), blue("z", always=True))
     host = ToyHost(procs={4: (1, "zombie")}, wanted="red")
     events: list = []
@@ -936,7 +936,7 @@ def test_law_6_a_look_that_asks_again_is_answered_anew():
 @every_row("at", ["the second probe", "the last probe", "an assertion"])
 @every_row("fault", [TypeError("ours"), KeyError("ours")])
 def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_healthy(fault, at):
-    """Mutants: host_steps.py ``take`` or ``look_a_last_time``, or verification.py, without ``except Exception``."""
+    """Mutants: host_steps.py ``_take`` or ``diagnose_again``, or verification.py, without ``except Exception``."""
     prove = Step(id="v", phase=Phase.VERIFY, action="procs", args={"word": "zombie"})
     findings = () if at == "an assertion" else (rule(),)  # without findings nobody looks a last time
     made = book(end("zombie", "k"), findings=findings, diagnose=(look_at("zombie"),), verify=(prove,))

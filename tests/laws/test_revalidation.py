@@ -39,7 +39,7 @@ def shown_and_run(made: Playbook, host: ToyHost, *, consent=Consent.SHOWN, force
 @settings(max_examples=200, deadline=None)
 @given(playbooks(), tables, tables, st.booleans())
 def test_a_host_that_changes_before_the_yes_gets_nothing_that_no_plan_of_now_calls_for(made, table, moved, unknown):
-    """Mutants: host_steps.py without ``look_again``; revalidation.py ``withdrawn`` giving nothing."""
+    """Mutants: host_steps.py without ``revalidate``; evidence.py ``withdrawn`` giving nothing."""
     host = ToyHost(procs=dict(table), wanted="blue")
     shown, _ = make_plan(site(made, host))
     then = ToyHost(procs=dict(moved), blind=unknown, wanted="blue")
@@ -54,7 +54,7 @@ def test_a_host_that_changes_before_the_yes_gets_nothing_that_no_plan_of_now_cal
 
 
 def test_what_has_no_finding_any_more_is_dropped_and_said_so():
-    """Mutants: host_steps.py without ``look_again``; revalidation.py without the words."""
+    """Mutants: host_steps.py without ``revalidate``; evidence.py without the words."""
     made = book(restart("r", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
     host = ToyHost(procs={4: (1, "zombie")})
     steps, outcome, _ = shown_and_run(made, host, procs={})
@@ -77,7 +77,7 @@ def test_a_victim_that_ends_by_itself_between_plan_and_step_takes_the_finding_wi
 
 
 def test_what_has_become_unknown_calls_for_nothing_however_gentle_unless_forced():
-    """Mutants: revalidation.py letting a gentle change pass; gates.py ``within`` for some risks only."""
+    """Mutants: evidence.py letting a gentle change pass; gates.py ``within`` for some risks only."""
     made = book(restart("r", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
     host = ToyHost(procs={4: (1, "zombie")})
     steps, outcome, _ = shown_and_run(made, host, blind=True)
@@ -98,7 +98,7 @@ def test_what_has_become_unknown_calls_for_nothing_however_gentle_unless_forced(
 
 
 def test_what_has_appeared_since_calls_for_nothing():
-    """Mutants: revalidation.py ``findings`` giving what is there now; ``withdrawn`` without what has appeared."""
+    """Mutants: evidence.py ``_permitting`` giving what is there now; ``withdrawn`` without what has appeared."""
     looks = (look_at("zombie"), look_at("train", "other"))
     findings = (rule(), rule("late", "other.matches", probes=("other",)))
     made = book(
@@ -127,7 +127,7 @@ def test_what_has_appeared_since_calls_for_nothing():
 
 
 def test_a_when_that_no_longer_holds_drops_its_step_and_one_that_is_not_known_too():
-    """Mutants: revalidation.py without ``no_longer``, or with the probes of findings only."""
+    """Mutants: evidence.py without ``no_longer``, or with the probes of findings only."""
     made = book(paint("p", when="seen.matches"), paint("q"), diagnose=(look_at("zombie"),))
     host = ToyHost(procs={4: (1, "zombie")}, wanted="blue")
     steps, _, _ = shown_and_run(made, host, procs={})
@@ -143,7 +143,7 @@ def test_a_when_that_no_longer_holds_drops_its_step_and_one_that_is_not_known_to
 
 
 def test_what_the_run_itself_has_changed_takes_back_no_guard():
-    """Mutants: revalidation.py looking at guards again after each change."""
+    """Mutants: evidence.py running guards again after each change."""
     made = book(end("zombie", "k"), paint("p", when="seen.matches"), diagnose=(look_at("zombie"),))
     host = ToyHost(procs={4: (1, "zombie")}, wanted="blue")
     steps, _, _ = shown_and_run(made, host)
@@ -151,7 +151,7 @@ def test_what_the_run_itself_has_changed_takes_back_no_guard():
 
 
 def test_a_clean_up_is_dropped_with_what_called_for_it_only_where_nothing_was_done():
-    """Mutants: revalidation.py ``withdrawn`` after the run's own write too."""
+    """Mutants: evidence.py ``withdrawn`` after the run's own write too."""
     rungs = end("zombie", "k", for_=("held",)), restart("r", for_=("held",))
     steps = *rungs, restart("z", for_=("held",), always=True)
     made = book(*steps, findings=(rule(),), diagnose=(look_at("zombie"),))
@@ -161,7 +161,7 @@ def test_a_clean_up_is_dropped_with_what_called_for_it_only_where_nothing_was_do
 
 
 def test_what_follows_another_step_needs_no_finding_of_its_own():
-    """Mutants: revalidation.py ``withdrawn`` without ``is_cleanup``."""
+    """Mutants: evidence.py ``withdrawn`` without ``is_cleanup``."""
 
     class Refusing(ToyHost):
         def _run(self, command):
@@ -215,7 +215,7 @@ def test_an_item_that_is_not_in_the_list_any_more_is_dropped():
 
 
 def test_a_finding_is_given_no_time_to_go_by_itself_but_must_stay_gone():
-    """Mutants: finding_watch.py ``probe_once_more`` waiting for ``settle``, or not for ``gone_for``."""
+    """Mutants: evidence.py ``revalidate`` waiting for ``settle``, or not for ``gone_for``."""
 
     class Respawning(ToyHost):
         def _run(self, command):
@@ -240,7 +240,7 @@ def test_a_finding_is_given_no_time_to_go_by_itself_but_must_stay_gone():
 
 
 def test_one_round_more_and_only_where_a_person_was_shown_a_change():
-    """Mutants: revalidation.py ``due`` always; look_again not noting that it was done."""
+    """Mutants: evidence.py ``_is_old`` always; ``revalidate`` not noting that it was done."""
     made = book(end("zombie", "k"), restart("r"), findings=(rule(),), diagnose=(look_at("zombie"),))
     host = ToyHost(procs={4: (1, "zombie")}, stubborn=frozenset({"zombie"}))
     asked = {}
@@ -254,7 +254,7 @@ def test_one_round_more_and_only_where_a_person_was_shown_a_change():
 
 
 def test_what_would_supersede_a_finding_is_looked_for_too():
-    """Mutants: revalidation.py ``_rules`` without ``unless``."""
+    """Mutants: evidence.py ``_rules`` without ``unless``."""
     looks = (look_at("zombie"), look_at("train", "other"))
     cheap = rule("cheap", "other.matches", probes=("other",))
     made = book(
@@ -267,7 +267,7 @@ def test_what_would_supersede_a_finding_is_looked_for_too():
 
 
 def test_a_line_that_is_lost_over_it_is_the_first_steps_and_a_clean_up_stays_owed():
-    """Mutants: revalidation.py asked outside of what accounts for every step."""
+    """Mutants: evidence.py asked outside of what accounts for every step."""
     made = book(
         restart("r", for_=("held",)), paint("p", for_=("held",)), restart("z", for_=("held",), always=True),
         findings=(rule(),), diagnose=(look_at("zombie"),),
@@ -279,7 +279,7 @@ def test_a_line_that_is_lost_over_it_is_the_first_steps_and_a_clean_up_stays_owe
 
 
 def test_an_included_playbooks_guards_are_looked_at_under_its_own_names():
-    """Mutants: revalidation.py taking the names of a guard for the outer playbook's."""
+    """Mutants: evidence.py taking the names of a guard for the outer playbook's."""
     inner = replace(paint("in_p", when="seen.matches and inputs.on"), part="in")
     made = replace(
         book(inner, diagnose=(replace(look_at("zombie", "in_seen"), part="in"),)), parts=(IncludedPlaybook(id="in"),)
@@ -311,7 +311,7 @@ def test_who_waited_for_another_run_looks_at_guards_too(consent):
 
 
 def test_who_was_shown_no_plan_and_waited_does_what_is_called_for_now():
-    """Mutants: revalidation.py ``findings`` holding the run against a plan that nobody has seen."""
+    """Mutants: evidence.py ``_permitting`` holding the run against a plan that nobody has seen."""
 
     class Taken(ToyHost):
         def _run(self, command):

@@ -70,8 +70,7 @@ def scene(*, here=(), leader=(), why="", **decisions):
     book = load_playbook(BOOK, "toy.yaml", discover())
     places = {"": Answers(*here), "leader": Answers(*leader)}
     site = SimpleNamespace(
-        playbook=book, host=Host(name="h", user="ubuntu"), run={"id": "r", "by": "ann@ops", "started_at": "now"},
-        owed=Records(why), at=places.__getitem__, action=lambda step: discover()[step.action],
+        playbook=book, host=Host(name="h", user="ubuntu"), run=SimpleNamespace(facts={"id": "r", "by": "ann@ops", "started_at": "now"}, owed=Records(why)), at=places.__getitem__, action=lambda step: discover()[step.action],
     )  # fmt: skip
     ready = {it.id: decisions.get(it.id, DO) for it in book.remediate}
     steps = tuple(
@@ -90,8 +89,8 @@ def test_one_note_a_place_as_root_where_root_changes_something_and_once():
     site, places, record = scene()
     assert record.keep("change", ()) == ""
     assert record.keep("put_back", {"change"}) == ""
-    assert site.owed.kept == [["put_back", "tidy"]]
-    assert site.owed.last.notes == (NotePlace(become="root"), NotePlace(on="leader"))
+    assert site.run.owed.kept == [["put_back", "tidy"]]
+    assert site.run.owed.last.notes == (NotePlace(become="root"), NotePlace(on="leader"))
     assert places[""].sent == [("note", "root")]
     assert places["leader"].sent == [("note", "")]
 
@@ -109,7 +108,7 @@ def test_what_waits_for_the_change_is_owed_and_what_is_skipped_is_not(decisions,
     """Mutants: `owed_steps` with changes only; without `decide`, so that notes to people are owed."""
     site, places, record = scene(**decisions)
     assert record.keep("change", ()) == ""
-    assert site.owed.kept == ([owed] if owed else [])
+    assert site.run.owed.kept == ([owed] if owed else [])
     assert bool(places[""].sent) == ("put_back" in owed)
 
 
@@ -134,7 +133,7 @@ def test_a_host_that_can_keep_no_note_is_said_once_and_does_not_stop_the_run(lea
     assert record.untold() == ""
     record.ended(end("put_back", Status.CHANGED))
     record.ended(end("tidy", Status.OK))
-    assert site.owed.kept == [["put_back", "tidy"], ["tidy"], "dropped"]
+    assert site.run.owed.kept == [["put_back", "tidy"], ["tidy"], "dropped"]
     assert [it for it, _ in places[""].sent] == ["note"], "what was not made is not removed"
 
 
@@ -156,7 +155,7 @@ def test_a_line_that_is_lost_before_the_change_is_raised_and_the_record_stays_as
     with pytest.raises(type(error)):
         record.keep("change", ())
     record.close(wrote=False)
-    assert site.owed.kept == [["put_back", "tidy"], *left]
+    assert site.run.owed.kept == [["put_back", "tidy"], *left]
 
 
 @every_row("status", [it for it in Status if it not in (Status.OK, Status.CHANGED, Status.SKIPPED)])
@@ -166,7 +165,7 @@ def test_what_did_not_end_well_stays(status):
     record.ended(end("put_back", status))
     record.ended(end("tidy", Status.CHANGED))
     record.close(wrote=True)
-    assert site.owed.kept == [["put_back", "tidy"], ["put_back"]]
+    assert site.run.owed.kept == [["put_back", "tidy"], ["put_back"]]
 
 
 @every_row("answer", [ConnectionLost("cut"), Completed(exit_code=1), Completed(exit_code=None)], ids=str)
@@ -176,4 +175,4 @@ def test_the_record_stays_where_a_note_cannot_be_removed(answer):
     record.keep("change", ())
     record.ended(end("put_back", Status.CHANGED))
     record.ended(end("tidy", Status.CHANGED))
-    assert site.owed.kept == [["put_back", "tidy"], ["tidy"]]
+    assert site.run.owed.kept == [["put_back", "tidy"], ["tidy"]]

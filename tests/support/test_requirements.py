@@ -40,9 +40,9 @@ def test_on_its_way(): pytest.skip("the moon is full")
 def sample(tmp_path):
     """Runs SAMPLE where no program is on PATH, and returns the exit code and the lines of the summary."""
     tests = tmp_path / "tests"
-    tests.mkdir()
-    for name in ("__init__.py", "conftest.py", "requirements.py"):
-        shutil.copy(TESTS / name, tests)
+    (tests / "support").mkdir(parents=True)
+    for name in ("__init__.py", "conftest.py", "support/__init__.py", "support/requirements.py"):
+        shutil.copy(TESTS / name, tests / name)
     (tmp_path / "pyproject.toml").write_text(
         '[tool.pytest.ini_options]\nmarkers = ["real", "slow", "soak", "faults", "unit", "host", "docker", "systemd"]\n'
     )

@@ -12,9 +12,10 @@ from runbook.execution.diagnosis.earlier_runs import changed_earlier, continued,
 from runbook.execution.diagnosis.findings import evaluate_findings
 from runbook.execution.diagnosis.gates import gate_of, is_cleanup, victims_of, within
 from runbook.execution.diagnosis.host_context import HostContext
-from runbook.execution.diagnosis.items import SkippedInstance, StepInstance, skipped_result, step_instances
+from runbook.execution.diagnosis.items import SkippedInstance, StepInstance, step_instances
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
 from runbook.execution.diagnosis.probing import run_probes
+from runbook.execution.diagnosis.refusal import Refusal, fault_of, refused_result, refused_step
 from runbook.values.earlier_change import equal_items
 from runbook.values.plan import Blocked, Change, Decision, Finding, NoChange, PlannedStep, Skip, Target
 from runbook.values.playbook import Playbook, Step, written_id
@@ -132,7 +133,7 @@ def _drafts(
     if isinstance(gate, Skip) and not step.after:
         return [_Draft(step=step, decision=gate)]
     times = step_instances(step, context, seen.states)
-    if isinstance(times, StepResult):
+    if isinstance(times, Skip | Blocked):
         return [_refused(step, times, gate)]
     if not times:
         return [_Draft(step=step, decision=Skip(why=f"{step.each} is empty"))]
@@ -145,11 +146,9 @@ def _drafts(
     return drafts
 
 
-def _draft(
-    step: Step, taking: StepInstance | SkippedInstance, context: HostContext, gate: Skip | Blocked | None
-) -> _Draft:
+def _draft(step: Step, taking: StepInstance | SkippedInstance, context: HostContext, gate: Refusal | None) -> _Draft:
     if isinstance(taking, SkippedInstance):
-        return _refused(step, taking.result, gate)
+        return _refused(step, taking.refusal, gate)
     draft = _Draft(step=step, args=taking.args, item=taking.item, ready=True)
     draft.dormant = gate.why if isinstance(gate, Skip) else ""
     draft.gate = gate if isinstance(gate, Blocked) else None
@@ -166,13 +165,10 @@ def _draft(
     return draft
 
 
-def _refused(step: Step, refused: StepResult, gate: Skip | Blocked | None) -> _Draft:
-    malformed = refused.fault is Fault.ARGUMENTS
+def _refused(step: Step, refusal: Refusal, gate: Refusal | None) -> _Draft:
     if isinstance(gate, Skip):
         return _Draft(step=step, decision=gate)
-    blocked = Blocked(why=refused.why, malformed=malformed, rests_on=refused.rests_on)
-    refusal = Skip(why=refused.why) if refused.status is Status.SKIPPED else blocked
-    return _Draft(step=step, decision=refusal, fault=refused.fault)
+    return _Draft(step=step, decision=refusal, fault=fault_of(refusal))
 
 
 def _words(step: Step, context: HostContext, args: Mapping[str, Json]) -> NoChange | Blocked:
@@ -321,20 +317,20 @@ def _verify(context: HostContext, seen: Diagnosis) -> tuple[dict[str, Mapping[st
     results: list[StepResult] = []
     for step in context.playbook.verify:
         times = step_instances(step, context, seen.states)
-        if isinstance(times, StepResult):
-            results.append(replace(times, fault=Fault.NONE))
+        if isinstance(times, Skip | Blocked):
+            results.append(refused_step(step, times, fault=Fault.NONE))
             continue
         if not times:
-            results.append(skipped_result(step, Status.SKIPPED, f"{step.each} is empty"))
+            results.append(refused_step(step, Skip(why=f"{step.each} is empty"), fault=Fault.NONE))
         for number, taking in enumerate(times):
             own = replace(step, id=f"{step.id}[{number}]") if step.each else step
             match taking:
-                case SkippedInstance(result=refused):
-                    results.append(replace(refused, id=own.id, fault=Fault.NONE))
+                case SkippedInstance(refusal=refusal):
+                    results.append(refused_step(own, refusal, fault=Fault.NONE))
                 case StepInstance(args=rendered):
                     args[own.id] = rendered
                     why = "probed after the change" if context.playbook.remediate else "probed in a run"
-                    results.append(skipped_result(own, Status.SKIPPED, why))
+                    results.append(refused_step(own, Skip(why=why), fault=Fault.NONE))
     return args, results
 
 
@@ -356,11 +352,12 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
         case NoChange(why=why):
             why = described_rest(why, planned.condition, draft.would)
             return replace(plain, status=Status.OK, why=why, verified=draft.request is not None)
-        case Skip(why=why):
-            return replace(plain, status=Status.SKIPPED, why=why, inapplicable=draft.inapplicable and not draft.dormant)
-        case Blocked(why=why):
-            status = Status.DRIFTED if decision.drifted else Status.BLOCKED
-            return replace(plain, status=status, why=why, diff=decision.diff or None, rests_on=decision.rests_on)
+        case Skip():
+            skipped = refused_result(plain, decision, fault=plain.fault)
+            return replace(skipped, inapplicable=draft.inapplicable and not draft.dormant)
+        case Blocked(diff=diff):
+            blocked = refused_result(plain, decision, fault=plain.fault, ignored=plain.ignored)
+            return replace(blocked, status=Status.DRIFTED if decision.drifted else blocked.status, diff=diff or None)
         case Change():
             return replace(
                 plain,

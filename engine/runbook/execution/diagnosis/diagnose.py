@@ -9,10 +9,12 @@ from runbook.codec import UNKNOWN, to_json
 from runbook.execution.diagnosis.host_context import HostContext, States
 from runbook.execution.diagnosis.items import SkippedInstance, StepInstance, step_instances
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
+from runbook.execution.diagnosis.refusal import refused_step
 from runbook.execution.diagnosis.retries import probe_with_retries
 from runbook.execution.diagnosis.sampling import LONG, remark, sample, shortened
 from runbook.language.expressions.templates import is_template, names
 from runbook.text.shortened import first_few
+from runbook.values.plan import Blocked, Skip
 from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.result import Fault, Status, StepResult
 from runbook.values.sampling import Series
@@ -41,7 +43,8 @@ def diagnose(context: HostContext) -> Diagnosis:
         ready: list[Step] = []
         for step in wave:
             match step_instances(step, context, states):
-                case StepResult() as refused:
+                case Skip() | Blocked() as refusal:
+                    refused = refused_step(step, refusal)
                     results[step.id], states[step.id] = refused, _unanswered(step, refused)
                 case times:
                     taken[step.id] = times
@@ -121,7 +124,8 @@ def _outcome_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance
     each: list[StepOutcome] = []
     for taking, probed in times:
         match taking:
-            case SkippedInstance(result=refused):
+            case SkippedInstance(refusal=refusal):
+                refused = refused_step(step, refusal)
                 each.append((refused, _unanswered(step, refused)))
             case StepInstance():
                 assert probed is not None
@@ -170,7 +174,7 @@ def _shown(kept: Kept) -> list[Json]:
 
 def _left_out(taking: StepInstance | SkippedInstance) -> bool:
     """Whether the item is not in the list: its ``when`` is false."""
-    return isinstance(taking, SkippedInstance) and taking.result.status is Status.SKIPPED
+    return isinstance(taking, SkippedInstance) and isinstance(taking.refusal, Skip)
 
 
 def _with_item(item: Json, state: Json | Unknown) -> Json:

@@ -11,8 +11,8 @@ from runbook.language.expressions.sampling import sampling
 from runbook.language.expressions.templates import Scope, evaluate, is_template, names, render, value_of
 from runbook.language.expressions.views import UnknownTouched
 from runbook.language.lenient_read import scalar
+from runbook.values.plan import Blocked, Skip
 from runbook.values.playbook import Step
-from runbook.values.result import Fault, Status, StepResult
 from runbook.values.sampling import Series
 from runbook.values.types import Json, Unknown
 
@@ -37,80 +37,75 @@ class SkippedInstance:
     """One time that a step is not taken."""
 
     item: Json = None
-    result: StepResult
+    refusal: Skip | Blocked
 
 
 def step_instances(
     step: Step, context: HostContext, states: States
-) -> tuple[StepInstance | SkippedInstance, ...] | StepResult:
+) -> tuple[StepInstance | SkippedInstance, ...] | Skip | Blocked:
     """Every time that *step* is to be taken, in the order of its items; or why it cannot be taken at all."""
     scope = context.scope(states, step.part)
     if step.left_out:
-        return skipped_result(step, Status.SKIPPED, step.left_out, Fault.SCRATCH)
+        return Skip(why=step.left_out)
     if not step.each:
         return (_taking(step, scope, None),)
     items = _items(step, scope)
-    if isinstance(items, StepResult):
+    if isinstance(items, Skip | Blocked):
         return items
     return tuple(_taking(step, context.scope(states, step.part, item), item) for item in items)
 
 
-def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
+def _items(step: Step, scope: Scope) -> list[Json] | Skip | Blocked:
     try:
         found = value_of(step.each, scope)
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, f"each: {error}", Fault.PROBE)
+        return Blocked(why=f"each: {error}")
     match found:
         case Unknown(why=why) as unknown:
             of_each = step.when and any(root == "item" for root, _ in names(step.when))
             off = None if of_each else _guarded(step, scope)
-            if off and off.status is Status.SKIPPED:
-                return off
-            return _resting_on(unknown, skipped_result(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.PROBE))
+            return off if isinstance(off, Skip) else _blocked_by(unknown, f"`each` is unknown: {why}")
         case list() if len(found) <= MOST:
             return found
         case list():
-            return skipped_result(
-                step, Status.BLOCKED, f"`each` has {len(found)} items; at most {MOST} are allowed", Fault.PROBE
-            )
-    words = f"`each` needs a list, but {step.each} is {type(found).__name__}"
-    return skipped_result(step, Status.BLOCKED, words, Fault.PROBE)
+            return Blocked(why=f"`each` has {len(found)} items; at most {MOST} are allowed")
+    return Blocked(why=f"`each` needs a list, but {step.each} is {type(found).__name__}")
 
 
 def _taking(step: Step, scope: Scope, item: Json) -> StepInstance | SkippedInstance:
     prepared = prepare(step, scope)
-    if isinstance(prepared, StepResult):
-        return SkippedInstance(item=item, result=prepared)
+    if isinstance(prepared, Skip | Blocked):
+        return SkippedInstance(item=item, refusal=prepared)
     return StepInstance(item=item, args=prepared)
 
 
-def skipped_now(step: Step, item: Json, context: HostContext, states: States) -> StepResult | None:
+def skipped_now(step: Step, item: Json, context: HostContext, states: States) -> Skip | Blocked | None:
     """Why *step*, which was to be taken for *item*, is not to be taken any more; None: it still is.
 
     An item that has parts may have changed in one of them; whether it is there is reported by the step's own probe.
     """
     if step.each:
         items = _items(step, context.scope(states, step.part))
-        if isinstance(items, StepResult):
+        if isinstance(items, Skip | Blocked):
             return items
         if isinstance(item, str | int) and item not in items:
-            return skipped_result(step, Status.SKIPPED, f"{item} is not in {step.each} any more")
+            return Skip(why=f"{item} is not in {step.each} any more")
     return _guarded(step, context.scope(states, step.part, item))
 
 
-def _guarded(step: Step, scope: Scope) -> StepResult | None:
+def _guarded(step: Step, scope: Scope) -> Skip | Blocked | None:
     """Why its ``when`` keeps *step* from being taken; None: it does not."""
     if not step.when:
         return None
     try:
         truth = evaluate(step.when, scope)
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, f"`when`: {error}", Fault.PROBE)
+        return Blocked(why=f"`when`: {error}")
     match truth:
         case Unknown(why=why) as unknown:
-            return _resting_on(unknown, skipped_result(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.PROBE))
+            return _blocked_by(unknown, f"`when` is unknown: {why}")
         case False:
-            return skipped_result(step, Status.SKIPPED, f"when: {step.when}")
+            return Skip(why=f"when: {step.when}")
     return None
 
 
@@ -135,28 +130,27 @@ def _argv(written: Json, rendered: Json) -> Json:
     ]
 
 
-def prepare(step: Step, scope: Scope) -> Args | StepResult:
+def prepare(step: Step, scope: Scope) -> Args | Skip | Blocked:
     """The rendered arguments of *step*, or why it cannot be taken now."""
     if refused := _guarded(step, scope):
         return refused
     try:
         rendered = render(step.args, scope)
     except UnknownTouched as error:
-        why = f"its arguments depend on an unknown value: {error}"
-        return _resting_on(error.unknown, skipped_result(step, Status.BLOCKED, why, Fault.PROBE))
+        return _blocked_by(error.unknown, f"its arguments depend on an unknown value: {error}")
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, f"its arguments: {error}", Fault.ARGUMENTS)
+        return Blocked(why=f"its arguments: {error}", malformed=True)
     rendered = _with_words(step.args, rendered)
     assert isinstance(rendered, Mapping)
     try:
         if step.samples:
             sampling(step.samples, scope)
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, f"samples: {error}", Fault.PROBE)
+        return Blocked(why=f"samples: {error}")
     try:
         with_environment(step, scope)
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, str(error), Fault.PROBE)
+        return Blocked(why=str(error))
     return rendered
 
 
@@ -178,12 +172,6 @@ def _filled(what: str, text: str, scope: Scope) -> str:
     raise ConfigError(f"{what}: {text} is not text, but {'nothing' if value is None else 'a list or a mapping'}")
 
 
-def _resting_on(unknown: Unknown, result: StepResult) -> StepResult:
-    """*result* of a step that needs what is *unknown*."""
-    return replace(result, rests_on=(unknown.probe,) if unknown.probe else ())
-
-
-def skipped_result(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:
-    """The result of a step that was not taken."""
-    ignored = step.ignore_failure and status is Status.BLOCKED
-    return replace(StepResult.of(step, status, why), fault=fault, ignored=ignored)
+def _blocked_by(unknown: Unknown, why: str) -> Blocked:
+    """The refusal of a step that needs what is *unknown*."""
+    return Blocked(why=why, rests_on=(unknown.probe,) if unknown.probe else ())

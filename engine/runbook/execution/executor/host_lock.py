@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import inf
 from posixpath import dirname
 
 from runbook.errors import Cancelled, TransportError
 from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.diagnosis.polling import poll
 from runbook.onhost.host_lock import AGAIN, LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
-from runbook.values.event import Waiting
 from runbook.values.plan import Change
 from runbook.values.playbook import written_step
 from runbook.values.result import HostPlan
@@ -40,18 +41,31 @@ class Lock:
 
         Raises TransportError and Cancelled: then nothing was changed.
         """
-        clock = self._context.clock
-        while busy := self._ask_all(place, become):
-            if place not in self._waits_until:
-                self._waits_until[place] = clock.now() + self._context.run.wait_lock
-                if self._context.run.wait_lock > 0:
-                    why = f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(self._context.run.wait_lock)}"
-                    self._context.run.emit(Waiting(host=self._context.host.name, why=why))
-            if clock.now() >= self._waits_until[place]:
-                return busy
-            self.waited = True
-            clock.sleep(POLL)
-        return None
+        clock, wait = self._context.clock, self._context.run.wait_lock
+        attempts = 0
+        has_waited = place in self._waits_until
+
+        def attempt() -> LockBusy | None:
+            nonlocal attempts
+            attempts += 1
+            busy = self._ask_all(place, become)
+            if busy:
+                self._waits_until.setdefault(place, clock.now() + wait)
+            return busy
+
+        def waiting(busy: LockBusy | None) -> str:
+            return f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(wait)}" if busy and not has_waited else ""
+
+        busy = poll(
+            self._context,
+            attempt,
+            lambda busy: busy is None or clock.now() >= self._waits_until[place],
+            within=inf,
+            every=POLL,
+            waiting=waiting,
+        )
+        self.waited = self.waited or attempts > 1
+        return busy
 
     def renew(self, become: str) -> LockBusy | None:
         """Take the locks of this host again after a reboot, which has removed them.

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.diagnosis.polling import poll
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
 from runbook.execution.diagnosis.probing import run_probes
 from runbook.protocols import Action
-from runbook.values.event import Waiting
 from runbook.values.plan import Change, NoChange
 from runbook.values.playbook import Step
 from runbook.values.result import Fault, SentCommand, Status, StepResult
 from runbook.values.types import seconds
+
+MOST_COMMANDS = 20
+"""The commands of repeated probes that a result keeps, those sent last."""
 
 
 def confirmed_result(
@@ -32,17 +35,24 @@ def confirmed_result(
     if plain.kept and context.run.files:  # nothing was changed on the host; the file is on the disk, with its digest
         words = "; ".join(f"{context.run.files.where}/{file.path} ({file.about()})" for file in plain.kept)
         return replace(plain, status=Status.CHANGED, why=f"kept as {words}", verified=True)
-    step, began = request.step, context.clock.now()
+    step = request.step
     commands: tuple[SentCommand, ...] = ()
-    while True:
-        probed, result = _looked_again(context, request, fresh, change, left_alone, plain)
-        commands = (*commands, *probed.commands)[-20:]
-        if result.status is Status.CHANGED or context.clock.now() - began >= step.within:
-            return replace(result, commands=(*plain.commands, *commands))
-        if len(commands) == len(probed.commands):  # the first time
-            words = f"waiting up to {seconds(step.within)} for {step.id} to take effect"
-            context.run.emit(Waiting(host=context.host.name, why=words))
-        context.clock.sleep(step.every)
+
+    def probe_again() -> StepResult:
+        nonlocal commands
+        probed, result = _probed_again(context, request, fresh, change, left_alone, plain)
+        commands = (*commands, *probed.commands)[-MOST_COMMANDS:]
+        return result
+
+    result = poll(
+        context,
+        probe_again,
+        lambda result: result.status is Status.CHANGED,
+        within=step.within,
+        every=step.every,
+        waiting=lambda _: f"waiting up to {seconds(step.within)} for {step.id} to take effect",
+    )
+    return replace(result, commands=(*plain.commands, *commands))
 
 
 def patient(step: Step, change: Change) -> Step:
@@ -52,7 +62,7 @@ def patient(step: Step, change: Change) -> Step:
     )
 
 
-def _looked_again(
+def _probed_again(
     context: HostContext,
     request: ProbeRequest,
     fresh: ProbeAnswer,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from runbook.errors import TransportError
 from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.diagnosis.polling import poll
 from runbook.execution.executor.apply import SendResult
 from runbook.execution.executor.host_lock import Lock
 from runbook.execution.executor.owed import OwedRecord, OwedSettlement
@@ -53,17 +54,15 @@ def may_have_begun(done: SendResult) -> bool:
 
 def wait_until_back(context: HostContext, restart: Restart, every: float) -> NotBack | None:
     """Connect again and again until the host is in another boot; None: it is.  Raises Cancelled."""
-    until = context.clock.now() + restart.within
     words = f"waiting up to {seconds(restart.within)} for the host to come back from its reboot"
     context.run.emit(Waiting(host=context.host.name, why=words))
-    while True:
-        context.clock.sleep(max(every, 0.1))
-        found = _look(context, restart)
-        if found is None or context.clock.now() >= until:
-            return found
+    pause = max(every, 0.1)
+    context.clock.sleep(pause)
+    within = restart.within - pause
+    return poll(context, lambda: _connect(context, restart), lambda found: found is None, within=within, every=pause)
 
 
-def _look(context: HostContext, restart: Restart) -> NotBack | None:
+def _connect(context: HostContext, restart: Restart) -> NotBack | None:
     try:
         context.renew()
         (done,) = context.connection.run(ask_boot_id())

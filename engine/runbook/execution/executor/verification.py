@@ -7,12 +7,15 @@ from dataclasses import replace
 
 from runbook.errors import Cancelled, TransportError
 from runbook.execution.diagnosis.host_context import HostContext
+from runbook.execution.diagnosis.polling import poll
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
+from runbook.execution.diagnosis.refusal import refused_result
 from runbook.execution.diagnosis.retries import LEAST, probe_with_retries
 from runbook.execution.diagnosis.sampling import sample, shortened
 from runbook.execution.executor.dependencies import comes_after
-from runbook.execution.executor.step_ends import held_back
+from runbook.execution.executor.recheck import MOST_COMMANDS
 from runbook.protocols import Fails, Holds
+from runbook.values.plan import Skip
 from runbook.values.playbook import Phase, Step, written_id
 from runbook.values.result import Fault, HostPlan, Sent, SentCommand, Status, StepResult
 from runbook.values.types import plural, seconds
@@ -59,7 +62,7 @@ def _verify(
             and other.status not in (Status.OK, Status.CHANGED, Status.SKIPPED)
             and not other.ignored
         ):
-            return held_back(plain, comes_after(other))
+            return refused_result(plain, comes_after(other))
     if step.id not in plan.verify_args:
         return plain
     return _until_it_holds(context, ProbeRequest(step=step, args=plan.verify_args[step.id]), plain)
@@ -68,16 +71,18 @@ def _verify(
 def _until_it_holds(context: HostContext, request: ProbeRequest, plain: StepResult) -> StepResult:
     step, began = request.step, context.clock.now()
     commands: tuple[SentCommand, ...] = ()
-    while True:
+
+    def check() -> StepResult:
+        nonlocal commands
         left = step.within - (context.clock.now() - began) if step.within else 0.0
-        request = replace(request, left=max(left, LEAST) if step.within else 0.0)
-        probed, result = (_in_every_sample if step.samples else _once)(context, request, plain)
-        commands = (*commands, *probed.commands)[-20:]
-        if result.status is Status.SKIPPED:
-            return replace(result, commands=commands)
-        if result.status is Status.OK or context.clock.now() - began >= step.within:
-            return replace(result, commands=commands, ignored=step.ignore_failure and result.status is not Status.OK)
-        context.clock.sleep(step.every)
+        limited = replace(request, left=max(left, LEAST) if step.within else 0.0)
+        probed, result = (_in_every_sample if step.samples else _once)(context, limited, plain)
+        commands = (*commands, *probed.commands)[-MOST_COMMANDS:]
+        return result
+
+    ends = (Status.OK, Status.SKIPPED)
+    result = poll(context, check, lambda result: result.status in ends, within=step.within, every=step.every)
+    return replace(result, commands=commands, ignored=step.ignore_failure and result.status not in ends)
 
 
 def _once(context: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
@@ -111,7 +116,7 @@ def _judged(context: HostContext, step: Step, outcome: ProbeAnswer | ProbeFailur
         case ProbeFailure(why=why):
             return replace(plain, status=Status.FAILED, why=why, fault=Fault.PROBE)
         case ProbeAnswer(absent=why) if why:
-            return replace(plain, status=Status.SKIPPED, why=why)
+            return refused_result(plain, Skip(why=why))
         case ProbeAnswer(args=args) if action.holds is None:
             assert action.waits is not None
             return replace(plain, status=Status.OK, why=action.waits(args), verified=True)

@@ -1,0 +1,36 @@
+"""Try again until something is so, or its time is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from runbook.execution.diagnosis.host_context import HostContext
+from runbook.values.event import Waiting
+
+T = TypeVar("T")
+
+
+def poll(
+    context: HostContext,
+    attempt: Callable[[], T],
+    ended: Callable[[T], bool],
+    *,
+    within: float,
+    every: float,
+    waiting: Callable[[T], str] = lambda _: "",
+) -> T:
+    """Make an *attempt* now and every *every* seconds, until one has *ended* it or *within* seconds have passed.
+
+    Returns what the last attempt gave.  *waiting* says what is waited for; it is reported once, before the first pause.
+    Raises what *attempt* raises.
+    """
+    clock, began, reported = context.clock, context.clock.now(), False
+    while True:
+        outcome = attempt()
+        if ended(outcome) or clock.now() - began >= within:
+            return outcome
+        if not reported and (why := waiting(outcome)):
+            context.run.emit(Waiting(host=context.host.name, why=why))
+        reported = True
+        clock.sleep(every)
