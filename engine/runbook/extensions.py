@@ -6,7 +6,9 @@ import site
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from runbook.errors import ConfigError, Problem
 
@@ -64,13 +66,28 @@ def with_extensions(group: str, own: Mapping[str, str]) -> Mapping[str, str]:
     origins = dict.fromkeys(own, "runbook itself")
     for extension in installed(group):
         if other := origins.get(extension.name):
-            what = group.removeprefix("runbook.").removesuffix("s")
-            words = f"the {what} {extension.name} is in {other} and in {extension.package}"
+            words = f"{_kind(group)} {extension.name} is in {other} and in {extension.package}"
             problems.append(Problem(message=words, hint="uninstall one of them"))
         found[extension.name], origins[extension.name] = extension.module, extension.package
     if problems:
         raise ConfigError(*problems)
     return found
+
+
+def load(group: str, name: str, module: str) -> ModuleType:
+    """Import *module*, which is *name* of *group*.  Raises ConfigError where another package has it and it fails."""
+    try:
+        return import_module(module)
+    except Exception as error:  # whatever another package raises while it is imported
+        if not (package := package_of(group, name)):
+            raise
+        words = f"{_kind(group)} {name} of {package} cannot be loaded: {type(error).__name__}: {error}"
+        raise ConfigError(Problem(message=words, hint="install that package again, with what it needs")) from error
+
+
+def _kind(group: str) -> str:
+    word = group.removeprefix("runbook.")
+    return f"the {'inventory format' if group == INVENTORIES else word.removesuffix('s')}"
 
 
 def package_of(group: str, name: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 
-from runbook.extensions import ACTIONS, with_extensions
+from runbook.extensions import ACTIONS, load, with_extensions
 from runbook.protocols import Action
 
 LIBRARY = "runbook.library"
@@ -42,7 +41,7 @@ class _Actions(Mapping[str, Action]):
     def __getitem__(self, name: str) -> Action:
         if name not in self._names:
             raise KeyError(name)
-        return _action(self._names[name])
+        return _action(name, self._names[name])
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -55,5 +54,5 @@ class _Actions(Mapping[str, Action]):
 
 
 @cache
-def _action(module: str) -> Action:
-    return Action.of(import_module(module))
+def _action(name: str, module: str) -> Action:
+    return Action.of(load(ACTIONS, name, module))

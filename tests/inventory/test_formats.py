@@ -279,6 +279,6 @@ def test_a_file_that_recognises_but_cannot_load_is_our_fault(monkeypatch):
     import runbook.inventory as room
 
     broken = cast("ModuleType", type("broken", (), {"__doc__": "A format.", "recognises": lambda it: True}))
-    monkeypatch.setattr(room, "import_module", lambda name: broken)
+    monkeypatch.setattr(room, "load", lambda *_: broken)
     with pytest.raises(PluginError, match="lacks load"):
         room.discover()

@@ -141,3 +141,69 @@ def test_a_name_of_the_library_is_taken_by_nobody(tmp_path):
     assert "the action pkill is in runbook itself and in runbook-other 2.0" in mine.says("actions", code=2)
     said = mine.says("exec", "a", "-i", "hosts.yaml", "--read", "--", "true", code=2)
     assert "the transport ssh is in runbook itself and in runbook-other 2.0" in said
+
+
+MODULES = {
+    "racks.py": '''"""An inventory with racks."""
+from runbook.inventory import host_list
+
+
+def recognises(document):
+    return isinstance(document, dict) and "racks" in document
+
+
+def load(document, source, where):
+    hosts = [{"name": host, "transport": "echoed"} for rack in document["racks"].values() for host in rack]
+    return host_list.load({"hosts": hosts}, source, lambda path: where(()))
+''',
+    "echoed.py": '''"""This machine."""
+from runbook.connections.transports import local
+
+
+def connect(host, options, interrupt):
+    print("echoed to", host.name)
+    return local.connect(host, options, interrupt)
+''',
+    "short.py": '''"""One line a host."""
+ENDINGS = ("short",)
+
+
+class Reporter:
+    def __init__(self, stream):
+        self.stream = stream
+
+    def on(self, event):
+        if event.kind == "host_finished":
+            self.stream.write(f"{event.result.host} is {event.result.verdict}\\n")
+''',
+    "broken.py": '"""An action."""\nimport missing_library\n',
+}
+GROUPS = {
+    "inventories": {"racks": "mine.racks"},
+    "transports": {"echoed": "mine.echoed"},
+    "reporters": {"short": "mine.short"},
+    "actions": {"broken": "mine.broken"},
+}
+
+
+@pytest.mark.slow
+def test_inventory_formats_transports_and_reporters_come_from_packages_too(tmp_path):
+    """Mutants: each of the four `with_extensions` without its group; ``load`` that lets what is raised pass."""
+    mine = Installation(tmp_path)
+    (mine.site / "mine").mkdir()
+    for name, text in MODULES.items():
+        (mine.site / "mine" / name).write_text(text)
+    entries = [
+        f"[runbook.{group}]\n" + "".join(f"{name} = {module}\n" for name, module in modules.items())
+        for group, modules in GROUPS.items()
+    ]
+    dist_info(mine.site, "runbook-mine", "".join(entries))
+    (tmp_path / "work" / "racks.yaml").write_text("racks: {r1: [a, b]}\n")
+    words = ("exec", "all", "-i", "racks.yaml", "--read", "--output", "short", "--report", "all.short", "--", "true")
+    said = mine.says(*words).splitlines()
+    assert sorted(said) == ["a is healthy", "b is healthy", "echoed to a", "echoed to b"]
+    assert sorted((tmp_path / "work" / "all.short").read_text().split("\n"))[1:] == ["a is healthy", "b is healthy"]
+
+    assert "pkill" in mine.says("actions", "pkill"), "what is broken is in nobody's way"
+    said = mine.says("actions", "broken", code=2)
+    assert "the action broken of runbook-mine 2.0 cannot be loaded: ModuleNotFoundError: No module named" in said

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pkgutil import iter_modules
 from typing import cast
 
 from runbook.errors import ConfigError, PluginError, Problem
-from runbook.extensions import INVENTORIES, with_extensions
+from runbook.extensions import INVENTORIES, load, with_extensions
 from runbook.inventory.entries.top_level_keys import note_slips
 from runbook.inventory.fields import Notes, once_a_place, problem_at
 from runbook.inventory.groups import NamedGroup, formed, named_in
@@ -76,7 +75,7 @@ def discover() -> dict[str, InventoryFormat]:
     """Every format there is, by name: the modules here that recognise one."""
     found: dict[str, InventoryFormat] = {}
     for name, path in _modules().items():
-        module = import_module(path)
+        module = load(INVENTORIES, name, path)
         if not hasattr(module, "recognises"):
             continue
         if not callable(getattr(module, "load", None)) or not module.__doc__:
@@ -90,8 +89,8 @@ def parsed_text(text: str, file: str) -> TextDocument | None:
 
     Raises ConfigError with every mistake in it.
     """
-    for path in _modules().values():
-        parse = getattr(import_module(path), "parse_text", None)
+    for name, path in _modules().items():
+        parse = getattr(load(INVENTORIES, name, path), "parse_text", None)
         found: TextDocument | None = parse(text, file) if parse else None
         if found:
             return found

@@ -35,8 +35,15 @@ class Output:
     """
 
     def __init__(
-        self, reporter: Reporter, name: str, complain: Complain, stop: Cancellation, whole: WholeReport | None = None
+        self,
+        reporter: Reporter,
+        stream: TextIO,
+        name: str,
+        complain: Complain,
+        stop: Cancellation,
+        whole: WholeReport | None = None,
     ) -> None:
+        self._stream = stream
         self._reporter, self._name, self._complain, self._stop = reporter, name, complain, stop
         self._whole, self._ended = whole, False
         self._told = 0
@@ -106,7 +113,9 @@ class Output:
     def _tell(self, event: Event) -> None:
         try:
             self._reporter.on(event)
-            self._ended = isinstance(event, RunFinished)
+            if isinstance(event, RunFinished):
+                self._stream.flush()  # reporters of other packages may not
+                self._ended = True
         except OutputLost as error:  # a full disk, or a reader that is gone
             self.left = error.reader_gone
             self._give_up(str(error))
@@ -173,7 +182,7 @@ def outputs_for(
     from runbook.reporting import reporters
 
     shown = reporters.make(output, stdout, Verbosity(verbosity or Verbosity.NORMAL))
-    first = Output(shown, "stdout", complain, stop)
+    first = Output(shown, stdout, "stdout", complain, stop)
     named = [(path, reporters.for_file(path)) for path in reports]  # before any of them is emptied
     made = [_report(path, name, complain, stop) for path, name in named]
     return Outputs(first, made)
@@ -187,4 +196,4 @@ def _report(path: str, name: str, complain: Complain, stop: Cancellation) -> Out
         stream = whole or opened(path)
     except OSError as error:
         raise ConfigError(f"--report {path}: {error.strerror}") from error
-    return Output(reporters.make(name, stream), f"--report {path}", complain, stop, whole)
+    return Output(reporters.make(name, stream), stream, f"--report {path}", complain, stop, whole)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, TypeVar, cast
 
 from runbook.extensions import TRANSPORTS, with_extensions
+from runbook.extensions import load as load_module
 from runbook.protocols import Closing, Transport
 from runbook.values.inventory import Host
 
@@ -48,7 +48,7 @@ def _modules() -> Mapping[str, str]:
 
 def load(name: str) -> Transport:
     """The transport called *name*, which must be one of ``names``."""
-    return cast(Transport, import_module(_modules()[name]))
+    return cast(Transport, load_module(TRANSPORTS, name, _modules()[name]))
 
 
 def locked(name: str, hosts: Sequence[Host]) -> tuple[str, ...]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import TextIO
 
 from runbook.errors import ConfigError
-from runbook.extensions import REPORTERS, with_extensions
+from runbook.extensions import REPORTERS, load, with_extensions
 from runbook.protocols import Reporter
 from runbook.values.verbosity import Verbosity
 
@@ -24,7 +23,7 @@ def _modules() -> Mapping[str, str]:
 
 
 def _load(name: str) -> ModuleType:
-    return import_module(_modules()[name])
+    return load(REPORTERS, name, _modules()[name])
 
 
 def make(name: str, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> Reporter:
