@@ -6,7 +6,7 @@ from runbook.commands.rests_on import host_digests
 from tests.support.parse_text import inventory
 from tests.support.tables import every_row
 
-HOST = "hosts:\n  a: {ssh_host: 10.0.0.1, site: x, ssh_password: PASSWORD, wandb: {api_key: KEY, entity: team}}\n"
+HOST = "hosts:\n  a: {ssh_host: 10.0.0.1, site: x, ssh_password: PASSWORD, wandb: {api_key: KEY, entity: team}, worker: "http://w:URL-WORD@10.9.9.9/"}\n"
 
 
 def digest(*changes: tuple[str, str]) -> str:
@@ -17,7 +17,7 @@ def digest(*changes: tuple[str, str]) -> str:
     return host_digests(found, found.hosts)["a"]
 
 
-@every_row("before", ["PASSWORD", "KEY"])
+@every_row("before", ["PASSWORD", "KEY", "URL-WORD"])
 def test_a_guess_of_a_secret_cannot_be_tried_against_the_digest(before):
     """Mutant: ``host_digests`` without the mask."""
     assert digest((before, "hunter22-first-guess")) == digest((before, "correct-horse-battery"))
