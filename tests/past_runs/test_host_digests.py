@@ -6,7 +6,11 @@ from runbook.commands.rests_on import host_digests
 from tests.support.parse_text import inventory
 from tests.support.tables import every_row
 
-HOST = "hosts:\n  a: {ssh_host: 10.0.0.1, site: x, ssh_password: PASSWORD, wandb: {api_key: KEY, entity: team}, worker: "http://w:URL-WORD@10.9.9.9/"}\n"
+HOST = """
+hosts:
+  a:
+    {ssh_host: 10.0.0.1, site: x, ssh_password: PASSWORD, wandb: {api_key: KEY, entity: team}, worker: 'http://w:URL-WORD@h/'}
+"""
 
 
 def digest(*changes: tuple[str, str]) -> str:
