@@ -145,6 +145,68 @@ def test_the_samples_of_the_docs_are_good(tmp_path: Path):
     assert "toy.yaml: good (2 steps, 3 findings" in done.output, (done.output, done.exception)
 
 
+# ---- how it reads ---------------------------------------------------------------------------------------------------
+
+WIDEST_LINE = 160
+LONGEST_PARAGRAPH = 60
+"""Words; a list item is a paragraph."""
+
+LONGEST_CHANGES = 60
+
+prose = every_row("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+
+LIST_ITEM = re.compile(r"\s*(?:[-*]|\d+\.) ")
+
+
+def paragraphs(text: str) -> list[str]:
+    """Consecutive lines of prose outside code blocks and tables, each joined; every list item counts by itself."""
+    found: list[list[str]] = []
+    begins, in_code = True, False
+    for line in text.splitlines():
+        fence = line.lstrip().startswith("```")
+        in_code ^= fence
+        if fence or in_code or not line.strip() or line.lstrip().startswith(("|", "#", "<!--")):
+            begins = True
+            continue
+        if begins or LIST_ITEM.match(line):
+            found.append([])
+        found[-1].append(line.strip())
+        begins = False
+    return [" ".join(lines) for lines in found]
+
+
+def test_paragraphs_end_where_a_reader_pauses():
+    """Mutants: code, a table or a heading that counts as prose; list items that count as one paragraph."""
+    text = "# A\na b\nc\n\nd\n```\ncode\n```\n- e\n  f\n- g\n    1. h\n| t |\n<!-- made -->\ni"
+    assert paragraphs(text) == ["a b c", "d", "- e f", "- g", "1. h", "i"]
+
+
+@prose
+def test_no_line_is_too_wide(page: Path):
+    """Mutant: a line of 161 characters on any page."""
+    assert [line for line in page.read_text().splitlines() if len(line) > WIDEST_LINE] == []
+
+
+@prose
+def test_no_paragraph_is_too_long(page: Path):
+    """Mutants: a paragraph of 61 words; two list items joined to one of 61 words."""
+    assert [text for text in paragraphs(page.read_text()) if len(text.split()) > LONGEST_PARAGRAPH] == []
+
+
+def test_the_list_of_changes_is_short():
+    """Mutants: a 61st line; a 41st feature."""
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert len(lines) <= LONGEST_CHANGES
+    assert len([line for line in lines if line.startswith("- ")]) <= 40
+
+
+def test_nested_lists_are_indented_as_the_site_wants_it():
+    """Python-Markdown nests by four columns, and takes less for an item of the outer list.  Mutant: two columns."""
+    pages = [*DOCS.glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    wrong = [(page.name, line) for page in pages for line in whole(page).splitlines() if re.match(r" {1,3}[-*] ", line)]
+    assert wrong == []
+
+
 # ---- YAML ----------------------------------------------------------------------------------------------------------
 
 
