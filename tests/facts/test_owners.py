@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runbook.library.gpu.facts.gpu_jobs.classification import JobMatch, classify
+from runbook.library.jobs.facts.classification import JobMatch, classify
 from runbook.library.processes.facts.control_groups import container_in, unit_in
 from runbook.library.processes.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
 from runbook.library.processes.facts.owners.owners import owners_of

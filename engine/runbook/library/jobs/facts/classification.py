@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast
 
 from runbook.errors import ProbeError
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
-from runbook.library.gpu.facts.gpu_jobs.jobs import process_jobs
-from runbook.library.gpu.facts.gpu_jobs.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
 from runbook.library.gpu.facts.model import Gpu, bus_id
+from runbook.library.jobs.facts.arguments import JobArguments
+from runbook.library.jobs.facts.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
 from runbook.library.processes.facts.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from runbook.library.processes.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
 from runbook.library.processes.facts.owners.model import Owner
 from runbook.library.processes.facts.owners.owners import of_whole_job, owned, owners_of
+from runbook.library.processes.facts.process_jobs import process_jobs
 from runbook.library.processes.facts.protected import Protected, shown, spared
 from runbook.library.processes.facts.table import Process, Table
 from runbook.values.command import Command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
+from runbook.library.jobs.facts.arguments import JobArguments
 from runbook.library.processes.facts.victims import Manner
 from runbook.values.types import Duration
 

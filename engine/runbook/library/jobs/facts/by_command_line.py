@@ -7,8 +7,8 @@ from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments, wanted
-from runbook.library.gpu.facts.gpu_jobs.classification import (
+from runbook.library.jobs.facts.arguments import JobArguments, wanted
+from runbook.library.jobs.facts.classification import (
     NOT_ASKED,
     JobMatch,
     classify_into,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runbook.library.processes.facts.process_selection.arguments import EndJobArguments
-from runbook.library.processes.facts.process_selection.by_command_line import CommandLineMatch
-from runbook.library.processes.facts.process_selection.by_open_files import OpenFileMatch
+from runbook.library.jobs.facts.by_command_line import CommandLineMatch
+from runbook.library.jobs.facts.by_open_files import OpenFileMatch
+from runbook.library.jobs.facts.end_arguments import EndJobArguments
 from runbook.library.processes.facts.victims import ProcessSnapshot, decision, disagreement, gone, said
 from runbook.values.plan import Decision
 from runbook.values.types import Unknown
