@@ -14,8 +14,8 @@ from runbook.library.jobs.facts.classification import (
     classify_into,
     described,
     observe_gpu_use,
-    without_owned,
 )
+from runbook.library.processes.facts.owners.owners import without_owned
 from runbook.library.processes.facts.protected import Protected, shown, spared, split_by_protection
 from runbook.library.processes.facts.table import Process, Row, Table, ask_processes, read_processes
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex

@@ -16,10 +16,10 @@ from runbook.library.jobs.facts.classification import (
     classify_into,
     described,
     observe_gpu_use,
-    without_owned,
 )
 from runbook.library.jobs.facts.leftover import Load, gpus_of
 from runbook.library.processes.facts.open_files import OpenFileScan, ask_holders, read_holders
+from runbook.library.processes.facts.owners.owners import without_owned
 from runbook.library.processes.facts.protected import Protected, misplaced, shown, split_by_protection
 from runbook.library.processes.facts.table import Process, Row
 from runbook.protocols import Absent
