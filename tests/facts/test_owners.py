@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from runbook.library.jobs.facts import by_command_line, by_open_files
+from runbook.library.jobs.facts.arguments import JobArguments
 from runbook.library.jobs.facts.classification import JobMatch, classify
 from runbook.library.processes import end
 from runbook.library.processes.facts.control_groups import container_in, unit_in
@@ -340,6 +342,32 @@ def test_only_who_has_no_owner_is_left_of_those_to_be_ended():
     free, state = asked(given, spare=False)
     assert [process.pid for process in free] == [21, 30, 40]
     assert (state.owned, state.protected) == ((), ())
+
+
+@every_row("spare", [True, False])
+def test_each_action_that_ends_processes_at_work_too_spares_those_with_an_owner(monkeypatch, spare):
+    """Mutants: ``spare=False``, and ``spare=True``, in `end`, in `by_command_line` and in `by_open_files`."""
+    seen = walk(row(20), row(40), holds={20: [0], 40: [0]})
+    monkeypatch.setattr(end, "read_processes", lambda done: seen.table)
+    monkeypatch.setattr(by_command_line, "read_processes", lambda done: seen.table)
+    monkeypatch.setattr(by_open_files, "read_holders", lambda done: seen)
+    given = tuple({"pid": pid, "start": pid * 10} for pid in (20, 40))
+    job = JobArguments(spare_owned=spare)
+
+    def probed(steps):
+        said = Completed(stdout="asked\nenv 20 7\njob 7 RUNNING\n", stderr="", exit_code=0, seconds=1.0)
+        next(steps)
+        steps.send(said)
+        with pytest.raises(StopIteration) as stopped:
+            steps.send(said)
+        return stopped.value.value
+
+    left = [40] if spare else [20, 40]
+    by_line = by_command_line.probe_by_command_line(["python"], (), job, classified=False)
+    by_file = by_open_files.probe_by_open_files(("/dev/nvidia0",), (), job, classified=False)
+    assert [one.pid for one in probed(end.probe(end.Args(processes=given, spare_owned=spare))).alive] == left
+    assert [one.pid for one in probed(by_line).matches] == left
+    assert [one.pid for one in probed(by_file).processes] == left
 
 
 def test_a_rank_that_was_started_again_makes_its_whole_job_starting():
