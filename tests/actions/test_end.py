@@ -10,7 +10,8 @@ import pytest
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
 from runbook.language.arguments import build
-from runbook.library.processes import end, processes
+from runbook.library.jobs import processes
+from runbook.library.processes import end
 from runbook.library.processes.facts.table import table_of
 from runbook.library.processes.facts.victims import named
 from runbook.protocols import Fails, Holds

@@ -10,8 +10,8 @@ import pytest
 
 from runbook.errors import ConfigError, ProbeError
 from runbook.language.arguments import build
-from runbook.library.system import growth
-from runbook.library.system.growth import read_samples
+from runbook.library.gpu import growth
+from runbook.library.gpu.growth import read_samples
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

@@ -10,8 +10,8 @@ import pytest
 
 from runbook.language.arguments import build
 from runbook.library.files import files
-from runbook.library.system import growth
-from runbook.library.system.growth import LINES, ask_samples, read_samples
+from runbook.library.gpu import growth
+from runbook.library.gpu.growth import LINES, ask_samples, read_samples
 from runbook.library.system.starts import ask_logs, read_logs
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
@@ -59,7 +59,7 @@ class Canned:
 
 
 def test_many_large_processes_of_one_user_do_not_make_a_leak_of_another_none():
-    """Mutant: library/system/growth/__init__.py without `others`. Who maps the same memory often has as many large processes as he likes."""
+    """Mutant: library/gpu/growth/__init__.py without `others`. Who maps the same memory often has as many large processes as he likes."""
     full, small = "held 2048 7 1 theirs\nmore\n", "held 512 7 1 theirs\nmore\n"
     assert "with the most memory" in grown(full, full, full).processes.why
     assert grown(small, small, small).processes == ()

@@ -16,9 +16,9 @@ from runbook.library.gpu.facts.gpu_needs import needs
 from runbook.library.gpu.facts.xids import Need, catalogue
 from runbook.library.kernel import kernel_log
 from runbook.library.kernel.facts.events import xids
-from runbook.library.kernel.facts.messages import Message
 from runbook.library.kernel.facts.patterns import KINDS, worth_sending
 from runbook.library.kernel.facts.sources import read_kernel, read_text
+from runbook.library.system.facts.kernel_messages import Message
 from runbook.values.types import Unknown
 from tests.support.data_cases import cases
 from tests.support.probe_driver import Here, drive

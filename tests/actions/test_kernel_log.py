@@ -18,7 +18,7 @@ from runbook.errors import ConfigError, ProbeError
 from runbook.language.arguments import build
 from runbook.library.kernel import kernel_log
 from runbook.library.kernel.facts import query_script
-from runbook.library.kernel.facts.messages import HostClock, message
+from runbook.library.system.facts.kernel_messages import HostClock, message
 from runbook.text.timestamps import ctime, iso, offset, time_reference, written
 from runbook.values.command import Completed, Effect
 from runbook.values.types import Unknown

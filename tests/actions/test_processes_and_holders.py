@@ -14,11 +14,10 @@ import pytest
 from runbook.codec import to_json
 from runbook.errors import ConfigError, ProbeError
 from runbook.language.arguments import build
-from runbook.library.gpu import gpu_jobs
-from runbook.library.gpu.facts.gpu_jobs import classification, leftover
-from runbook.library.gpu.facts.gpu_jobs.arguments import wanted
-from runbook.library.processes import device_holders, fuser, pkill, processes
-from runbook.library.processes.facts.process_selection.by_command_line import CommandLineMatch
+from runbook.library.jobs import device_holders, fuser, gpu_jobs, pkill, processes
+from runbook.library.jobs.facts import classification, leftover
+from runbook.library.jobs.facts.arguments import wanted
+from runbook.library.jobs.facts.by_command_line import CommandLineMatch
 from runbook.library.processes.facts.table import Process, ask_processes, read_processes
 from runbook.plugins import discover
 from runbook.protocols import Absent, Fails, Holds

@@ -13,7 +13,7 @@ from runbook.errors import ConfigError, ProbeError
 from runbook.language.arguments import build
 from runbook.library.processes.facts.bystanders import bystanders
 from runbook.library.processes.facts.table import Process, Row, Table
-from runbook.library.system import reboot
+from runbook.library.scheduler import reboot
 from runbook.onhost.boot import LastReboot, ask_boot, ask_boot_id, read_boot, read_boot_id, send_reboot
 from runbook.values.command import Completed
 from runbook.values.plan import Blocked, Change, Risk

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
-from runbook.library.gpu.facts.gpu_jobs.classification import GpuUse, owners_in
-from runbook.library.gpu.facts.gpu_jobs.leftover import Load
 from runbook.library.gpu.facts.model import ComputeProcess, Gpu, GpuPresence, SmiReading
+from runbook.library.jobs.facts.arguments import JobArguments
+from runbook.library.jobs.facts.classification import GpuUse
+from runbook.library.jobs.facts.leftover import Load
 from runbook.library.processes.facts.open_files import OpenFile, OpenFileScan
 from runbook.library.processes.facts.owners.evidence import OwnerEvidence
+from runbook.library.processes.facts.owners.owners import owners_in
 from runbook.library.processes.facts.table import Process, Row, Table
 from runbook.values.types import Unknown
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
-from runbook.library.gpu.facts.gpu_jobs.classification import JobMatch, classify, classify_into, described
-from runbook.library.gpu.facts.gpu_jobs.leftover import Load, at_work, gpus_of
 from runbook.library.gpu.facts.model import Gpu, GpuPresence, SmiReading
+from runbook.library.jobs.facts.arguments import JobArguments
+from runbook.library.jobs.facts.by_open_files import HolderMatch, chosen, not_known
+from runbook.library.jobs.facts.classification import JobMatch, classify, classify_into, described
+from runbook.library.jobs.facts.leftover import Load, at_work, gpus_of
 from runbook.library.processes.facts.open_files import OpenFile, OpenFileScan
-from runbook.library.processes.facts.process_selection.by_open_files import HolderMatch, chosen, not_known
 from runbook.library.processes.facts.protected import daemon, protection, spared
 from runbook.values.types import Unknown
 from tests.facts.made_up_hosts import NO, load, row, use, walk

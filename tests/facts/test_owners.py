@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runbook.library.gpu.facts.gpu_jobs.classification import JobMatch, classify
+from runbook.library.jobs.facts import by_command_line, by_open_files
+from runbook.library.jobs.facts.arguments import JobArguments
+from runbook.library.jobs.facts.classification import JobMatch, classify
+from runbook.library.processes import end
 from runbook.library.processes.facts.control_groups import container_in, unit_in
 from runbook.library.processes.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
-from runbook.library.processes.facts.owners.owners import owners_of
+from runbook.library.processes.facts.owners.owners import owners_of, without_owned
 from runbook.shell import script
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
@@ -312,6 +315,59 @@ def test_what_owns_one_process_of_a_job_owns_all_and_an_unknown_one_hides_all():
         silent, jobs_of={20: frozenset(["7"]), 21: frozenset(["8"])}, jobs={**silent.jobs, "8": ("RUNNING",)}
     )
     assert [it.pid for it in of_job(old, both).owned] == [20, 21, 22]
+
+
+def test_only_who_has_no_owner_is_left_of_those_to_be_ended():
+    """21 is a rank of a running job, of 30 the owner does not answer, 40 has none.
+
+    Mutants: `without_owned` without `living`, without `hidden`, without the family of those given, without `spare`.
+    """
+    seen = walk(row(20), row(21, 20), row(30), row(40))
+    given = tuple(seen.table.rows[pid].process for pid in (21, 30, 40))
+    said = "asked\nenv 20 7\njob 7 RUNNING\nenv 30 8\nfailed job:8 no answer\n"
+
+    def asked(processes, *, spare=True):
+        steps = without_owned(end.State(alive=()), processes, seen.table, spare=spare)
+        assert {"pid:20", "pid:21"} <= set(next(steps).argv)
+        with pytest.raises(StopIteration) as stopped:
+            steps.send(Completed(stdout=said, stderr="", exit_code=0, seconds=1.0))
+        return stopped.value.value
+
+    free, state = asked(given)
+    assert [process.pid for process in free] == [40]
+    assert [process.pid for process in state.owned] == [21]
+    assert [(one.pid, "no answer" in one.why) for one in state.protected] == [(30, True)]
+    assert isinstance(asked(given[:2])[0], Unknown)
+    assert asked(given[:1])[0] == ()
+    free, state = asked(given, spare=False)
+    assert [process.pid for process in free] == [21, 30, 40]
+    assert (state.owned, state.protected) == ((), ())
+
+
+@every_row("spare", [True, False])
+def test_each_action_that_ends_processes_at_work_too_spares_those_with_an_owner(monkeypatch, spare):
+    """Mutants: ``spare=False``, and ``spare=True``, in `end`, in `by_command_line` and in `by_open_files`."""
+    seen = walk(row(20), row(40), holds={20: [0], 40: [0]})
+    monkeypatch.setattr(end, "read_processes", lambda done: seen.table)
+    monkeypatch.setattr(by_command_line, "read_processes", lambda done: seen.table)
+    monkeypatch.setattr(by_open_files, "read_holders", lambda done: seen)
+    given = tuple({"pid": pid, "start": pid * 10} for pid in (20, 40))
+    job = JobArguments(spare_owned=spare)
+
+    def probed(steps):
+        said = Completed(stdout="asked\nenv 20 7\njob 7 RUNNING\n", stderr="", exit_code=0, seconds=1.0)
+        next(steps)
+        steps.send(said)
+        with pytest.raises(StopIteration) as stopped:
+            steps.send(said)
+        return stopped.value.value
+
+    left = [40] if spare else [20, 40]
+    by_line = by_command_line.probe_by_command_line(["python"], (), job, classified=False)
+    by_file = by_open_files.probe_by_open_files(("/dev/nvidia0",), (), job, classified=False)
+    assert [one.pid for one in probed(end.probe(end.Args(processes=given, spare_owned=spare))).alive] == left
+    assert [one.pid for one in probed(by_line).matches] == left
+    assert [one.pid for one in probed(by_file).processes] == left
 
 
 def test_a_rank_that_was_started_again_makes_its_whole_job_starting():

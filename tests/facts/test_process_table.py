@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from runbook.errors import ProbeError
-from runbook.library.processes import processes
+from runbook.library.jobs import processes
 from runbook.library.processes.facts.table import ask_processes, read_processes, table_of
 from runbook.library.processes.facts.table_script import BUDGET, CROWD, CROWDED, SHARE
 from runbook.values.command import Command, Completed, Effect

@@ -45,7 +45,7 @@ IMPORTED = (
     "runbook.library.commands.command",
     "runbook.library.config.config_patch",
     "runbook.library.files.file",
-    "runbook.library.processes.pkill",
+    "runbook.library.jobs.pkill",
 )
 """Before the first fork; a run imports what else it needs."""
 READ_AT_START = ("PYTHON", "LC_", "LANG")

@@ -22,12 +22,12 @@ from runbook.language.playbook_schema import violations
 from runbook.library.commands.facts.output_parsing import parsed
 from runbook.library.docker import container_logs
 from runbook.library.files import log_scan
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
+from runbook.library.jobs.facts import by_command_line
+from runbook.library.jobs.facts.arguments import JobArguments
 from runbook.library.kernel import kernel_log
 from runbook.library.kernel.facts.events import OomKill
 from runbook.library.kernel.facts.oom_victims import sort_kills
 from runbook.library.processes.components import discovery
-from runbook.library.processes.facts.process_selection import by_command_line
 from runbook.library.processes.facts.table import Process, Row, Table
 from runbook.library.system import starts
 from runbook.plugins import discover

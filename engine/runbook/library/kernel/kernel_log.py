@@ -32,7 +32,6 @@ from runbook.library.kernel.facts.faults import (
     xids_by_mending,
 )
 from runbook.library.kernel.facts.file_servers import file_servers
-from runbook.library.kernel.facts.messages import HostClock, Message
 from runbook.library.kernel.facts.network_faults import network_faults
 from runbook.library.kernel.facts.oom_victims import sort_kills
 from runbook.library.kernel.facts.query_script import ask_kernel
@@ -40,6 +39,7 @@ from runbook.library.kernel.facts.sources import KernelLog, reaches_boot, read_k
 from runbook.library.kernel.facts.state import KernelLogMatch, KernelLogState
 from runbook.library.kernel.facts.users_words import kernels_words, users_words
 from runbook.library.kernel.facts.xid_groups import xid_groups
+from runbook.library.system.facts.kernel_messages import HostClock, Message
 from runbook.protocols import Probe
 from runbook.text.signatures import SignatureSearch, check_signatures
 from runbook.text.timestamps import time_reference, written

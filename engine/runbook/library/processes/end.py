@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from runbook.library.gpu.facts.gpu_jobs.classification import without_owned
-from runbook.library.processes.facts.process_selection.arguments import EndArguments
+from runbook.library.processes.facts.owners.owners import without_owned
 from runbook.library.processes.facts.protected import Protected, shown, spared, split_by_protection
 from runbook.library.processes.facts.table import Process, Row, Table, ask_processes, read_processes
 from runbook.library.processes.facts.terminate import with_second_signal
 from runbook.library.processes.facts.victims import (
+    EndArguments,
     ProcessSnapshot,
     absence,
     decision,

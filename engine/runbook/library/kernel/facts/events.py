@@ -10,8 +10,8 @@ from typing import Any, Literal
 from runbook.library.gpu.facts.model import bus_id
 from runbook.library.gpu.facts.sxids import switch_fault
 from runbook.library.gpu.facts.xids import meaning, need_of, who_acts
-from runbook.library.kernel.facts.messages import Message
 from runbook.library.kernel.facts.patterns import KINDS
+from runbook.library.system.facts.kernel_messages import Message
 from runbook.text.timestamps import written
 from runbook.values.types import Unknown
 

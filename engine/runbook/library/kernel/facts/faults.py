@@ -11,8 +11,8 @@ from runbook.library.gpu.facts.gpu_needs import NOT_KNOWN_WHEN, GpuNeed
 from runbook.library.gpu.facts.model import bus_id, bus_ids
 from runbook.library.gpu.facts.xids import Need
 from runbook.library.kernel.facts.events import Xid, when, xids
-from runbook.library.kernel.facts.messages import Message
 from runbook.library.kernel.facts.patterns import KINDS
+from runbook.library.system.facts.kernel_messages import Message
 from runbook.values.types import Unknown
 
 BOOTING = 120.0  # seconds after a boot in which errors are said that mean nothing

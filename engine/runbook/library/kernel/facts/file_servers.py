@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from runbook.library.kernel.facts.events import when
-from runbook.library.kernel.facts.messages import Message
 from runbook.library.kernel.facts.patterns import KINDS
+from runbook.library.system.facts.kernel_messages import Message
 from runbook.values.types import Unknown
 
 NetworkFileSystem = Literal["NFS", "Lustre", "CephFS", "GPFS", "SMB"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runbook.library.kernel.facts.events import when
-from runbook.library.kernel.facts.messages import Message
 from runbook.library.kernel.facts.patterns import KINDS
+from runbook.library.system.facts.kernel_messages import Message
 from runbook.values.types import Unknown
 
 _BUS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE)

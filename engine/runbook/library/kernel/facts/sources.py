@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from runbook.library.kernel.facts.faults import missed
-from runbook.library.kernel.facts.messages import HostClock, Message, message, messages
 from runbook.library.kernel.facts.patterns import KINDS
+from runbook.library.system.facts.kernel_messages import HostClock, Message, message, messages
 from runbook.text.host_json import finite
 from runbook.text.timestamps import offset
 

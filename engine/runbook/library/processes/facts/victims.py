@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar, cast
 
 from runbook.errors import ProbeError
 from runbook.library.processes.facts.table import Process
@@ -12,10 +12,7 @@ from runbook.library.processes.facts.terminate import end_processes, survival
 from runbook.protocols import Fails, Holds
 from runbook.text.shortened import first_few
 from runbook.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
-from runbook.values.types import Unknown, plural, seconds
-
-AT_WORK_BY_HAND = "nvidia-smi  # twice; leave out every job that keeps a GPU busy, with its launcher and helpers"
-"""What a person does who ends by hand only what is left over."""
+from runbook.values.types import Duration, Unknown, plural, seconds
 
 Processes = tuple[Process, ...] | Unknown
 
@@ -41,6 +38,30 @@ class Manner:
         if self.last == self.signal:
             return self.signal
         return f"{self.signal}, {self.then} after {seconds(self.grace)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndArguments:
+    """How processes are ended."""
+
+    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = "TERM"
+    """The first signal."""
+    grace: Duration = field(default=Duration(10.0), metadata={"minimum": 0})
+    """How long to wait after the first signal; the wait ends as soon as all are gone."""
+    then: Literal["KILL", "nothing"] = "KILL"
+    """The signal for the processes that remain."""
+    max_victims: int = field(default=0, metadata={"minimum": 0})
+    """If more processes than this would be ended, none is; 0: any number."""
+
+    @property
+    def manner(self) -> Manner:
+        """How, as a change needs it."""
+        return Manner(signal=self.signal, grace=self.grace, then=self.then, most=self.max_victims)
+
+    def by_hand(self) -> tuple[str, ...]:
+        """The lines that a person would paste to do it, once the processes were inspected."""
+        first, second = f"kill -s {self.signal} PID...", f"sleep {self.grace:g}; kill -s {self.then} PID..."
+        return (first,) if self.manner.last == self.signal else (first, second)
 
 
 def decision(

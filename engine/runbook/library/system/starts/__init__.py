@@ -19,7 +19,7 @@ from runbook.library.docker.facts.engine import epoch
 from runbook.library.docker.facts.events import ask_events, read_events
 from runbook.library.docker.facts.logs import ask_log, read_log
 from runbook.library.files.facts import log_reading
-from runbook.library.kernel.facts.messages import HostClock, message
+from runbook.library.system.facts.kernel_messages import HostClock, message
 from runbook.protocols import Absent, Fails, Holds, Probe
 from runbook.text.host_json import finite
 from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex

@@ -7,24 +7,29 @@ permits no kill.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import replace
+from typing import Any, Protocol, TypeVar, cast
 
 from runbook.library.processes.facts.control_groups import login_in
 from runbook.library.processes.facts.owners.evidence import (
     OwnerEvidence,
+    ask_owners,
     container_name,
     container_of,
     container_question,
     ended_job,
     job_of,
+    read_owners,
     stopped_container,
     stopped_unit,
     unit_question,
 )
 from runbook.library.processes.facts.owners.model import Kind, Owner
-from runbook.library.processes.facts.protected import daemon, interactive, programs, script_of
+from runbook.library.processes.facts.process_jobs import process_jobs
+from runbook.library.processes.facts.protected import Protected, daemon, interactive, programs, script_of, spared
 from runbook.library.processes.facts.table import Process, Row, Table
+from runbook.values.command import Command
 from runbook.values.types import Unknown, long_ago
 
 _INITS = frozenset(("init", "tini", "dumb-init", "docker-init", "catatonit", "systemd", "s6-svscan", "launchd"))
@@ -63,6 +68,53 @@ def of_whole_job(owners: Mapping[int, Owner], family: Iterable[int], pid: int) -
 def owned(process: Process, owner: Owner) -> Process:
     """*process* with its *owner*, for people and for expressions."""
     return replace(process, owner=owner.name, ownership=owner.kind)
+
+
+def family_of(table: Table, pids: Collection[int]) -> frozenset[int]:
+    """*pids* with the other processes of their jobs."""
+    members = process_jobs(table).members
+    return frozenset(pid for one in pids for pid in members.get(one, ()))
+
+
+def owners_in(table: Table, pids: Collection[int], evidence: OwnerEvidence) -> dict[int, Owner]:
+    """Whose each of *pids*, about which the host was asked, is; what owns one process of a job owns all of it."""
+    members, own = process_jobs(table).members, owners_of(pids, table, evidence)
+    return {pid: of_whole_job(own, members[pid], pid) for pid in own}
+
+
+class Spares(Protocol):
+    """A state that names whom it leaves alone."""
+
+    @property
+    def owned(self) -> tuple[Process, ...]:
+        """Those whose owner lives."""
+
+    @property
+    def protected(self) -> tuple[Protected, ...]:
+        """Those that are never ended, each with why."""
+
+
+S = TypeVar("S", bound=Spares)
+
+
+def without_owned(
+    state: S, processes: tuple[Process, ...], table: Table, *, spare: bool
+) -> Generator[Command, Any, tuple[tuple[Process, ...] | Unknown, S]]:
+    """Those of *processes* that nobody who lives owns, at work or not, and *state* with the others named in it."""
+    if not processes:
+        return processes, state
+    family = family_of(table, [process.pid for process in processes])
+    owners = owners_in(table, family, read_owners((yield ask_owners(family, table)), family, table))
+    every = tuple(owned(process, owners[process.pid]) for process in processes)
+    if not spare:
+        return every, state
+    living = tuple(process for process in every if owners[process.pid].lives)
+    hidden = tuple(process for process in every if owners[process.pid].kind == "unknown")
+    why = tuple(spared(one, f"whose it is, is not known: {owners[one.pid].why}") for one in hidden)
+    free = tuple(process for process in every if process not in living and process not in hidden)
+    unknown = Unknown(why=str(why[0])) if why else ()
+    less: S = replace(cast(Any, state), owned=living, protected=(*state.protected, *why))
+    return free or unknown, less
 
 
 def _owner(row: Row, table: Table, logins: Mapping[str, Row], evidence: OwnerEvidence) -> Owner:

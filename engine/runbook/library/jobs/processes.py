@@ -9,8 +9,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
-from runbook.library.processes.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
+from runbook.library.jobs.facts.arguments import JobArguments
+from runbook.library.jobs.facts.by_command_line import CommandLineMatch, probe_by_command_line
 from runbook.library.processes.facts.victims import absence
 from runbook.protocols import Fails, Holds, Probe
 from runbook.values.types import ProcessPattern

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runbook.library.processes.facts.process_selection.arguments import EndJobArguments
-from runbook.library.processes.facts.process_selection.by_command_line import CommandLineMatch
-from runbook.library.processes.facts.process_selection.by_open_files import OpenFileMatch
+from runbook.library.jobs.facts.arguments import EndJobArguments
+from runbook.library.jobs.facts.by_command_line import CommandLineMatch
+from runbook.library.jobs.facts.by_open_files import OpenFileMatch
 from runbook.library.processes.facts.victims import ProcessSnapshot, decision, disagreement, gone, said
 from runbook.values.plan import Decision
 from runbook.values.types import Unknown
+
+AT_WORK_BY_HAND = "nvidia-smi  # twice; leave out every job that keeps a GPU busy, with its launcher and helpers"
+"""What a person does who ends by hand only what is left over."""
 
 Selection = CommandLineMatch | OpenFileMatch
 

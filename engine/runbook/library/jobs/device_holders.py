@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from runbook.errors import ProbeError
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
+from runbook.library.jobs.facts.arguments import JobArguments
+from runbook.library.jobs.facts.by_open_files import OpenFileMatch, probe_by_open_files
 from runbook.library.processes.facts.open_files import GPUS
-from runbook.library.processes.facts.process_selection.by_open_files import OpenFileMatch, probe_by_open_files
 from runbook.library.processes.facts.victims import named
 from runbook.protocols import Fails, Holds, Probe
 from runbook.values.types import Unknown, plural

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from runbook.errors import ProbeError
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments, wanted
-from runbook.library.gpu.facts.gpu_jobs.classification import (
+from runbook.library.gpu.facts.smi_query import ask_apps, ask_presence, read_apps, read_presence
+from runbook.library.jobs.facts.arguments import JobArguments, wanted
+from runbook.library.jobs.facts.classification import (
     NOT_ASKED,
     GpuUse,
     JobMatch,
     classify_into,
     described,
     observe_gpu_use,
-    without_owned,
 )
-from runbook.library.gpu.facts.gpu_jobs.leftover import Load, gpus_of
-from runbook.library.gpu.facts.smi_query import ask_apps, ask_presence, read_apps, read_presence
+from runbook.library.jobs.facts.leftover import Load, gpus_of
 from runbook.library.processes.facts.open_files import OpenFileScan, ask_holders, read_holders
+from runbook.library.processes.facts.owners.owners import without_owned
 from runbook.library.processes.facts.protected import Protected, misplaced, shown, split_by_protection
 from runbook.library.processes.facts.table import Process, Row
 from runbook.protocols import Absent

@@ -10,11 +10,11 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 
-from runbook.library.processes.facts.process_selection.arguments import EndJobArguments
-from runbook.library.processes.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
-from runbook.library.processes.facts.process_selection.termination import explanation, is_settled, termination_of
+from runbook.library.jobs.facts.arguments import EndJobArguments
+from runbook.library.jobs.facts.by_command_line import CommandLineMatch, probe_by_command_line
+from runbook.library.jobs.facts.termination import AT_WORK_BY_HAND, explanation, is_settled, termination_of
 from runbook.library.processes.facts.terminate import with_second_signal
-from runbook.library.processes.facts.victims import AT_WORK_BY_HAND, without_processes
+from runbook.library.processes.facts.victims import without_processes
 from runbook.protocols import Probe
 from runbook.values.plan import Decision
 from runbook.values.types import ProcessPattern

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runbook.errors import ProbeError
-from runbook.library.gpu.facts.gpu_jobs.jobs import process_jobs, worst
 from runbook.library.gpu.facts.smi_query import (
     ComputeProcess,
     Gpu,
@@ -23,6 +22,7 @@ from runbook.library.gpu.facts.smi_query import (
 )
 from runbook.library.gpu.facts.utilisation import idle
 from runbook.library.processes.facts.open_files import OpenFile, OpenFileScan
+from runbook.library.processes.facts.process_jobs import process_jobs, worst
 from runbook.values.command import Command, Completed
 from runbook.values.types import Unknown
 

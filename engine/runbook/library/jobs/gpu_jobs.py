@@ -12,12 +12,12 @@ import shlex
 from dataclasses import dataclass, field, replace
 
 from runbook.errors import ProbeError
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
-from runbook.library.gpu.facts.gpu_jobs.classification import GpuUse, described, observe_gpu_use
+from runbook.library.jobs.facts import by_command_line, by_open_files
+from runbook.library.jobs.facts.arguments import JobArguments
+from runbook.library.jobs.facts.by_open_files import HolderMatch
+from runbook.library.jobs.facts.classification import GpuUse, described, observe_gpu_use
+from runbook.library.jobs.facts.path_rules import objection_to_paths
 from runbook.library.processes.facts.open_files import GPUS, OpenFileScan, ask_holders, read_holders
-from runbook.library.processes.facts.process_selection import by_command_line, by_open_files
-from runbook.library.processes.facts.process_selection.by_open_files import HolderMatch
-from runbook.library.processes.facts.process_selection.path_rules import objection_to_paths
 from runbook.library.processes.facts.protected import Protected
 from runbook.library.processes.facts.table import Process, Table
 from runbook.library.processes.facts.victims import Processes, named

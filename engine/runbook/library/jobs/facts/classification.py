@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
 from runbook.errors import ProbeError
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments
-from runbook.library.gpu.facts.gpu_jobs.jobs import process_jobs
-from runbook.library.gpu.facts.gpu_jobs.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
 from runbook.library.gpu.facts.model import Gpu, bus_id
+from runbook.library.jobs.facts.arguments import JobArguments
+from runbook.library.jobs.facts.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
 from runbook.library.processes.facts.open_files import GPUS, OpenFileScan, ask_holders, read_holders
-from runbook.library.processes.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
+from runbook.library.processes.facts.owners.evidence import ask_owners, read_owners
 from runbook.library.processes.facts.owners.model import Owner
-from runbook.library.processes.facts.owners.owners import of_whole_job, owned, owners_of
+from runbook.library.processes.facts.owners.owners import family_of, owned, owners_in
+from runbook.library.processes.facts.process_jobs import process_jobs
 from runbook.library.processes.facts.protected import Protected, shown, spared
 from runbook.library.processes.facts.table import Process, Table
 from runbook.values.command import Command
@@ -70,18 +70,6 @@ def observe_gpu_use(
     return GpuUse(load=load, walk=walk, job=job, owners=owners, ports=evidence.ports)
 
 
-def family_of(table: Table, pids: Collection[int]) -> frozenset[int]:
-    """*pids* with the other processes of their jobs."""
-    members = process_jobs(table).members
-    return frozenset(pid for one in pids for pid in members.get(one, ()))
-
-
-def owners_in(table: Table, pids: Collection[int], evidence: OwnerEvidence) -> dict[int, Owner]:
-    """Whose each of *pids*, about which the host was asked, is; what owns one process of a job owns all of it."""
-    members, own = process_jobs(table).members, owners_of(pids, table, evidence)
-    return {pid: of_whole_job(own, members[pid], pid) for pid in own}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMatch:
     """Processes, classified by whether their jobs are at work."""
@@ -103,41 +91,6 @@ class JobMatch:
 
 
 Match = TypeVar("Match", bound=JobMatch)
-
-
-class Spares(Protocol):
-    """A state that names whom it leaves alone."""
-
-    @property
-    def owned(self) -> tuple[Process, ...]:
-        """Those whose owner lives."""
-
-    @property
-    def protected(self) -> tuple[Protected, ...]:
-        """Those that are never ended, each with why."""
-
-
-S = TypeVar("S", bound=Spares)
-
-
-def without_owned(
-    state: S, processes: tuple[Process, ...], table: Table, *, spare: bool
-) -> Generator[Command, Any, tuple[tuple[Process, ...] | Unknown, S]]:
-    """Those of *processes* that nobody who lives owns, at work or not, and *state* with the others named in it."""
-    if not processes:
-        return processes, state
-    family = family_of(table, [process.pid for process in processes])
-    owners = owners_in(table, family, read_owners((yield ask_owners(family, table)), family, table))
-    every = tuple(owned(process, owners[process.pid]) for process in processes)
-    if not spare:
-        return every, state
-    living = tuple(process for process in every if owners[process.pid].lives)
-    hidden = tuple(process for process in every if owners[process.pid].kind == "unknown")
-    why = tuple(spared(one, f"whose it is, is not known: {owners[one.pid].why}") for one in hidden)
-    free = tuple(process for process in every if process not in living and process not in hidden)
-    unknown = Unknown(why=str(why[0])) if why else ()
-    less: S = replace(cast(Any, state), owned=living, protected=(*state.protected, *why))
-    return free or unknown, less
 
 
 def classify_into(

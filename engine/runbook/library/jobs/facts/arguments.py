@@ -1,12 +1,14 @@
-"""Arguments of actions that tell leftovers of jobs from jobs at work."""
+"""Arguments of actions that tell leftovers of jobs from jobs at work, and that end them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from runbook.errors import ProbeError
 from runbook.library.processes.facts.table import Row
+from runbook.library.processes.facts.victims import EndArguments
 from runbook.values.types import Duration, Unknown
 
 
@@ -40,6 +42,18 @@ class JobArguments:
     """Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only these open is not a
     leftover.
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndJobArguments(EndArguments, JobArguments):
+    """Which of the processes that match are ended, and how."""
+
+    only: Literal["leftover", "all"] = "leftover"
+    """leftover: spare every process that is at work, has just started, or listens on a port; all: only those with an
+    owner are spared (`spare_owned`).
+    """
+    allow: tuple[str, ...] = ()
+    """Protected programs, by name, that may be ended all the same."""
 
 
 def wanted(rows: Iterable[Row], job: JobArguments) -> list[Row]:

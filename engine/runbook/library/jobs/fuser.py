@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from runbook.library.processes.facts.process_selection.arguments import EndJobArguments
-from runbook.library.processes.facts.process_selection.by_open_files import OpenFileMatch, probe_by_open_files
-from runbook.library.processes.facts.process_selection.path_rules import objection_to_paths
-from runbook.library.processes.facts.process_selection.termination import explanation, is_settled, termination_of
+from runbook.library.jobs.facts.arguments import EndJobArguments
+from runbook.library.jobs.facts.by_open_files import OpenFileMatch, probe_by_open_files
+from runbook.library.jobs.facts.path_rules import objection_to_paths
+from runbook.library.jobs.facts.termination import AT_WORK_BY_HAND, explanation, is_settled, termination_of
 from runbook.library.processes.facts.terminate import with_second_signal
-from runbook.library.processes.facts.victims import AT_WORK_BY_HAND, without_processes
+from runbook.library.processes.facts.victims import without_processes
 from runbook.protocols import Probe
 from runbook.values.plan import Decision
 

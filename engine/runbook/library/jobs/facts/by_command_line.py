@@ -7,15 +7,15 @@ from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runbook.library.gpu.facts.gpu_jobs.arguments import JobArguments, wanted
-from runbook.library.gpu.facts.gpu_jobs.classification import (
+from runbook.library.jobs.facts.arguments import JobArguments, wanted
+from runbook.library.jobs.facts.classification import (
     NOT_ASKED,
     JobMatch,
     classify_into,
     described,
     observe_gpu_use,
-    without_owned,
 )
+from runbook.library.processes.facts.owners.owners import without_owned
 from runbook.library.processes.facts.protected import Protected, shown, spared, split_by_protection
 from runbook.library.processes.facts.table import Process, Row, Table, ask_processes, read_processes
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex

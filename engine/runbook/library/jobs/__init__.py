@@ -1,0 +1,1 @@
+"""Actions on the jobs that use the GPUs of a host."""

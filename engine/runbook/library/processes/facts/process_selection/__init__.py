@@ -1,1 +1,0 @@
-"""Choosing processes by command line or by open file, and which of them may be terminated."""
