@@ -63,7 +63,7 @@ class Args:
     params: tuple[str, ...] = ()
     """Parameters of the script: $1, $2 ..."""
     parse: Json = "text"
-    """What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."""
+    """The form that .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."""
     accepts: tuple[int, ...] = field(default=(0,), metadata={"min_items": 1})
     """Exit codes that count as success."""
     check: Program = Program()
@@ -102,7 +102,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def latent(args: Args) -> Change:
-    """What is done when the check calls for it."""
+    """Return the change that is made when the check calls for it."""
     return Change(
         summary=f"run {_short(args.do)}",
         commands=(args.do.command(Effect.WRITE, args.accepts),),
@@ -112,7 +112,9 @@ def latent(args: Args) -> Change:
 
 
 def _risk(args: Args) -> Risk:
-    """What is known of the program, where a check guards it; an author's own program can do anything."""
+    """Return the risk that is known of the program, where a check guards it; an author's own program
+    can do anything.
+    """
     found = mutating_command(args.do.argv, args.do.script) if args.check else None
     return found.risk if found else Risk.UNKNOWN
 

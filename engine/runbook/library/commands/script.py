@@ -100,7 +100,7 @@ class Args:
     text: str = field(default="", metadata={"content_of": "file"})
     """The text of the file; read from it when the playbook is loaded."""
     parse: Json = "text"
-    """What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."""
+    """The form that .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."""
     accepts: tuple[int, ...] = field(default=(0,), metadata={"min_items": 1})
     """Exit codes that count as success."""
     check: Script = Script()
@@ -142,7 +142,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def latent(args: Args) -> Change:
-    """What is done when the check calls for it."""
+    """Return the change that is made when the check calls for it."""
     found = mutating_command((), args.do.text) if args.check else None
     return Change(
         summary=f"run {args.do}",

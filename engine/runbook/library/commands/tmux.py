@@ -21,8 +21,6 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which session, and what runs in it."""
-
     session: str
     """The session's name: letters, digits, - and _."""
     argv: tuple[str, ...] = ()
@@ -32,7 +30,7 @@ class Args:
     folder: str = ""
     """The absolute path of the directory that the command starts in."""
     steady: Duration = field(default=Duration(1.0), metadata={"minimum": 0, "maximum": 300})
-    """How long to wait after the start before the session is probed again."""
+    """The pause after the start before the session is probed again."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.session):
@@ -58,7 +56,7 @@ class State:
     created: int = 0
     """When the session was started: seconds since 1970."""
     refused: str = ""
-    """Why root refuses to start programs in `folder`; empty: not refused."""
+    """The reason why root refuses to start programs in `folder`; empty: not refused."""
 
 
 def probe(args: Args) -> Probe[State]:
@@ -97,7 +95,7 @@ _START = script(__package__, "tmux_start")
 
 
 def _line(args: Args, words: tuple[str, ...]) -> tuple[str, ...]:
-    """What a person would type to do the same."""
+    """Return the line that a person would type to do the same."""
     return ("tmux", "new-session", "-d", "-s", args.session, "-c", args.folder, "--", *words)
 
 
@@ -138,7 +136,7 @@ def _short(args: Args, most: int = 80) -> str:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Why there is no session."""
+    """Say why there is no session."""
     return f"started, but the session {args.session} is gone: its command has ended already"
 
 

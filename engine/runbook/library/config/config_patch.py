@@ -37,8 +37,6 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which file, and what is to be in it."""
-
     path: str
     """An absolute path on the host; ~/ is the home of the user that the step runs as."""
     format: Literal["auto", "yaml", "toml", "json"] = field(default="auto", metadata={"hint": NOT_INI})
@@ -88,7 +86,7 @@ def _distinct(keys: list[str]) -> None:
 
 
 def objection(args: Args) -> str:
-    """Why the file cannot be understood."""
+    """Return the reason why the file cannot be understood."""
     return (
         ""
         if _form(args)
@@ -123,7 +121,7 @@ class State:
     needs: tuple[str, ...] = field(metadata={"named_by": ("set", "at_least", "unset")})
     """All keys to change."""
     conflict: str
-    """Why the change cannot be made; empty: it can, or none is needed."""
+    """The reason why the change cannot be made; empty: it can, or none is needed."""
     diff: str
     """The change, as `diff -u` shows it."""
     mode: str
@@ -177,7 +175,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _conflict(args: Args, file: HostFile) -> str:
-    """Why no other file can take the place of this one; empty: one can."""
+    """Return the reason why no other file can take the place of this one; empty: one can."""
     folder = file.target.rpartition("/")[0] or "/"
     if not file.exists and not args.create:
         return f"there is no {file.path}; give `create: true` to create it"
@@ -267,7 +265,7 @@ def _short(value: Any, most: int = 60) -> str:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Which values a second probe does not find."""
+    """Name the values that a second probe does not find."""
     if after.conflict:
         return f"done, but a second probe finds: {after.conflict}"
     names = ", ".join(f"{key} is {_was(after, key)}" for key in after.needs[:SHOWN])
@@ -275,7 +273,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """What the host said, where it has left the file as it was."""
+    """Return the host's own words, where it has left the file as it was."""
     said = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
     return " / ".join(said[-6:]) if said and "nothing was written" in completed.stderr else ""
 

@@ -54,8 +54,6 @@ class ValueLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which values, and what they should be."""
-
     read: Mapping[str, ValueLocation]
     """A name for each value: {file, key, default, format}."""
     same: tuple[str, ...] = ()

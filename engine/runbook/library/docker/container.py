@@ -27,14 +27,12 @@ _DO = PRELUDE + script(__package__, "container_command")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which container, and what becomes of it."""
-
     name: str = field(metadata={"min_length": 1})
     """The container's name or id."""
     do: Literal["stop", "start", "restart", "update"]
     """update changes those of restart_policy, memory and memory_swap that are given, without a restart."""
     grace: Duration = field(default=Duration(10), metadata={"maximum": 3600})
-    """How long the container's program may take to end before it is killed."""
+    """The time that the container's program may take to end before it is killed."""
     restart_policy: str = ""
     """no, always, unless-stopped, on-failure or on-failure:N; empty: unchanged."""
     memory: Size = Size(0)
@@ -162,7 +160,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """How it stands with it."""
+    """Describe the container's state."""
     if not after.found:
         return f"the container {args.name} no longer exists"
     (now,) = after.found

@@ -25,12 +25,10 @@ _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9a-fA-F-]+)\)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which containers, and how long one may take."""
-
     name: str = ""
     """Only this container: its name or its id."""
     answers_within: Duration = field(default=Duration(20), metadata={"minimum": 1, "maximum": 120})
-    """How long nvidia-smi may take in one container."""
+    """The time that nvidia-smi may take in one container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +44,8 @@ class View:
     started_at: str
     """When it was last started: Docker's own text (RFC 3339, UTC); ``never``: it was not."""
     given_by: str
-    """How it was given GPUs: ``--gpus``, ``--device``, a runtime; ``a device node in it`` where Docker does not say."""
+    """The way it was given GPUs: ``--gpus``, ``--device``, a runtime; ``a device node in it`` where Docker does not
+    say."""
     view: str | Unknown
     """sees, lost (the control group, or the rights, refuse the device), hangs, no_tool (no nvidia-smi in it), fails."""
     said: str
@@ -71,13 +70,13 @@ class State:
     containers: tuple[View, ...] = ()
     """Running containers that were given GPUs: name, view, said, gpus (UUIDs), pids ..."""
     lost: tuple[View, ...] = ()
-    """Those that are refused their GPUs: the device cannot be opened in them."""
+    """Containers that are refused their GPUs: the device cannot be opened in them."""
     hangs: tuple[View, ...] = ()
-    """Those in which nvidia-smi did not answer in time."""
+    """Containers in which nvidia-smi did not answer in time."""
     others: tuple[View, ...] = ()
-    """Those in which nvidia-smi fails in another way, or sees no GPU."""
+    """Containers in which nvidia-smi fails in another way, or sees no GPU."""
     not_known: tuple[View, ...] = ()
-    """Those of which it is not known: no nvidia-smi in them, or not asked."""
+    """Containers of unknown state: no nvidia-smi in them, or not asked."""
     cgroup_driver: str = ""
     """systemd or cgroupfs."""
     cgroup_version: str = ""

@@ -25,12 +25,10 @@ SIGNATURES: Mapping[str, Json] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Whose log, how much of it, and what for."""
-
     container: str = field(metadata={"min_length": 1})
     """Name or id; often '{{ ID.chosen.id }}' of a `containers` probe with that id."""
     tail: int = field(default=50, metadata={"minimum": 1, "maximum": 100000})
-    """How many of the last lines to read."""
+    """The number of last lines to read."""
     since: Duration = Duration(0)
     """Only lines younger than this; 0: any age."""
     signatures: Mapping[str, Json] = field(default_factory=lambda: dict(SIGNATURES))
@@ -56,8 +54,6 @@ class ContainerLogMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What was read, and what was in it."""
-
     container: str = ""
     """Name of the container."""
     driver: str = ""
@@ -71,7 +67,7 @@ class State:
     found: tuple[str, ...] | Unknown = field(default=(), metadata={"named_by": ("signatures",)})
     """Names of the signatures that were found."""
     counts: Mapping[str, int | Unknown] = field(default_factory=dict, metadata={"named_by": ("signatures",)})
-    """How many lines have each signature."""
+    """The number of lines with each signature."""
     last_age: float | Unknown = field(default_factory=lambda: Unknown(why="there is no line"))
     """Seconds since the last line was written."""
 

@@ -30,8 +30,6 @@ LOST = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which containers, and when one counts as started again and again."""
-
     name: str = ""
     """Only this container: its name, its id or the beginning of its id."""
     labels: tuple[str, ...] = ()
@@ -41,7 +39,7 @@ class Args:
     killed for lack of memory; if none did, the one that ended last.
     """
     window: Duration = field(default=Duration(3600), metadata={"minimum": 1, "maximum": 604800})
-    """How far back to count starts."""
+    """The period before now in which starts are counted."""
     loop_starts: int = field(default=3, metadata={"minimum": 2})
     """Number of starts in the window that count as a restart loop ..."""
     loop_gap: Duration = Duration(90)
@@ -59,15 +57,15 @@ class Report:
     image: str
     """The image that it was made from, as it was named then: a name with a tag, or an id."""
     status: str
-    """How it stands: created, running, paused, restarting, removing, exited, dead."""
+    """Its status: created, running, paused, restarting, removing, exited, dead."""
     dead: bool
     """Whether nothing runs in it and nothing is about to: its status is exited, dead or created."""
     exit_code: int | Unknown
     """The code with which it ended (128 + N: by signal N); unknown while it runs, and where it never started."""
     meaning: str = ""
-    """What the exit code says; of 137 only with evidence that memory was short."""
+    """The meaning of the exit code; 137 is a lack of memory only with evidence."""
     cause: str = ""
-    """What usually causes this exit code on a GPU host: the first suspicion, in words."""
+    """The usual cause of this exit code on a GPU host: a first suspicion, in words."""
     out_of_memory: bool | Unknown
     """Whether Docker knows that something in it was killed for lack of memory; the kernel's log may know more."""
     oom_killed: bool
@@ -77,7 +75,7 @@ class Report:
     ended_with: tuple[str, ...] | Unknown = ()
     """Names of all, itself among them, that a restart of Docker or of the machine ended at one moment."""
     error: str
-    """Why it could not be started."""
+    """The reason why it could not be started."""
     created_at: str
     """When it was made: Docker's own text (RFC 3339, UTC)."""
     started_at: str
@@ -89,11 +87,11 @@ class Report:
     died_ago: float | Unknown
     """Seconds since it ended, or since it was made where it could not be started; unknown while it lives."""
     restart_count: int
-    """How often its restart policy has started it again; starting it by hand sets this to 0."""
+    """The number of restarts by its restart policy; starting it by hand sets this to 0."""
     restart_policy: str
     """When Docker starts it again by itself: no, always, unless-stopped, on-failure."""
     starts: int | Unknown
-    """How often it was started in the `window`, by Docker's events."""
+    """The number of starts in the `window`, by Docker's events."""
     median_gap: float | Unknown
     """The median of the seconds from one of these starts to the next; unknown with fewer than two."""
     looping: bool | Unknown
@@ -101,15 +99,15 @@ class Report:
     memory: int
     """Its memory limit in bytes; 0: unlimited."""
     cpus: float
-    """How many CPUs it may use at most; 0: unlimited."""
+    """The number of CPUs it may use at most; 0: unlimited."""
     shm_size: int
     """Bytes of its /dev/shm; 0: not known."""
     ipc: str
-    """Whose /dev/shm it has: private, shareable, host, container:ID or none."""
+    """The owner of its /dev/shm: private, shareable, host, container:ID or none."""
     log_driver: str
-    """What Docker writes its log with: json-file, local, journald ...; none keeps no log."""
+    """The driver that Docker writes its log with: json-file, local, journald ...; none keeps no log."""
     health: str
-    """What its health check says: healthy, unhealthy, starting; empty: it has no check."""
+    """The result of its health check: healthy, unhealthy, starting; empty: it has no check."""
     pid: int
     """The pid of its first process, as the host numbers it; 0: nothing runs in it."""
 
@@ -125,7 +123,7 @@ class State:
     no_engine: bool = False
     """There is no Docker on this host."""
     count: int = 0
-    """How many containers were found."""
+    """The number of containers that were found."""
     running: tuple[str, ...] = ()
     """Names of the running containers."""
     failed: tuple[str, ...] = ()
@@ -191,7 +189,7 @@ def _restarted(answer: DockerAnswer, now: float) -> float | Unknown:
 
 
 def _signals(one: Container, events: Events | Unknown, restarted: float | Unknown) -> tuple[str, ...] | Unknown:
-    """What Docker was asked to send *one*; it does not remember what it was asked before it was restarted."""
+    """Return the signals that Docker was asked to send *one*; it forgets those from before its own restart."""
     if isinstance(events, Unknown) or events.signals.get(one.id):
         return events if isinstance(events, Unknown) else events.signals[one.id]
     before = one.dead and isinstance(restarted, float) and 0 < epoch(one.finished_at) < restarted

@@ -29,8 +29,6 @@ LINES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which file, and what is to be in it."""
-
     path: str = "/etc/docker/daemon.json"
     """The file on the host, an absolute path."""
     set: Mapping[str, Json] = field(default_factory=dict)
@@ -49,14 +47,14 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What dockerd would say of the file."""
+    """The judgement of dockerd on the file."""
 
     exists: bool
     """Whether the file exists now."""
     changes: bool
     """Whether the wanted content differs from the present one."""
     refusals: tuple[str, ...]
-    """Why dockerd would not start with the file; none: no reason known."""
+    """The reasons why dockerd would not start with the file; none: no reason known."""
     accepted: bool | Unknown
     """Whether dockerd --validate accepts the file; unknown if dockerd cannot check a file."""
     said: tuple[str, ...] = ()

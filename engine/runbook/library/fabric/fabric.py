@@ -30,7 +30,7 @@ from runbook.values.types import Unknown, plural
 UNIT = "nvidia-fabricmanager"
 FIELDS = "fabric.state,fabric.status"
 NOTHING_TO_DO = "NV_WARN_NOTHING_TO_DO"
-"""What the manager ends with where it finds no NVSwitch; on Blackwell also without its subnet manager (NVLSM)."""
+"""The last words of a manager that finds no NVSwitch; on Blackwell also without its subnet manager (NVLSM)."""
 
 _VERSION = re.compile(r"Fabric Manager version is\s*:?\s*([0-9]+(?:\.[0-9]+)+)", re.IGNORECASE)
 _TROUBLE = re.compile(
@@ -49,17 +49,17 @@ class State:
     """The fabric of the host."""
 
     smi: str = "answers"
-    """How nvidia-smi answers: answers, hung, mismatch, no_driver, no_devices, not_installed ..."""
+    """The kind of nvidia-smi's answer: answers, hung, mismatch, no_driver, no_devices, not_installed ..."""
     smi_said: str = ""
-    """Why nvidia-smi gave no answer; empty: it gave one."""
+    """The reason why nvidia-smi gave no answer; empty: it gave one."""
     switches: int = 0
     """NVSwitches that this host shows."""
     states: tuple[str, ...] | Unknown = ()
     """A line for each GPU that reports a fabric, with its state and status."""
     incomplete: tuple[str, ...] | Unknown = ()
-    """Those of `states` whose registration with the fabric is not complete."""
+    """The GPUs of `states` whose registration with the fabric is not complete."""
     complete: int | Unknown = 0
-    """How many GPUs are registered with the fabric."""
+    """The number of GPUs that are registered with the fabric."""
     unlisted: tuple[str, ...] = ()
     """Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."""
     needed: bool | Unknown = False
@@ -75,7 +75,7 @@ class State:
     agree: bool | Unknown = True
     """Whether the two versions are the same, as they must be."""
     unit: str | Unknown = ""
-    """How the service nvidia-fabricmanager stands, in words."""
+    """The state of the service nvidia-fabricmanager, in words."""
     at_boot: str = ""
     """Whether it starts at boot: enabled, disabled, masked ..."""
     startable: bool = False
@@ -138,7 +138,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _switches(pci: PciReading, facts: Sequence[tuple[str, str]]) -> int:
-    """How many NVSwitches are this host's; a container sees those of the machine, and cannot manage them."""
+    """Return the number of this host's NVSwitches; a container sees those of the machine, and cannot manage them."""
     if pci.container:
         return 0
     return max(sum(device.kind == "nvswitch" for device in pci.devices), sum(fact == ("switch", "") for fact in facts))
@@ -146,7 +146,7 @@ def _switches(pci: PciReading, facts: Sequence[tuple[str, str]]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Service:
-    """How systemd has the service."""
+    """The state of the service, by systemd."""
 
     words: str | Unknown
     known: bool = False
@@ -189,7 +189,7 @@ def trouble(facts: Sequence[tuple[str, str]]) -> str:
 
 
 def version_of(facts: Sequence[tuple[str, str]]) -> str | Unknown:
-    """What `nv-fabricmanager --version` says."""
+    """Return the version in the answer of `nv-fabricmanager --version`."""
     lines = [words for name, words in facts if name == "version"]
     found = next((found[1] for line in lines if (found := _VERSION.search(line))), "")
     if found:
@@ -213,7 +213,7 @@ def _agree(version: str | Unknown, driver: str | Unknown) -> bool | Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Registered:
-    """What nvidia-smi says of the fabric."""
+    """The registration of GPUs with the fabric, by nvidia-smi."""
 
     smi: SmiAnswer
     states: tuple[str, ...] | Unknown

@@ -19,7 +19,8 @@ from runbook.values.command import Command, Completed, read_script
 from runbook.values.types import Duration, Unknown, plural
 
 _NAMED = re.compile(r"\d+: *(\S.*)")
-"""How sysfs writes a state: ``4: ACTIVE``, ``5: LinkUp`` (Linux, Documentation/ABI/stable/sysfs-class-infiniband)."""
+"""The form of a state in sysfs: ``4: ACTIVE``, ``5: LinkUp`` (Linux, Documentation/ABI/stable/sysfs-class-infiniband).
+"""
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec\b")
 """``400 Gb/sec (4X NDR)``."""
 _NOT_SAID = Unknown(why="sysfs does not say")
@@ -27,8 +28,6 @@ _NOT_SAID = Unknown(why="sysfs does not say")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How many ports there should be, and how long the counters are watched."""
-
     expect: int = field(default=0, metadata={"minimum": 0})
     """Under `verify`: how many ports should be active; 0: all."""
     apart: Duration = field(default=Duration(1), metadata={"minimum": 0.1, "maximum": 60})
@@ -50,9 +49,9 @@ class Port:
     rate: float | Unknown
     """Gb/s that the link carries."""
     link_downed: int | Unknown
-    """How often the link was lost."""
+    """The number of times that the link was lost."""
     link_error_recovery: int | Unknown
-    """How often the link has recovered from errors by retraining."""
+    """The number of times that the link has recovered from errors by retraining."""
     symbol_error: int | Unknown
     """Minor errors of the link."""
     risen: Mapping[str, int]
@@ -69,7 +68,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the ports of a host are doing; ports are named by card and number."""
+    """The activity of a host's ports; ports are named by card and number."""
 
     there: bool
     """Whether the host has such a port at all."""
@@ -94,9 +93,9 @@ class State:
     errors_now: tuple[str, ...]
     """Ports whose symbol errors rose between the two readings, in words."""
     total_rate: float | Unknown
-    """What all active ports carry together (Gb/s)."""
+    """The rate of all active ports together (Gb/s)."""
     link_downed: int | Unknown
-    """How often ports lost their link since the driver was loaded, those together that count it."""
+    """The number of times that ports lost their link since the driver was loaded, over the ports that count it."""
     slow: tuple[str, ...]
     """Active ports with a lower rate than another of this host, in words."""
     firmware: tuple[str, ...]
@@ -116,7 +115,7 @@ def _ask(args: Args) -> Command:
 
 
 def read_state(done: Completed) -> State:
-    """What the script found.  Raises ProbeError where sysfs could not be inspected."""
+    """Parse the answer of the script.  Raises ProbeError where sysfs could not be inspected."""
     if done.timed_out or done.exit_code != 0:
         raise ProbeError(
             "/sys/class/infiniband could not be read in time" if done.timed_out else "/sys/class cannot be read"
@@ -229,7 +228,7 @@ def _together(ports: Iterable[Port]) -> float | Unknown:
 
 
 def _slow(ports: Sequence[Port]) -> Iterator[str]:
-    """Those of *ports* with a lower rate than another one."""
+    """Yield those of *ports* with a lower rate than another one."""
     rates = [each.rate for each in ports if not isinstance(each.rate, Unknown)]
     for port in ports:
         if not isinstance(port.rate, Unknown) and port.rate < max(rates):

@@ -35,12 +35,10 @@ _NONE = re.compile(r"all links are inactive|not supported|no nvlink", re.IGNOREC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How long to watch, and what should be there."""
-
     apart: Duration = field(default=Duration(2), metadata={"minimum": 0.2, "maximum": 20})
     """Time between the two readings of the counters."""
     expect_links: int = field(default=0, metadata={"minimum": 0})
-    """How many active links each GPU should have; 0: as the others of its model."""
+    """The number of active links that each GPU should have; 0: as the others of its model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +69,13 @@ class State:
     """The NVLinks of the host."""
 
     smi: str = "answers"
-    """How nvidia-smi answers: answers, hung, mismatch ..."""
+    """The kind of nvidia-smi's answer: answers, hung, mismatch ..."""
     smi_said: str = ""
-    """Why nvidia-smi gave no answer; empty: it gave one."""
+    """The reason why nvidia-smi gave no answer; empty: it gave one."""
     gpus: tuple[GpuLinks, ...] | Unknown = ()
     """Each GPU: index, uuid, bus_id, name, mig, and its active and inactive links."""
     active: int | Unknown = 0
-    """How many links of all GPUs are up."""
+    """The number of links that are up, of all GPUs."""
     inactive: tuple[str, ...] | Unknown = ()
     """GPUs with links that should be up and are not, with their numbers."""
     unused: tuple[str, ...] = ()
@@ -200,7 +198,7 @@ def _of_gpus(lines: Iterable[str], gpus: Iterable[GpuLinks]) -> Iterator[tuple[s
 
 
 def _wanted(gpus: Sequence[GpuLinks], expected: int, switches: int) -> Mapping[str, int]:
-    """How many links of each GPU should be up, by UUID."""
+    """Return the number of links of each GPU that should be up, by UUID."""
     most: dict[str, int] = {}
     for gpu in gpus:
         count = len(gpu.active) + (len(gpu.inactive) if switches else 0)

@@ -16,8 +16,6 @@ from runbook.values.types import Size, Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which paths, and what full means."""
-
     paths: tuple[str, ...] = field(default=("/",), metadata={"min_items": 1})
     """Absolute, or ~/ for the home of the login user."""
     below: float = field(default=90, metadata={"minimum": 1, "maximum": 100})
@@ -100,7 +98,7 @@ def _least(values: list[int | Unknown], otherwise: Unknown) -> int | Unknown:
 
 
 def _troubles(disk: Disk, args: Args) -> list[str]:
-    """What is too full on *disk*, in words."""
+    """Name the parts of *disk* that are too full, in words."""
     said: list[str] = []
     if not isinstance(disk.percent, Unknown) and disk.percent >= args.below:
         said.append(f"{disk.percent:g} % of {disk.mount} is used")

@@ -33,7 +33,7 @@ class Args:
     path: str
     """A directory: absolute, or ~/ for the home of the login user."""
     size: Size = field(default=Size(1 << 30), metadata={"minimum": MIB, "maximum": 1 << 40})
-    """How much to write and to read; whole MiB."""
+    """The size of the file that is written and read; whole MiB."""
     leave: Size = Size(1 << 30)
     """Do not start unless this much stays free beside the file."""
     slow_below: Size = field(default=Size(100_000_000), metadata={"minimum": 1})
@@ -48,7 +48,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How fast the disk was; bytes per second."""
+    """The speed of the disk, in bytes per second."""
 
     write: float | Unknown
     """Bytes written per second."""
@@ -98,7 +98,7 @@ _MEASURE = SCRATCH_HEAD + script(__package__, "disk_speed_measure")
 
 
 def _told(output: str) -> dict[str, str]:
-    """What was said, by the line above it; the last one of each kind."""
+    """Return the parts of *output* by the line above each; the last one of each kind."""
     reported: dict[str, str] = {}
     at = ""
     for line in output.split("\n"):

@@ -32,8 +32,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What to fetch, and how much of it."""
-
     file: str = ""
     """An absolute path on the host; a regular file."""
     argv: tuple[str, ...] = ()
@@ -45,9 +43,9 @@ class Args:
     most: Size = field(default=Size(1024 * 1024), metadata={"minimum": 1, "maximum": LARGEST})
     """So much of it is kept; where there is more, that is said."""
     part: Literal["beginning", "end"] = "end"
-    """Which part is kept where there is more than `most`."""
+    """The part that is kept where there is more than `most`."""
     at_most_for: Duration = field(default=Duration(60.0), metadata={"minimum": 1})
-    """How long the program may take; then it is ended."""
+    """The time that the program may take; then it is ended."""
     own_directory: bool = False
     """Start the program in a new directory below /var/tmp, which is removed again, for one that writes files."""
 
@@ -81,9 +79,9 @@ class State:
     size: int | Unknown = 0
     """Bytes of the file; of what a program will print it is unknown."""
     missing: tuple[str, ...] = ()
-    """Those of the programs that the host has not got."""
+    """The programs that the host has not got."""
     why: str = ""
-    """Why the file may not be read; empty: it may."""
+    """The reason why the file may not be read; empty: it may."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -26,12 +26,10 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which place, and how it shall be."""
-
     path: str
     """An absolute path on the host; ~/ is the home of the user that the step runs as."""
     state: Literal["file", "directory"] = "file"
-    """What the path should be."""
+    """The kind of entry that the path should be."""
     content: str | int | float | bool | None = field(default=None, metadata={"exact": True})
     """The content of the file, to the last byte; null: any content."""
     source: str = ""
@@ -74,7 +72,7 @@ class Args:
 
     @property
     def wanted_text(self) -> str | None:
-        """What is to stand in it; None: whatever stands there."""
+        """Return its content as wanted; None: any content."""
         if self.source:
             return self.text
         given = self.filled if self.template else self.content
@@ -83,8 +81,6 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is there."""
-
     path: str
     """The path, or with `follow` the target of the link."""
     kind: str
@@ -98,7 +94,7 @@ class State:
     group: str = ""
     """The name of its group; empty: absent."""
     needs: tuple[str, ...] = ()
-    """What has to be changed: content, mode, owner ..."""
+    """The parts that have to be changed: content, mode, owner ..."""
     diff: str = ""
     """The change of its content, as `diff -u` shows it."""
     place: PathState = field(repr=False, metadata={"private": True})
@@ -183,7 +179,7 @@ def _key(state: State) -> str:
 
 
 def _parted(state: State) -> str:
-    """What becomes of the other names of a file: a new one takes the place of only one of them."""
+    """Say what becomes of the other names of a file: a new file takes the place of only one of them."""
     others = state.place.links - 1 if "content" in state.needs else 0
     return f"; its other hard links ({others}) keep the old content" if others else ""
 
@@ -203,7 +199,7 @@ def _in_the_way(args: Args, place: PathState) -> str:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second probe still misses."""
+    """Say what a second probe still misses."""
     words = ", ".join(after.needs) or _in_the_way(args, after.place)
     return f"done, but a second probe still finds a difference: {words}; another program may be rewriting {after.path}"
 
@@ -214,7 +210,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """What the host said, where it has left everything as it was."""
+    """Return the host's own words, where it has left everything as it was."""
     said = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
     return " / ".join(said[-3:]) if "nothing was written" in completed.stderr else ""
 

@@ -15,8 +15,6 @@ from runbook.values.types import Duration, Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which files, and what there should be of them."""
-
     paths: tuple[str, ...] = field(metadata={"min_items": 1})
     """Absolute; * ? [] are globs, and ~/ is the home of the login user."""
     inside: str = ""
@@ -42,12 +40,12 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is there, on the last probe."""
+    """The files that are there, on the last probe."""
 
     files: tuple[File, ...] = ()
     """The newest 1000 files, newest first: path, size, age (seconds), written, kind, number."""
     count: int | Unknown
-    """How many files there are; unknown if a directory could not be read."""
+    """The number of files; unknown if a directory could not be read."""
     total: int | Unknown
     """Bytes of all files together."""
     newest: str | Unknown

@@ -38,7 +38,7 @@ class Args:
     text: str = ""
     """Search this text instead of files."""
     lines: int = field(default=1000, metadata={"minimum": 1})
-    """How many of the last lines of each file to read."""
+    """The number of last lines of each file to read."""
     newest: int = field(default=0, metadata={"minimum": 0})
     """Read only this many of the newest files; 0: all."""
     within: Duration = Duration(0)
@@ -75,7 +75,7 @@ class LogFileMatch:
     text: str
     """The line, without white space around it; at most 10000 characters."""
     number: int | None = None
-    """What the group ``(?P<number>...)`` of its regular expression has matched; null where there is none."""
+    """The match of the group ``(?P<number>...)`` of its regular expression; null where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +92,6 @@ class LastLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What was read, and what was in it."""
-
     files: tuple[str, ...]
     """The files that were read."""
     missing: tuple[str, ...] = ()
@@ -103,7 +101,7 @@ class State:
     matches: tuple[LogFileMatch, ...] | Unknown
     """Lines with a signature (signature, file, line, text), the last 200; unknown if no file was read."""
     counts: Mapping[str, int | Unknown] = field(metadata={"named_by": ("signatures",)})
-    """How many lines have each signature."""
+    """The number of lines with each signature."""
     found: tuple[str, ...] | Unknown = field(metadata={"named_by": ("signatures",)})
     """Names of the signatures that were found."""
     last: tuple[LastLine, ...] = ()
@@ -167,7 +165,7 @@ def _hits(file: LogFile, search: SignatureSearch, args: Args) -> Iterator[LogFil
 
 
 def _number(found: SearchMatch) -> int | None:
-    """What the group ``number`` of the pattern has matched."""
+    """Return the match of the group ``number`` of the pattern."""
     text = found.groupdict().get("number")
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= DIGITS else None
 

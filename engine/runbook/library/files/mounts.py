@@ -31,8 +31,6 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which mounts, and whether they are asked."""
-
     only: tuple[str, ...] = ()
     """Only what is mounted at these paths; * ? [] match any characters, / among them."""
     types: tuple[str, ...] = ()
@@ -44,7 +42,7 @@ class Args:
     within: Duration = field(default=Duration(5), metadata={"minimum": 1, "maximum": 60})
     """Time in which each must answer."""
     pid: int = field(default=0, metadata={"minimum": 0})
-    """What is mounted for this process, such as one of a container; 0: on the host."""
+    """The process whose mounts are meant, such as one of a container; 0: those of the host."""
 
     def __post_init__(self) -> None:
         for path in self.only:
@@ -61,13 +59,13 @@ class State:
     said, say (in one line), size, avail (bytes), percent, inodes_free.
     """
     hung: tuple[Mount, ...] = ()
-    """Those of `mounts` that do not answer in time."""
+    """The mounts of `mounts` that do not answer in time."""
     failed: tuple[Mount, ...] = ()
-    """Those of `mounts` that answer with an error, such as `Stale file handle`."""
+    """The mounts of `mounts` that answer with an error, such as `Stale file handle`."""
     not_known: tuple[Mount, ...] = ()
-    """Those of `mounts` that should have been asked, and could not be."""
+    """The mounts of `mounts` that should have been asked, and could not be."""
     private: tuple[Mount, ...] = ()
-    """Those of `mounts` (FUSE) that answer only the user who mounted them."""
+    """The mounts of `mounts` (FUSE) that answer only the user who mounted them."""
     read_only: tuple[str, ...] = ()
     """Targets that are mounted read-only."""
     missing: tuple[str, ...] = ()

@@ -28,8 +28,6 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What is to go, and from where at most."""
-
     paths: tuple[str, ...] = field(metadata={"min_items": 1})
     """Absolute paths; * ? [] are globs, and never match a / or a leading dot."""
     allowed_roots: tuple[str, ...] = field(metadata={"min_items": 1})
@@ -37,7 +35,7 @@ class Args:
     directories: bool = False
     """Remove directories too, with all their content."""
     keep_newest: int = field(default=0, metadata={"minimum": 0})
-    """How many of each path's matches to keep: of each owner, those that changed last."""
+    """The number of matches of each path to keep: of each owner, those that changed last."""
     older_than: Duration = field(default=Duration(0), metadata={"minimum": 0})
     """Keep matches that changed within this time."""
     unused: bool = False
@@ -73,7 +71,7 @@ def _plain(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What matches."""
+    """The entries that match."""
 
     entries: tuple[Entry, ...]
     """Matches that would be removed (path, kind, bytes, modified)."""
@@ -108,7 +106,7 @@ def _is_plain(entry: Entry) -> bool:
 
 
 def _going(args: Args, found: Found) -> tuple[Entry, ...]:
-    """What no pattern keeps, oldest first.
+    """Return the entries that no pattern keeps, oldest first.
 
     The newest of each owner are kept: nobody's new entries make another user's go.
     """
@@ -147,7 +145,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What is still there."""
+    """Say what is still there."""
     still = _still(before, after)
     return f"done, but {plural(len(still), 'match')} still there: {', '.join(still[:NAMED])}"
 
@@ -165,7 +163,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """What was left alone, and why."""
+    """Name the entries that were left alone, and the reasons."""
     lines = [line.strip() for line in completed.stderr.splitlines() if "left alone" in line]
     return first_few(lines, NAMED, "; ")
 

@@ -25,7 +25,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}|")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which file, how it was, and what the run has made of it."""
+    """The file, its state before the run, and the state that the run gave it."""
 
     path: str
     """The absolute path of the file."""
@@ -142,7 +142,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _changed_since(args: Args, place: PathState, *, earlier: bool) -> str:
-    """What somebody else has changed since the run; empty: nothing."""
+    """Say what somebody else has changed since the run; empty: nothing."""
     if place.kind == "absent":
         return "" if "" in args.wrote else "it was removed"
     if not earlier and place.digest not in args.wrote:
@@ -228,7 +228,7 @@ def undo(args: Args, state: State, change: Change) -> Undo:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """What the host said, where it has left everything as it was."""
+    """Return the host's own words, where it has left everything as it was."""
     said = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
     return " / ".join(said[-3:]) if "nothing was" in completed.stderr else ""
 

@@ -26,7 +26,7 @@ class Args:
     path: str
     """A directory: absolute, or ~/ for the home of the login user."""
     size: Size = field(default=Size(4096), metadata={"minimum": 1, "maximum": 1 << 30})
-    """How much to write."""
+    """The size of the file that is written."""
     at_most: Duration = field(default=Duration(20), metadata={"minimum": 1, "maximum": 600})
     """Stop the test after this time."""
 
@@ -37,7 +37,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How the try went."""
+    """The outcome of the try."""
 
     writable: bool
     """Whether all data was written, and read back unchanged."""

@@ -9,16 +9,12 @@ from runbook.protocols import Probe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What to say."""
-
     text: str = field(metadata={"min_length": 1})
     """The text to show to the person who runs the playbook."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What was said."""
-
     text: str
     """The text that was shown."""
 

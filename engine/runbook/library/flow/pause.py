@@ -13,18 +13,14 @@ from runbook.values.types import seconds as words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How long."""
-
     seconds: Duration = field(metadata={"minimum": 0, "maximum": 86400})
-    """How long to wait."""
+    """The time to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What was waited."""
-
     seconds: float
-    """How long the step waited, in seconds."""
+    """The seconds that the step waited."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -15,7 +15,7 @@ from runbook.values.types import Duration, seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What to wait for, and for how long; exactly one of path and port."""
+    """The file or port to wait for, and the time limit; exactly one of path and port."""
 
     path: str = ""
     """An absolute path on the host."""
@@ -37,10 +37,8 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What was waited for has come about."""
-
     waited: float
-    """How long the wait took, in seconds."""
+    """The seconds that the wait took."""
 
 
 def probe(args: Args) -> Probe[State]:

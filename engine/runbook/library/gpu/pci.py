@@ -35,9 +35,9 @@ class State:
     gpus: tuple[str, ...]
     """GPUs on the bus, without those that a virtual machine was given."""
     count: int
-    """How many `gpus` there are."""
+    """The number of `gpus`."""
     missing: int
-    """How many of `expect_gpus` are not on the bus."""
+    """The number of `expect_gpus` that are not on the bus."""
     gone: tuple[str, ...] | Unknown
     """Devices on the bus that no longer answer (`rev ff`); GPUs and NVSwitches."""
     narrow: tuple[str, ...] | Unknown

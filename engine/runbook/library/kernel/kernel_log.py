@@ -55,8 +55,6 @@ KEPT = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which part of the log, and what else to search it for."""
-
     since: str | float = ""
     """Start of the period: 10m (ago), 2026-01-31T12:00:00Z, or @ and seconds since 1970."""
     until: str | float = ""
@@ -64,7 +62,7 @@ class Args:
     around: str | float = ""
     """A point in time, written as `since`; instead of `since` and `until`."""
     within: Duration = field(default=Duration(60), metadata={"minimum": 1})
-    """How long before and after `around`."""
+    """The time before and after `around`."""
     this_boot: bool = False
     """Ignore what was before the last boot: a log that begins with it is complete, one that begins later is not."""
     accept_gap: bool = False
@@ -110,7 +108,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _read(done: Completed) -> KernelLog:
-    """What the sources gave.  Raises ProbeError where none of them could be read."""
+    """Parse the answers of the sources.  Raises ProbeError where none of them could be read."""
     if done.timed_out:
         raise ProbeError("the kernel's messages could not be read in time")
     reading = read_kernel(done.stdout)
@@ -217,14 +215,14 @@ def _state(args: Args, reading: KernelLog) -> State:
 
 
 def _inside(messages: Iterable[Message], low: float, high: float) -> tuple[Message, ...]:
-    """Those that are known to be from between *low* and *high*."""
+    """Return the messages that are known to be from between *low* and *high*."""
     return tuple(message for message in messages if message.at is not None and low <= message.at <= high)
 
 
 def _signatures(
     args: Args, inside: tuple[Message, ...], blind: Unknown | None
 ) -> tuple[tuple[KernelLogMatch, ...] | Unknown, Mapping[str, int | Unknown], tuple[str, ...] | Unknown]:
-    """What was found of `signatures`: State's matches, counts and found."""
+    """Return the matches of `signatures`: State's matches, counts and found."""
     search = SignatureSearch(args.signatures, re.IGNORECASE)
     matches = _matches(search, inside)
     counts = Counter(match.signature for match in matches)
@@ -263,7 +261,7 @@ def _taints(bits: int | None) -> tuple[str, ...] | Unknown:
 
 
 def _unusable(reading: KernelLog, *, bounded: bool) -> Unknown | None:
-    """Why it is not even known what the log has of the period."""
+    """Return the reason why the log cannot be used for the period at all; None: it can."""
     if not reading.understood:
         return Unknown(why="no line of the text is in a form of the kernel's log that is known")
     if bounded and any(message.at is None for message in reading.messages):
@@ -272,7 +270,8 @@ def _unusable(reading: KernelLog, *, bounded: bool) -> Unknown | None:
 
 
 def _gap(args: Args, reading: KernelLog, low: float, *, bounded: bool) -> Unknown | None:
-    """Why finding nothing would not mean that there was nothing: what is present in the log is present all the same."""
+    """Return the reason why finding nothing would not mean that there was nothing; messages that are there count all
+    the same."""
     if reading.missed:
         return Unknown(why=f"the journal missed {plural(reading.missed, 'message')} of the kernel")
     if not bounded:
@@ -286,7 +285,7 @@ def _gap(args: Args, reading: KernelLog, low: float, *, bounded: bool) -> Unknow
 
 
 def _not_since_boot(reading: KernelLog) -> Unknown | None:
-    """Why the log may lack what the kernel has said since the host was booted."""
+    """Return the reason why the log may lack messages since the boot."""
     if reaches_boot(reading):
         return None
     if reading.begins is None or reading.clock.boot is None:

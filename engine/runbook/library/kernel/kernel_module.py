@@ -28,8 +28,6 @@ from runbook.values.types import Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which module."""
-
     name: str
     """The module, as in lsmod: `nvidia`."""
     library: str = ""
@@ -59,7 +57,7 @@ class State:
     library_differs: bool | Unknown
     """Whether `library` and the loaded module are of two versions: new programs fail."""
     users: int | Unknown
-    """How many references to the module, and to those above it, open files and others have."""
+    """The number of references to the module, and to those above it, by open files and others."""
     modules: tuple[str, ...]
     """The module and all that use it, in the order in which they can be unloaded."""
     built_in: bool = False
@@ -143,7 +141,7 @@ def _obstacles(args: Args, state: State) -> list[str]:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """What the scripts say when a module is in use, or cannot be loaded."""
+    """Return the words of the scripts for a module that is in use, or cannot be loaded."""
     said = " ".join(completed.stderr.split())
     if completed.exit_code == IN_USE:
         return said

@@ -33,10 +33,8 @@ from runbook.values.types import Duration, Unknown, long_ago, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What has to hold before, and what is expected afterwards."""
-
     reason: str = ""
-    """Why, in a few words: kept on the host, for anybody who asks who rebooted it."""
+    """The reason, in a few words: kept on the host, for anybody who asks who rebooted it."""
     drain: Literal["required", "elsewhere", "none"] = "required"
     """required: the host's scheduler, or our own mark, must say that it is drained, and no job may be left; elsewhere:
     a step before this one drains it from another host; none: reboot without a drain.
@@ -46,11 +44,11 @@ class Args:
     node: str = ""
     """The name by which the scheduler knows the host; empty: its own."""
     within: Duration = field(default=Duration(900), metadata={"minimum": 1, "maximum": 86400})
-    """How long the host may be away."""
+    """The time that the host may be away."""
     expect_gpus: int | None = field(default=None, metadata={"minimum": 0})
-    """How many GPUs must respond afterwards; null: as many as the bus shows before."""
+    """The number of GPUs that must respond afterwards; null: as many as the bus shows before."""
     gpus_within: Duration = field(default=Duration(300), metadata={"minimum": 0, "maximum": 86400})
-    """How long the GPUs may take to respond once the host is back."""
+    """The time that the GPUs may take to respond once the host is back."""
     allow_processes: bool = False
     """Reboot although ordinary users' processes live, or hold a GPU."""
     not_again_within: Duration = field(default=Duration(86400), metadata={"minimum": 0})
@@ -80,7 +78,7 @@ class State:
     drained: bool | Unknown
     """Whether the scheduler, or our own mark, says so."""
     scheduler: str
-    """How the host stands with its scheduler, in words."""
+    """The state of the host by its scheduler, in words."""
     jobs: tuple[str, ...] | Unknown
     """The jobs that are on the host."""
     busy: tuple[str, ...] | Unknown
@@ -98,7 +96,7 @@ class State:
     last: LastReboot | None
     """The last reboot that we have sent here: boot_id, ago, gpus, words."""
     forbidden: tuple[str, ...] = ()
-    """What speaks against a reboot now, and no drain would change."""
+    """The obstacles to a reboot now that no drain would change."""
 
 
 def probe(args: Args) -> Probe[State]:
@@ -145,7 +143,7 @@ def _responding(done: Completed) -> int | Unknown:
 
 
 def _busy(processes: Completed, users: Completed, seen: GpuPresence) -> tuple[str, ...] | Unknown:
-    """Who would be ended by a reboot, and is not part of the system."""
+    """Return the processes that a reboot would end, and that are not part of the system."""
     try:
         table = read_processes(processes)
     except ProbeError as error:
@@ -168,7 +166,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _never(args: Args, state: State) -> list[str]:
-    """What no earlier step of a playbook changes."""
+    """Return the obstacles that no earlier step of a playbook removes."""
     found = [] if state.root else ["a reboot needs root: give the step `become: true`"]
     if state.container:
         found.append("this host is a container, which cannot be rebooted from within: restart it where it was started")
@@ -182,7 +180,7 @@ def _never(args: Args, state: State) -> list[str]:
 
 
 def _second(args: Args, state: State) -> list[str]:
-    """Why it would be the second reboot in a row."""
+    """Return the reasons why it would be the second reboot in a row."""
     last = state.last
     if last is None or args.again:
         return []
@@ -199,7 +197,7 @@ def _second(args: Args, state: State) -> list[str]:
 
 
 def _not_yet(args: Args, state: State) -> list[str]:
-    """What an earlier step may still change."""
+    """Return the obstacles that an earlier step may still remove."""
     found = []
     if args.drain == "required":
         if state.drained is False:
@@ -242,7 +240,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second probe still finds."""
+    """Say what a second probe still finds."""
     return _unsettled(args, before, after)
 
 

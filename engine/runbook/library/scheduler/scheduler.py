@@ -35,8 +35,6 @@ RECENT = 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What is to become of the host, and how it is known."""
-
     do: Literal["", "drain", "resume"] = ""
     """drain: no new jobs, and wait for those that run; resume: take our own drain back."""
     kind: Literal["auto", "slurm", "kubernetes", "none"] = "auto"
@@ -48,7 +46,7 @@ class Args:
     only: str = ""
     """With resume: only a drain of ours whose reason begins with these words."""
     wait: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 604800})
-    """How long jobs may take to end (drain), or the node to respond (resume)."""
+    """The time that jobs may take to end (drain), or the node to respond (resume)."""
     evict: bool = False
     """With drain, for Kubernetes: `kubectl drain` evicts the pods (not those of DaemonSets)."""
     gpus: int | None = field(default=None, metadata={"minimum": 0})
@@ -68,19 +66,19 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitness:
-    """What shows whether a drained host may take jobs again."""
+    """The evidence that a drained host may take jobs again."""
 
     expected: int = 0
     """GPUs that have to respond; 0: not inspected."""
     responding: int | Unknown = 0
     """GPUs that respond, on the bus and to nvidia-smi, and require no reset; 0: not inspected."""
     going_down: str = ""
-    """That a reboot was sent and has not come about; empty: none was."""
+    """A reboot was sent and has not come about, in words; empty: none was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How the host stands with its scheduler."""
+    """The state of the host by its scheduler."""
 
     kind: str | Unknown
     """slurm, kubernetes or none; unknown where no answer can be had."""
@@ -93,9 +91,9 @@ class State:
     ours: bool | Unknown
     """Whether it was drained by us, and for nothing but our reason."""
     reason: str | Unknown
-    """Why it was drained."""
+    """The reason why it was drained."""
     by: str | Unknown
-    """Who drained it, where the scheduler says."""
+    """The user who drained it, where the scheduler says."""
     jobs: tuple[str, ...] | Unknown
     """The jobs (or pods) that are on it."""
     responds: bool | Unknown
@@ -151,7 +149,7 @@ def _fitness(args: Args, boot: Boot | None) -> Fitness:
 
 
 def _gpus(presence: Completed, smi: Completed) -> int | Unknown:
-    """How many GPUs respond, on the bus and to nvidia-smi."""
+    """Return the number of GPUs that respond, on the bus and to nvidia-smi."""
     try:
         seen = read_presence(presence)
         if seen.absent:
@@ -233,7 +231,7 @@ def _for(args: Args) -> str:
 
 
 def _unproven(args: Args, state: State, node: Node) -> str:
-    """Why the host is not proven to be fit; empty: it is, or nothing was to be proven."""
+    """Return the reason why the host is not proven to be fit; empty: it is, or nothing was to be proven."""
     fit = state.fitness
     if fit.going_down or not fit.expected:
         return fit.going_down
@@ -245,7 +243,7 @@ def _unproven(args: Args, state: State, node: Node) -> str:
 
 
 def latent(args: Args) -> Change:
-    """What it would do at its turn, on a host that does not call for it now."""
+    """Return the change that it would make at its turn, on a host that does not call for it now."""
     node = Node(kind="slurm" if args.kind == "auto" else args.kind, name=args.node or "this host")
     if args.do == "resume":
         words, commands = "resume it, if the drain is ours", (steering.resume(node, args.only, args.wait),)
@@ -266,7 +264,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second probe still finds."""
+    """Say what a second probe still finds."""
     return _unsettled(args, after)
 
 

@@ -16,10 +16,8 @@ from runbook.values.types import Duration, Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How far off it may be."""
-
     at_most: Duration = field(default=Duration(1), metadata={"minimum": 0.001})
-    """How far off it may be, by the word of the program that says how far."""
+    """The largest offset, as reported by the program that measures it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +25,11 @@ class State:
     """The clock."""
 
     now: int
-    """What it shows: seconds since 1970."""
+    """The time that it shows: seconds since 1970."""
     synchronized: bool | Unknown
     """Whether somebody sets it by a source, and has done so."""
     by: str = ""
-    """Who says so: chronyd, systemd-timesyncd, the kernel."""
+    """The program that reports it: chronyd, systemd-timesyncd, the kernel."""
     source: str = ""
     """The server or clock that it is set by; empty: none is named."""
     offset: float | Unknown

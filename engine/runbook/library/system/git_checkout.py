@@ -22,8 +22,6 @@ _REF = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock$|/$))[A-Za-z0-9][A-Za-z0-9._/@+-]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which repository, where, and at what."""
-
     repo: str
     """The address of the repository, as for `git clone`; without a password."""
     path: str
@@ -60,7 +58,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How the work tree stands."""
+    """The state of the work tree."""
 
     kind: str
     """absent, empty, tree, broken, foreign (no work tree), other, or no git."""
@@ -73,7 +71,7 @@ class State:
     changes: tuple[str, ...] = ()
     """Changed files, as `git status` lists them."""
     kept: str = ""
-    """Why the present directory must not be replaced."""
+    """The reason why the present directory must not be replaced."""
     tree: Tree = field(repr=False, metadata={"private": True})
 
 
@@ -163,7 +161,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second probe finds instead."""
+    """Say what a second probe finds instead."""
     return f"done, but {args.path} is at {after.head[:12] or after.kind}, not at {before.wanted[:12]}"
 
 

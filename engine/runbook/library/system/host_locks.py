@@ -15,7 +15,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Who is changing the host."""
+    """The run that is changing the host."""
 
     held: tuple[str, ...]
     """The runs that hold a lock: run, playbook, by whom, since when."""
@@ -40,5 +40,5 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """What a person would look at."""
+    """Return the commands with which a person would inspect it."""
     return ("cat /run/runbook/*/lock-*/by ~/.cache/runbook/*/lock-*/by",)

@@ -57,8 +57,6 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What to ask, and what the answer should be."""
-
     url: str
     """http:// or https://, as seen from the host."""
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
@@ -76,9 +74,9 @@ class Args:
     values: Mapping[str, str] = field(default_factory=dict)
     """Name to path within the JSON body; the values become `.values`."""
     at_most: Duration = field(default=Duration(10), metadata={"minimum": 0.1, "maximum": 600})
-    """How long to wait for the answer."""
+    """The time to wait for the answer."""
     max_size: Size = field(default=Size(1 << 20), metadata={"minimum": 1, "maximum": 1 << 22})
-    """How much of the body to read."""
+    """The part of the body that is read, at most."""
     follow: bool = False
     """Follow redirects, on the same host and port only."""
     check: Check = field(default_factory=Check)
@@ -98,7 +96,7 @@ class Args:
             raise ValueError(why)
 
     def _objection_to_method(self) -> str:
-        """Why what is given does not go with the method; empty: it does."""
+        """Return the reason why the arguments do not go with the method; empty: they do."""
         asserts = bool(self.expect or self.present or self.values)
         if self.method in ("GET", "HEAD"):
             if self.check or self.body is not None or self.settle:
@@ -117,12 +115,12 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What came back (of a change: for its check)."""
+    """The answer (of a change: to its check)."""
 
     reachable: bool
     """Whether a service answered."""
     why: str = ""
-    """Why no service answered, or why the answer is incomplete."""
+    """The reason why no service answered, or why the answer is incomplete."""
     ok: bool | Unknown
     """Whether status and body are as given."""
     status: int | Unknown
@@ -134,7 +132,7 @@ class State:
     values: Mapping[str, Json | Unknown] = field(default_factory=dict, metadata={"named_by": ("values",)})
     """The values at the paths under `values`, by name."""
     seconds: float | Unknown
-    """How long the answer took."""
+    """The time that the answer took."""
     location: str = ""
     """The target of a redirect that was not followed."""
     tool: str = ""
@@ -282,7 +280,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """What became of a request that was not accepted."""
+    """Describe the outcome of a request that was not accepted."""
     return words_for(completed)
 
 

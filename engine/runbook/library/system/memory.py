@@ -13,19 +13,17 @@ from runbook.values.types import Size, Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What too little is."""
-
     below: float = field(default=90, metadata={"minimum": 1, "maximum": 100})
     """Memory is low if this much (percent) or more is used."""
     available_at_least: Size = Size(0)
     """Memory is also low if less than this is left; 0: not checked."""
     top: int = field(default=5, metadata={"minimum": 1, "maximum": 100})
-    """How many of the largest processes to name."""
+    """The number of the largest processes to name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is there and what is left, in bytes."""
+    """The memory that is there and that is left, in bytes."""
 
     total: int
     """Bytes of usable memory: the host's memory, or the lowest limit."""
@@ -50,7 +48,7 @@ class State:
     top: tuple[Hungry, ...] | Unknown
     """The processes with the most memory: pid, name, resident (bytes)."""
     oom_kills: int | Unknown
-    """How often the kernel has killed a process at the limit of our own control group."""
+    """The number of kills by the kernel at the limit of our own control group."""
 
 
 def probe(args: Args) -> Probe[State]:
@@ -81,7 +79,8 @@ def _low(args: Args, percent: float | Unknown, available: int | Unknown) -> bool
 
 
 def _least(seen: Memory) -> tuple[int, int | Unknown, str]:
-    """What can be used, what is left of it, and the control group that says so: wherever least is left."""
+    """Return the memory that can be used, what is left of it, and the control group that limits it: wherever least is
+    left."""
     if isinstance(seen.limits, Unknown) or isinstance(seen.available, Unknown) or not seen.limits:
         return seen.total, seen.available, ""
     tight = min(seen.limits, key=lambda limit: limit.bytes - limit.used)

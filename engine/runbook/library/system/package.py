@@ -30,8 +30,6 @@ from runbook.values.types import plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What has to be there."""
-
     names: tuple[str, ...] = ()
     """Packages, by their names in the package manager."""
     programs: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +61,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Which packages are there."""
+    """The packages that are there."""
 
     manager: str
     """apt, dnf, yum or apk; empty: this host has none of them."""
@@ -134,7 +132,7 @@ def _lacking(state: State) -> str:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What is still missing."""
+    """Name the packages that are still missing."""
     if not after.missing:
         return f"done, but {_lacking(after)}"
     return f"done, but {plural(len(after.missing), 'package')} not installed: {', '.join(after.missing)}"

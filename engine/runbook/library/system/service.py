@@ -43,8 +43,6 @@ _VERBS = {"started": "start", "stopped": "stop", "restarted": "restart", "reload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which unit, and how it shall be."""
-
     name: str
     """A service, or with its ending a .socket, .timer or .path."""
     state: Literal["", "started", "stopped", "restarted", "reloaded"] = ""
@@ -52,7 +50,7 @@ class Args:
     enabled: bool | None = None
     """Whether the unit starts at boot; null: unchanged."""
     steady: Duration = field(default=Duration(1.0), metadata={"minimum": 0, "maximum": 300})
-    """How long to wait after a start before the service is probed again."""
+    """The pause after a start before the service is probed again."""
     daemon_reload: bool = False
     """Run systemctl daemon-reload first, if this unit's file has changed."""
     allow: tuple[str, ...] = ()
@@ -67,7 +65,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How the unit stands."""
+    """The state of the unit."""
 
     unit: Unit | Unknown
     """The unit as systemd reports it (id, active, sub, pid, enabled, result, restarts, since ...)."""
@@ -110,7 +108,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _verbs(args: Args, unit: Unit) -> Iterator[str]:
-    """What systemctl is to do."""
+    """Yield the verbs for systemctl."""
     if args.enabled is True and unit.enabled not in ("enabled", "static", "indirect", "alias", "generated"):
         yield "enable"
     if args.enabled is False and unit.enabled in ("enabled", "enabled-runtime", "linked", "linked-runtime"):
@@ -169,12 +167,12 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second probe still finds."""
+    """Say what a second probe still finds."""
     return f"{_DONE[args.state]}, but {'; '.join(_unsettled(args, before, after))}"
 
 
 def _unsettled(args: Args, before: State, after: State) -> list[str]:
-    """Why it is not as it shall be, or was not done again; empty: it is."""
+    """Return the reasons why it is not as it should be, or was not done again; empty: it is."""
     old, new = before.unit, after.unit
     if isinstance(old, Unknown) or isinstance(new, Unknown):
         return ["systemd does not report the unit's state"]
@@ -190,7 +188,7 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
 
 
 def _not_done_anew(args: Args, old: Unit, new: Unit) -> Iterator[str]:
-    """That a restart or a reload, which has no fixed state, left no trace."""
+    """Yield the words for a restart or a reload, which has no fixed state, that left no trace."""
     if args.state == "restarted" and not has_completed(new) and not was_restarted(old, new):
         yield f"{new.id} was not restarted: invocation, start time and process are the same as before"
     if args.state == "reloaded" and (new.moved == old.moved or isinstance(new.moved, Unknown)):

@@ -20,8 +20,6 @@ Problem = Literal["", "no database", "no table", "locked", "not a database", "ot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which table, and what there should be in it."""
-
     database: str
     """The file: absolute, or ~/ for the home of the login user."""
     table: str = field(metadata={"min_length": 1})
@@ -44,18 +42,18 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What was counted."""
+    """The rows that were counted."""
 
     rows: int | Unknown
-    """How many rows the last count found."""
+    """The number of rows at the last count."""
     problem: Problem = ""
-    """Why the number is not known: no database, no table, locked, not a database, other."""
+    """The reason why the number is not known: no database, no table, locked, not a database, other."""
     why: str = ""
     """The reason as sqlite3 reports it."""
     size: int | Unknown
     """Size of the file, in bytes."""
     grown: int | Unknown
-    """How many more rows the last count found than the first."""
+    """The increase in rows from the first count to the last."""
     growing: bool | Unknown
     """Whether the number of rows grew."""
 

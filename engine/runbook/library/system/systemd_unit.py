@@ -37,8 +37,6 @@ FOLDER = "/etc/systemd/system"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which unit, what stands in it, and how it shall be."""
-
     name: str
     """A service, or with its ending a .socket, .timer or .path."""
     content: str = field(default="", metadata={"exact": True})
@@ -56,7 +54,7 @@ class Args:
     enabled: bool = True
     """Whether the unit should start at boot."""
     steady: Duration = field(default=Duration(1.0), metadata={"minimum": 0, "maximum": 300})
-    """How long to wait after a start before the service is probed again."""
+    """The pause after a start before the service is probed again."""
     allow: tuple[str, ...] = ()
     """Protected units, by name, that may be changed all the same."""
 
@@ -74,7 +72,7 @@ class Args:
 
     @property
     def wanted_text(self) -> str:
-        """What is to stand in its file, with a newline at its end."""
+        """Return the text of its file, with a newline at its end."""
         text = self.content or self.text or self.filled
         return text if text.endswith("\n") else f"{text}\n"
 
@@ -185,7 +183,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second probe still finds."""
+    """Say what a second probe still finds."""
     return f"done, but {'; '.join(_unsettled(args, before, after))}"
 
 

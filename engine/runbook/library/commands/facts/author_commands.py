@@ -27,14 +27,14 @@ TOO_MUCH = f"the output exceeds {MOST // 1024} KiB, and its middle is missing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandAnswer:
-    """What the probe, or the check of a change, gave."""
+    """The answer of a probe, or of the check of a change."""
 
     exit_code: int | Unknown
     """The exit code (of a change: that of its check)."""
     stdout: str = ""
-    """What the program wrote to its standard output."""
+    """The standard output of the program."""
     stderr: str = ""
-    """What the program wrote to its standard error."""
+    """The standard error of the program."""
     value: Json | Unknown = None
     """Standard output as `parse` reads it."""
 
@@ -44,7 +44,7 @@ UNASKED = CommandAnswer(exit_code=Unknown(why="a change without a check probes n
 
 
 def answered(command: Command, done: Completed, parse: Json, *, checking: bool) -> CommandAnswer:
-    """What *done* says; *checking*: it is the check of a change.  Raises ProbeError where it is no answer."""
+    """Read *done*; *checking*: it is the check of a change.  Raises ProbeError where it is no answer."""
     if not done.answers(command) or _was_kept_from_writing(command, done):
         raise ProbeError(_fault(command, done, checking=checking))
     assert done.exit_code is not None
@@ -88,7 +88,7 @@ def holding(answer: CommandAnswer, *, checked: bool) -> Holds | Fails:
 
 
 def objection_to_look(what: str, argv: tuple[str, ...], script: str, action: str) -> str:
-    """Why a probe (or a check) of *action* must not run this; empty: it may."""
+    """Return the reason why a probe (or a check) of *action* must not run this; empty: it may."""
     found = _known(argv, script)
     if not found:
         return ""

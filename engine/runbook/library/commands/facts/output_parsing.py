@@ -17,7 +17,7 @@ FORMS = ("text", "lines", "json", "csv")
 
 
 def problem_with(form: Json) -> str:
-    """What is wrong with *form* as a value of ``parse``; empty: nothing."""
+    """Return the mistake in *form* as a value of ``parse``; empty: none."""
     wanted = f"`parse` is one of {', '.join(FORMS)}, or {{regex: ...}}"
     if isinstance(form, str):
         return "" if form in FORMS else f"{wanted}; not {form}"

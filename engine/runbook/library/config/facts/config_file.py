@@ -32,15 +32,16 @@ class HostFile:
     writable: bool
     """Whether another file can be put in its place."""
     user: str
-    """Who inspected it."""
+    """The user who inspected it."""
     mode: str = ""
     """As ``ls`` shows it: ``-rw-r--r--``."""
     owner: str = ""
     group: str = ""
     links: int = 1
-    """How many names it has."""
+    """The number of its names."""
     refusal: str = ""
-    """Why nothing may be written there, with what to do: another user can exchange what is on the way (law 9)."""
+    """The reason why nothing may be written there, with what to do: another user can exchange a part of the path (law
+    9)."""
     digest: str
     """``sha256:...``, or ``cksum:...`` where the host has no sha256sum; ``...:absent`` of no file."""
     text: str = ""
@@ -58,7 +59,7 @@ def ask_file(path: str) -> Command:
 
 
 def read_file(path: str, done: Completed) -> HostFile:
-    """What ``ask_file`` found.  Raises ProbeError when it cannot be known, or is not text."""
+    """Parse the answer to ``ask_file``.  Raises ProbeError when it is incomplete, or is not text."""
     if done.timed_out:
         raise ProbeError(f"{path} could not be read in time")
     if done.exit_code == REFUSED:

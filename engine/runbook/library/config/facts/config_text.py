@@ -1,4 +1,4 @@
-"""What the formats of configuration files have in common: mappings in mappings, with values of distinct types."""
+"""The parts that all formats of configuration files share: nested mappings, with values of distinct types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Unparsable(ValueError):
 
 
 class Conflict(ValueError):
-    """What is wanted cannot be done to this text without doing something else, too."""
+    """The text cannot be changed as wanted without a second effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class ConfigText(Protocol):
     """Everything in it, for comparison: dicts, lists and scalars."""
 
     def value(self, path: KeyPath) -> Any:
-        """What a program that reads the file gets for *path*; ABSENT.  Raises Conflict where the way is barred."""
+        """Return the value that a program reads at *path*, or ABSENT.  Raises Conflict where something else is on the
+        way."""
         ...
 
     def put(self, path: KeyPath, value: Any) -> str:
@@ -114,7 +115,8 @@ def edited(data: Any, path: KeyPath, value: Any) -> Any:
 
 
 def walk(data: Any, path: KeyPath) -> Any:
-    """What is at *path* in plain *data*; ABSENT.  Raises Conflict where something on the way is not a mapping."""
+    """Return the value at *path* in plain *data*, or ABSENT.  Raises Conflict where a part of the path is not a
+    mapping."""
     for depth, word in enumerate(path):
         if data is None:
             return ABSENT
@@ -127,7 +129,7 @@ def walk(data: Any, path: KeyPath) -> Any:
 
 
 def kind(value: Any) -> str:
-    """What *value* is, for people."""
+    """Name the kind of *value*, for people."""
     match value:
         case None:
             return "null"

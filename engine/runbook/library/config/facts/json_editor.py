@@ -34,7 +34,7 @@ class JsonText:
         self._root = _Reading(text).node() if text.strip() else None
 
     def value(self, path: KeyPath) -> Any:
-        """What is there for *path*."""
+        """Return the value at *path*."""
         return walk(self.data, path)
 
     def put(self, path: KeyPath, value: Any) -> str:
@@ -90,7 +90,7 @@ class JsonText:
         return len(found[0]) if found else 0
 
     def _step(self) -> str:
-        """What a member is indented by; empty in a file of one line."""
+        """Return the indentation of a member; empty in a file of one line."""
         if self._root is None or (not self._root.pairs and len(self.text.split()) < 3):
             return "  "
         found = re.search(r"\n([ \t]+)\S", self.text)

@@ -44,7 +44,7 @@ def text_of(text: str, form: str) -> ConfigText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredValues:
-    """What is wanted of a file; keys are written with dots."""
+    """The values that a file should have; keys are written with dots."""
 
     set: Mapping[str, Any] = field(default_factory=dict)
     """Values; a mapping is merged into the one that is there, and its keys are words without dots."""
@@ -57,7 +57,7 @@ class DesiredValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patched:
-    """What is there of what is wanted, and the text that has all of it."""
+    """The values that a file has, of those that are wanted, and its text with all of them."""
 
     values: Mapping[str, Any]
     missing: tuple[str, ...]
@@ -66,7 +66,7 @@ class Patched:
     text: str
     """With all that is wanted; as it was where nothing is to be done, or there is a conflict."""
     conflict: str = ""
-    """Why it cannot be had."""
+    """The reason why they cannot be set."""
 
 
 def patched(text: str, form: str, wanted: DesiredValues, name: str = "the file") -> Patched:
@@ -99,7 +99,7 @@ def patched(text: str, form: str, wanted: DesiredValues, name: str = "the file")
 
 
 class _Seen:
-    """What is there of what is wanted."""
+    """The values that a file has, of those that are wanted."""
 
     def __init__(self, now: ConfigText, wanted: DesiredValues) -> None:
         self.values: dict[str, Any] = {}

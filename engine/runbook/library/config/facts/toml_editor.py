@@ -48,7 +48,7 @@ class Entry:
     end: int
     """Behind the header or the value."""
     table: KeyPath
-    """That which it is written in; of a header, its own."""
+    """The table that it is written in; of a header, its own."""
     path: KeyPath
     value: int = 0
     """Where the value begins; 0: a header."""
@@ -63,7 +63,7 @@ class TomlText:
         self._entries = list(_entries(text, 0, len(text), "\n", ()))
 
     def value(self, path: KeyPath) -> Any:
-        """What is there for *path*."""
+        """Return the value at *path*, or ABSENT.  Raises Conflict where something else is on the way."""
         return walk(self.data, path)
 
     def put(self, path: KeyPath, value: Any) -> str:
@@ -153,7 +153,7 @@ class TomlText:
 
 
 def loads(text: str) -> Any:
-    """What is in *text*.  Raises Unparsable, also for an integer that no 64 bits hold: TOML has none.
+    """Parse *text*.  Raises Unparsable, also for an integer that no 64 bits hold: TOML has none.
 
     What programs make of such a number differs (an error, another number), so that nothing is known of the file.
     """

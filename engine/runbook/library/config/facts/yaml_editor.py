@@ -116,7 +116,7 @@ class YamlText:
         self._step = _step(text, self._root)
 
     def value(self, path: KeyPath) -> Any:
-        """What a reader gets for *path*, aliases and merge keys followed."""
+        """Return the value that a reader gets at *path*, with aliases and merge keys followed."""
         node = self._root
         for depth, word in enumerate(path):
             if node is None or self._real(node).null:

@@ -67,7 +67,7 @@ def parse(text: str) -> YamlNode | None:
 
 
 def _events(text: str) -> list[Any]:
-    """What a reader of YAML 1.2 meets in *text*.  Raises Unparsable, also where one of YAML 1.1 meets other things."""
+    """Return the events of *text* in YAML 1.2.  Raises Unparsable, also where YAML 1.1 has other events."""
     plain = without_breaks(text)
     try:
         found = list(yaml.parse(plain, Loader=_LOADER))
@@ -90,7 +90,7 @@ def _events(text: str) -> list[Any]:
 
 
 def _gist(event: Any) -> tuple[object, ...]:
-    """What *event* says; in quotes and blocks, whatever the line breaks in it were taken for."""
+    """Return the content of *event*; in quotes and blocks, whatever the line breaks in it were taken for."""
     value = event.value if isinstance(event, yaml.ScalarEvent) else ""
     if isinstance(event, yaml.ScalarEvent) and event.style:
         value = "".join(value.split())

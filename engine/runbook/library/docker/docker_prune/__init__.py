@@ -42,19 +42,19 @@ class Item:
     """One thing that may go."""
 
     kind: Literal["container", "image", "build-cache", "volume"]
-    """What it is; a build-cache is one record of the build cache."""
+    """Its kind; a build-cache is one record of the build cache."""
     id: str
     """Its full id, as Docker has it; of a volume, the name."""
     name: str
     """Of a container its name, of an image its tags or digests, of a record its type; of a volume empty: see `id`."""
     note: str = ""
-    """How it stands with it, for people."""
+    """A remark on its state, for people."""
     bytes: int | Unknown
-    """What its removal frees; a layer that several images share counts once, with the first of them."""
+    """The space that its removal frees; a layer that several images share counts once, with the first of them."""
     logs: int = 0
     """Bytes of a container's log, which `docker system df` does not count."""
     seen: str = ""
-    """What must be so still when it is removed."""
+    """The state that it must still have when it is removed."""
     needs: tuple[str, ...] = ()
     """Keys of other items: unless they go, it must stay."""
 
@@ -74,7 +74,7 @@ Items = tuple[Item, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneListing:
-    """What was chosen, thing by thing."""
+    """The things that were chosen, one by one."""
 
     dead: Items
     images: Items
@@ -165,13 +165,13 @@ _NOUNS = {
 
 
 def counted(items: Sequence[Item]) -> str:
-    """How many of each kind, in words."""
+    """Return the number of each kind, in words."""
     counts = {kind: sum(item.kind == kind for item in items) for kind in _NOUNS}
     return ", ".join(plural(number, *_NOUNS[kind]) for kind, number in counts.items() if number)
 
 
 def claim(items: Sequence[Item], *, exact: bool) -> str:
-    """What is reclaimed, in words; the logs separately, because `docker system df` does not count them."""
+    """Return the space to be reclaimed, in words; logs separately, because `docker system df` does not count them."""
     whole = reclaimable(items)
     if isinstance(whole, Unknown):
         return f"the freed size is not known ({whole.why})"
@@ -186,7 +186,7 @@ What = Literal["containers", "images", "build_cache", "volumes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """Which containers, images and volumes are meant."""
+    """The labels of the containers, images and volumes that are meant."""
 
     only: tuple[str, ...] = ()
     """Remove only what has all of these labels (NAME or NAME=VALUE); build cache has none and stays."""
@@ -196,8 +196,6 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What may be removed, and what is spared."""
-
     what: tuple[What, ...] = field(default=("containers", "images", "build_cache"), metadata={"min_items": 1})
     """Kinds of things to remove; volumes hold data, and are removed only if named here."""
     older_than: Duration = field(default=Duration(3600), metadata={"minimum": 0})
@@ -205,7 +203,7 @@ class Args:
     labels: Labels = Labels()
     """Choose by label: only, keep."""
     keep_dead: int = field(default=3, metadata={"minimum": 0})
-    """How many of the last containers that died to keep as evidence, with their images."""
+    """The number of the last dead containers to keep as evidence, with their images."""
     images: Literal["dangling", "unused"] = "dangling"
     """dangling: images without a name; unused: every image that no container was created from."""
     stopped_services: Literal["keep", "remove"] = "keep"
@@ -216,7 +214,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What may go, what stays, and how full the disk is."""
+    """The things that may be removed and those that stay, and the fill level of the disk."""
 
     dead: Items = ()
     """Dead containers that may be removed (id, name, note, bytes, logs)."""
@@ -384,12 +382,12 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What is still there."""
+    """Name the things that are still there."""
     return f"still there: {', '.join(map(str, _left(before, after)))}; the command's output has Docker's reasons"
 
 
 def _left(before: State, after: State) -> Items:
-    """What was to go and still may; an image that waits for a container which has died again is another matter."""
+    """Return the things that were to be removed and still may be; an image that a container needs again is not one."""
     keys = {item.key for item in before.items()}
     fresh = frozenset(item.key for item in after.items()) - keys
     return without(after, fresh).items()

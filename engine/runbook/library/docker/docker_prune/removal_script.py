@@ -30,7 +30,7 @@ SEEN = {
     "image": "{{range .RepoTags}}{{.}} {{end}}|{{range .RepoDigests}} {{.}}{{end}}",
     "volume": "{{.CreatedAt}}",
 }
-"""What is asked again right before the removal, and must be as it was."""
+"""The state that is asked again right before the removal, and must be unchanged."""
 
 _REMOVE = PRELUDE + script(__package__, "prune_remove")
 

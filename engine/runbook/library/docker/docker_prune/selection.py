@@ -11,12 +11,12 @@ from runbook.library.docker.facts.engine import epoch
 from runbook.values.types import seconds
 
 EMPTY_LAYER = "5f70bf18a0860070"
-"""How the digest of a layer without any file begins (the sha256 of 1024 zero bytes, an empty tar)."""
+"""The beginning of the digest of a layer without files (the sha256 of 1024 zero bytes, an empty tar)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What a step asks to remove, and what it spares."""
+    """The things that a step asks to remove, and those that it spares."""
 
     what: tuple[str, ...]
     older_than: float
@@ -34,7 +34,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What may go, in the order of removal."""
+    """The things that may be removed, in the order of removal."""
 
     containers: tuple[Container, ...] = ()
     images: tuple[Image, ...] = ()
@@ -154,7 +154,7 @@ class _Chooser:
 
 
 def choose(things: Things, records: Sequence[Record], volumes: Sequence[Volume], wishes: Wishes) -> Choice:
-    """What may go of *things*, *records* and *volumes*."""
+    """Choose from *things*, *records* and *volumes* those that may be removed."""
     chooser = _Chooser(things=things, wishes=wishes)
     gone = chooser.containers()
     images = chooser.images(gone)

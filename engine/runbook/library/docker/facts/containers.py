@@ -53,7 +53,7 @@ class Container:
     image_id: str = ""
     """The full id of the image, ``sha256:`` and 64 hexadecimal digits."""
     status: str
-    """How it stands: created, running, paused, restarting, removing, exited, dead."""
+    """Its status: created, running, paused, restarting, removing, exited, dead."""
     pid: int = 0
     """The pid of its first process, as the host numbers it; 0: nothing runs in it."""
     exit_code: int = 0
@@ -61,7 +61,7 @@ class Container:
     oom_killed: bool = False
     """Whether Docker says that something in it was killed for lack of memory since its last start (State.OOMKilled)."""
     error: str = ""
-    """Why it could not be started."""
+    """The reason why it could not be started."""
     created_at: str = NEVER
     """When it was made: Docker's own text (RFC 3339, UTC)."""
     started_at: str = NEVER
@@ -69,25 +69,25 @@ class Container:
     finished_at: str = NEVER
     """When it last ended, likewise; ``never``: it has not. While it runs, this is the end of the run before."""
     restart_count: int = 0
-    """How often its restart policy has started it again; starting it by hand sets this to 0."""
+    """The number of restarts by its restart policy; starting it by hand sets this to 0."""
     restart_policy: str = "no"
     """When Docker starts it again by itself: no, always, unless-stopped, on-failure."""
     max_retries: int = 0
-    """How often the policy on-failure starts it again at most; 0: without a limit, or another policy."""
+    """The number of times that the policy on-failure starts it again at most; 0: without a limit, or another policy."""
     health: str = ""
-    """What its health check says: healthy, unhealthy, starting; empty: it has no check."""
+    """The result of its health check: healthy, unhealthy, starting; empty: it has no check."""
     memory: int = 0
     """Its memory limit in bytes; 0: unlimited."""
     memory_swap: int = 0
     """Bytes of memory and swap together; 0: not set, -1: unlimited."""
     cpus: float = 0.0
-    """How many CPUs it may use at most; 0: unlimited."""
+    """The number of CPUs it may use at most; 0: unlimited."""
     shm_size: int = 0
     """Bytes of its /dev/shm; 0: not known."""
     ipc: str = ""
-    """Whose /dev/shm it has: private, shareable, host, container:ID or none."""
+    """The owner of its /dev/shm: private, shareable, host, container:ID or none."""
     log_driver: str = ""
-    """What Docker writes its log with: json-file, local, journald ...; none keeps no log."""
+    """The driver that Docker writes its log with: json-file, local, journald ...; none keeps no log."""
     log_path: str = ""
     """The file on the host that its log is in; empty with other drivers than json-file."""
     auto_remove: bool = False
@@ -112,7 +112,7 @@ class Container:
 
     @property
     def seen(self) -> str:
-        """What is asked again before it is removed."""
+        """Return the state that is asked again before it is removed."""
         return f"{self.status} {_raw(self.started_at)} {_raw(self.finished_at)}"
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ def _raw(text: str) -> str:
 
 
 def container(row: Mapping[str, Any]) -> Container:
-    """What a line of FORMAT says."""
+    """Parse a line of FORMAT."""
     policy = row.get("policy") or {}
     return Container(
         id=row["id"],
@@ -158,5 +158,5 @@ def container(row: Mapping[str, Any]) -> Container:
 
 
 def ago(then: float, now: float) -> str:
-    """How long *then* was before *now*, for people."""
+    """Return the time from *then* to *now*, in words."""
     return f"{seconds(max(0.0, now - then))} ago" if then else "at an unknown time"

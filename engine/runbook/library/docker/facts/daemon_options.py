@@ -1,4 +1,4 @@
-"""What dockerd refuses in its configuration file: options of another log driver, wrong types, what is a flag as well.
+"""The settings that dockerd refuses in its file: options of another log driver, wrong types, keys that are also flags.
 
 Sources: moby `daemon/logger/*` (each driver's ValidateLogOpt, and factory.go for those of every driver) of 20.10 to 28,
 `daemon/config/config.go`, and https://docs.docker.com/reference/cli/dockerd/ (the type of each key).
@@ -68,7 +68,7 @@ _WANTED: Mapping[str, str] = {key: kind for kind, keys in _WANTS.items() for key
 def refusals(
     config: Mapping[str, Any], running: str, drivers: Collection[str], before: Collection[str], allowed: Collection[str]
 ) -> Iterator[str]:
-    """Why dockerd would not start with *config*, each in a sentence; no value is repeated but the driver's name.
+    """Yield the reasons why dockerd would not start with *config*; no value is repeated but the driver's name.
 
     *running* is the log driver of the dockerd that runs, *drivers* are those that it has (none: not known), *before*
     the log options that its file has had, *allowed* those that are taken without a question.
@@ -101,7 +101,7 @@ _PLURAL: Mapping[str, str] = {
 
 
 def conflicts(config: Mapping[str, Any], command_line: Iterable[str]) -> Iterator[str]:
-    """Why a dockerd with this *command_line* would not start: a key of the file is a flag as well.
+    """Yield the keys of the file that are also flags of *command_line*: dockerd would not start.
 
     Source: moby `daemon/config/config.go`, findConfigurationConflicts; runtimes may be in both.
     """

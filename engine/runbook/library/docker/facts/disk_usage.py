@@ -89,7 +89,7 @@ class Volume:
     name: str
     size: int | Unknown
     links: int
-    """How many containers mount it, running or not."""
+    """The number of containers that mount it, running or not."""
     created_at: str = ""
     """Empty where it was not asked for."""
 
@@ -101,7 +101,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Things:
-    """What one probe saw."""
+    """The containers, images and logs that one probe saw."""
 
     version: str
     root: str
@@ -129,7 +129,7 @@ def ask_things(only: Sequence[str], keep: Sequence[str]) -> Command:
 
 
 def read_things(answer: DockerAnswer, only: Sequence[str]) -> Things:
-    """What *answer* to ``ask_things`` says."""
+    """Parse *answer* to ``ask_things``."""
     about = answer.one("about")
     return Things(
         version=about["version"],
@@ -174,7 +174,7 @@ def ask_usage() -> Command:
 
 
 def read_usage(done: Completed) -> tuple[tuple[Record, ...], tuple[Volume, ...]]:
-    """What the answer to ``ask_usage`` says.  Raises ProbeError."""
+    """Parse the answer to ``ask_usage``.  Raises ProbeError."""
     answer = read_docker(done)
     answer.one("usage")
     return tuple(map(_record, answer.all("record"))), tuple(map(_volume, answer.all("volume")))
@@ -230,12 +230,12 @@ class Sizes:
 
 
 def ask_sizes(containers: Iterable[str], images: Iterable[str], logs: Iterable[str]) -> Command:
-    """What these containers wrote, the layers of these images, and the sizes of these logs."""
+    """Ask for the sizes of these containers' layers, of these images' layers, and of these logs."""
     return ask_docker(_SIZES, *containers, "--", *images, "--", *logs, timeout=PATIENCE)
 
 
 def read_sizes(done: Completed) -> Sizes:
-    """What the answer to ``ask_sizes`` says.  Raises ProbeError."""
+    """Parse the answer to ``ask_sizes``.  Raises ProbeError."""
     answer = read_docker(done)
     layers: dict[str, list[int]] = {}
     for row in answer.all("layer"):

@@ -29,18 +29,18 @@ FIND_DOCKERD = script(__package__, "find_dockerd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerAnswer:
-    """What the engine said, by the first word of each line."""
+    """The answer of the engine, by the first word of each line."""
 
     rows: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     absent: str = ""
-    """Why there is nothing to ask: it is proven that the host has no Docker."""
+    """The reason why there is nothing to ask: it is proven that the host has no Docker."""
 
     def all(self, kind: str) -> tuple[Any, ...]:
-        """What stands on the lines that begin with *kind*."""
+        """Return the rest of each line that begins with *kind*."""
         return self.rows.get(kind, ())
 
     def one(self, kind: str) -> Any:
-        """What stands on the only such line.  Raises ProbeError where there is none."""
+        """Return the rest of the only such line.  Raises ProbeError where there is none."""
         found = self.all(kind)
         if not found:
             raise ProbeError(f"the output of docker is incomplete ({kind} is missing)")
@@ -53,7 +53,7 @@ def ask_docker(script: str, *parameters: str, timeout: float = 0.0) -> Command:
 
 
 def read_docker(done: Completed) -> DockerAnswer:
-    """What was answered.  Raises ProbeError with the reason, and what to do about it."""
+    """Parse *done*.  Raises ProbeError with the reason, and what to do about it."""
     if done.timed_out or done.exit_code != 0:
         raise ProbeError(fault(done))
     rows: dict[str, list[Any]] = {}
@@ -85,7 +85,7 @@ _LOOK_THERE = "`systemctl status docker` and `journalctl -u docker -n 50` say wh
 
 
 def fault(done: Completed) -> str:
-    """Why docker did not answer, in words, with what to do."""
+    """Return the reason why docker did not answer, in words, with what to do."""
     if done.timed_out:
         return f"Docker does not answer (nothing in {seconds(done.seconds)}): its daemon hangs; {_LOOK_THERE}"
     said = done.stderr.strip()

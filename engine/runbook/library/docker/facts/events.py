@@ -48,12 +48,12 @@ class Events:
 
 
 def ask_events(window: float) -> Command:
-    """What happened in the last *window* seconds."""
+    """Ask for the events of the last *window* seconds."""
     return ask_docker(_ASK, f"{window:.0f}", _EVENT)
 
 
 def read_events(done: Completed) -> Events:
-    """What the answer to ``ask_events`` says.  Raises ProbeError."""
+    """Parse the answer to ``ask_events``.  Raises ProbeError."""
     answer = read_docker(done)
     answer.one("listed")
     rows = answer.all("event")

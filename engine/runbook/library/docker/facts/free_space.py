@@ -23,9 +23,9 @@ class Room:
     available: int
     """Bytes that may still be written by those who are not root."""
     used_percent: float
-    """How much of `size` is used, in percent, as df counts."""
+    """The used share of `size`, in percent, as df counts."""
     inodes_percent: float | Unknown = field(default_factory=lambda: Unknown(why="df does not report inodes"))
-    """How many of its inodes are used, in percent: with none left a disk is as full as without a byte."""
+    """The used share of its inodes, in percent: without a free inode a disk is as full as without a byte."""
     fullest: float = 0.0
     """The higher of the two percentages, as far as df says."""
 
@@ -35,12 +35,12 @@ NO_ROOM = Room(path="", size=0, available=0, used_percent=0.0)
 
 
 def ask_room(root: str) -> Command:
-    """How full the disk of *root* is."""
+    """Ask for the fill level of the disk of *root*."""
     return read_script(_ROOM, root)
 
 
 def read_room(done: Completed, root: str, endpoint: str) -> Room | Unknown:
-    """What df says of *root*, where the engine's files are on this host at all."""
+    """Parse df's answer for *root*, where the engine's files are on this host at all."""
     if endpoint and not endpoint.startswith("unix://"):
         return Unknown(why=f"the docker command talks to the engine at {endpoint}, which may be on another host")
     if done.timed_out or done.exit_code != 0:

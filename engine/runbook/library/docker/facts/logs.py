@@ -10,7 +10,7 @@ from runbook.shell import script
 from runbook.values.command import Command, Completed
 
 BYTES = 4 << 20
-"""What is read at most, from the end."""
+"""The bytes that are read at most, from the end."""
 
 _LOOK = script(__package__, "logs_read")
 """Lines of the log are indented by one space, so that none of them can pass for one of ours."""
@@ -21,13 +21,13 @@ class Log:
     """The end of a container's log."""
 
     absent: str = ""
-    """Why there is nothing to ask: it is proven that the host has no Docker."""
+    """The reason why there is nothing to ask: it is proven that the host has no Docker."""
     whose: Container | None = None
     """None where there is no such container."""
     lines: tuple[str, ...] = ()
     """Each begins with its time and a space; both outputs, oldest first."""
     refused: str = ""
-    """Why its lines cannot be read."""
+    """The reason why its lines cannot be read."""
     now: float = 0.0
     """The engine's clock, seconds since 1970."""
 
@@ -38,7 +38,7 @@ def ask_log(name: str, tail: int, since: float = 0.0) -> Command:
 
 
 def read_log(done: Completed) -> Log:
-    """What the answer to ``ask_log`` says.  Raises ProbeError."""
+    """Parse the answer to ``ask_log``.  Raises ProbeError."""
     answer = read_docker(done)
     if answer.absent:
         return Log(absent=answer.absent)

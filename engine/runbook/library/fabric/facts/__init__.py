@@ -1,1 +1,1 @@
-"""What NVLink says of itself."""
+"""NVLink, as it describes itself."""

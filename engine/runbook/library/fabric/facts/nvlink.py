@@ -1,4 +1,4 @@
-"""Which GPUs must be reset together, because NVLink joins them."""
+"""The GPUs that must be reset together, because NVLink joins them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_LINKS = re.compile(r"all links are inactive|nvlink is not supported|not supp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """What joins the GPUs of a host."""
+    """The links between the GPUs of a host."""
 
     linked: tuple[str, ...] | Unknown
     """UUIDs of GPUs with an active NVLink."""
@@ -45,7 +45,7 @@ _ASK_LINKS = SCRIPT_HEAD + script(__package__, "nvlink_probe")
 
 
 def read_links(done: Completed) -> Links:
-    """What *done* says.  Raises ProbeError when nvidia-smi hung or could not be asked."""
+    """Parse *done*.  Raises ProbeError when nvidia-smi hung or could not be asked."""
     found = {section.name: section for section in sections(done)}
     if done.timed_out:
         raise ProbeError(hung(done))
@@ -81,7 +81,7 @@ def _linked(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def obstacle(gpus: tuple[Gpu, ...], links: Links) -> str:
-    """Why *gpus* may not be reset by themselves; empty: they may.
+    """Return the reason why *gpus* may not be reset by themselves; empty: they may.
 
     The rule of the nvidia-smi manual: from Hopper on each GPU alone; Ampere behind NVSwitches alone while the fabric
     manager runs; Ampere joined directly alone; anything older, and Ampere without its fabric manager, only

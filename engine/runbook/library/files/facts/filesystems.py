@@ -24,7 +24,7 @@ class Disk:
     mount: str
     """Where its file system is mounted."""
     device: str
-    """What is mounted there, as df names it: a device, a server with its directory, overlay ..."""
+    """The source of the mount, as df names it: a device, a server with its directory, overlay ..."""
     kind: str | Unknown
     """The type of the file system: ext4, xfs, nfs4, overlay ..."""
     size: int | Unknown
@@ -34,18 +34,18 @@ class Disk:
     avail: int | Unknown
     """Bytes that a user who is not root may still write."""
     percent: float | Unknown
-    """How much is used of what users may have, in percent."""
+    """The used share of what users may have, in percent."""
     inodes_percent: float | Unknown
-    """How many of its inodes are used, in percent; 0 where a file system sets no limit to the number of files."""
+    """The used share of its inodes, in percent; 0 where a file system sets no limit to the number of files."""
     inodes_free: int | Unknown
-    """How many files can still be made, as `df -i` says; 0 too where the file system sets no limit."""
+    """The number of files that can still be made, as `df -i` says; 0 too where the file system sets no limit."""
     read_only: bool | Unknown
     """Whether it is read-only, as a mount or as a file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disks:
-    """What was asked of all paths."""
+    """The answers for all paths."""
 
     disks: tuple[Disk, ...]
     missing: tuple[str, ...]
@@ -62,7 +62,7 @@ _ASK = script(__package__, "filesystems_probe")
 
 
 def read_disks(done: Completed, paths: tuple[str, ...]) -> Disks:
-    """What *done* says of *paths*.  Raises ProbeError when the probe did not come to its end."""
+    """Parse *done* for *paths*.  Raises ProbeError when the probe did not come to its end."""
     if done.timed_out:
         raise ProbeError("the file systems did not answer in time: a network mount may hang")
     if done.exit_code != 0:

@@ -1,4 +1,4 @@
-"""Which files stand under some globs, how large and how old they are, and whether they grow."""
+"""The files that some globs match: their sizes and ages, and whether they grow."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileListing:
-    """What was there on one probe."""
+    """The files of one probe."""
 
     files: tuple[File, ...]
     """The newest first."""
@@ -51,7 +51,7 @@ class FileListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesFound:
-    """What was seen."""
+    """The files that were seen."""
 
     listings: tuple[FileListing, ...]
     """One, or two where it was inspected twice."""
@@ -74,7 +74,7 @@ _END = re.compile(r"\Anow \d+(\x01[0-9a-f-]*\n)")
 
 
 def read_files(done: Completed) -> FilesFound:
-    """What *done* says.  Raises ProbeError when the probe did not come to its end."""
+    """Parse *done*.  Raises ProbeError when the probe did not come to its end."""
     if done.timed_out:
         raise ProbeError("the files could not be listed in time")
     if done.exit_code != 0:
@@ -126,7 +126,7 @@ def _file(record: str, now: int) -> File | None:
 
 
 def age_of(seconds_ago: int, path: str) -> float | Unknown:
-    """How old *path* is that was written to so long ago; nobody knows where a clock was set meanwhile, or is wrong."""
+    """Return the age of *path*; unknown where a clock was set meanwhile, or is wrong."""
     if seconds_ago < -SKEW:
         ahead = seconds(-seconds_ago)
         return Unknown(why=f"{path} was last written {ahead} in the future: the clock of this host is wrong, or was")

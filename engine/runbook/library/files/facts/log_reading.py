@@ -14,10 +14,10 @@ from runbook.values.command import Command, Completed, read_script
 from runbook.values.types import Unknown
 
 FILE_BYTES = 1 << 20
-"""What is read of one file at most, from its end."""
+"""The bytes that are read of one file at most, from its end."""
 
 ALL_BYTES = 16 << 20
-"""What is read of all files together at most."""
+"""The bytes that are read of all files together at most."""
 
 SHARE = 300
 """Files of one user that are read, the newest; those of root and of our own user are all read."""
@@ -56,7 +56,7 @@ class UnreadFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReading:
-    """What was found by some globs."""
+    """The files that some globs match."""
 
     files: tuple[LogFile, ...] = ()
     missing: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def ask_logs(
 
 
 def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:
-    """What ``ask_logs`` found.  Raises ProbeError where nothing could be read."""
+    """Parse the answer to ``ask_logs``.  Raises ProbeError where nothing could be read."""
     if done.timed_out:
         raise ProbeError(f"the files could not be read in time: {', '.join(globs)}")
     if done.exit_code != 0:
@@ -105,7 +105,7 @@ def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:
 
 
 def blind(reading: LogReading, globs: Sequence[str]) -> Unknown | None:
-    """Why finding nothing would not mean that there is nothing; None: it would."""
+    """Return the reason why finding nothing would not mean that there is nothing; None: it would."""
     if reading.unreadable:
         return Unknown(why=f"could not be read: {first_few((file.why for file in reading.unreadable), 3, '; ')}")
     if not reading.files:

@@ -1,4 +1,4 @@
-"""What is mounted on a host, and whether each file system answers, without hanging on one that does not."""
+"""The mounts of a host, and whether each file system answers; a file system that hangs holds up no other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _REMOTE = re.compile(
 _NOT_READ = Unknown(why="the file system was not asked")
 _OF_ROOT = "user_id=0"
 PRIVATE = "it answers only the user who mounted it"
-"""Why nothing is known of a FUSE file system without ``allow_other`` (mount.fuse(8)); root is no exception."""
+"""The reason why nothing is known of a FUSE file system without ``allow_other`` (mount.fuse(8)), root being no
+exception."""
 _REFUSED = re.compile(r"Permission denied|Operation not permitted")
 
 
@@ -63,15 +64,15 @@ class Mount:
     answer: Answer = "not asked"
     """Whether its file system answered: ok, hung (not in time), failed (an error), unknown, not asked."""
     said: str = ""
-    """What is known of an answer that is not ``ok``."""
+    """The details of an answer that is not ``ok``."""
     size: int | Unknown = _NOT_READ
     """Bytes of the whole file system."""
     avail: int | Unknown = _NOT_READ
     """Bytes that a user who is not root may still write."""
     percent: float | Unknown = _NOT_READ
-    """How much is used of what users may have, in percent."""
+    """The used share of what users may have, in percent."""
     inodes_free: int | Unknown = _NOT_READ
-    """How many files can still be made; unknown where the file system sets no limit."""
+    """The number of files that can still be made; unknown where the file system sets no limit."""
     say: str = ""
     """All of it that a person wants to know, in one line."""
 
@@ -219,7 +220,7 @@ def _of_user(mount: Mount) -> bool:
 
 
 def is_private(mount: Mount) -> str:
-    """Why nobody but the user who mounted it can ask it, root among them; empty: others can.
+    """Return the reason why only the user who mounted it can ask it, not even root; empty: others can.
 
     The kernel shows ``allow_other`` also for ``allow_root`` of libfuse.
     """
@@ -289,7 +290,7 @@ def _without_those_behind(answered: Mapping[str, Mount]) -> dict[str, Mount]:
 
 
 def _answered(mount: Mount, word: str, text: str, within: float) -> Mount:
-    """What *mount* said, or that it did not."""
+    """Return *mount* with its answer, or with the fact that it gave none."""
     if word == "hung":
         stuck = f"; the stat that asked hangs there and cannot be ended (pid {text.strip()})" if text.strip() else ""
         return replace(mount, answer="hung", said=f"no answer within {seconds(ceil(within))}{stuck}")

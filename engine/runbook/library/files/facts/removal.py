@@ -52,7 +52,7 @@ class Entry:
     say: str = ""
     """The path with size, owner and age."""
     refusal: str = ""
-    """Why it is not removed, with what to do: another user could lead the removal elsewhere (law 9)."""
+    """The reason why it is not removed, with what to do: another user could lead the removal elsewhere (law 9)."""
 
     @property
     def key(self) -> str:
@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a probe of some patterns found."""
+    """The result of a probe of some patterns."""
 
     entries: tuple[Entry, ...]
     roots: tuple[str, ...]
@@ -73,7 +73,9 @@ class Found:
 
 
 def ask_entries(patterns: tuple[str, ...], roots: tuple[str, ...], *, unused: bool = False) -> Command:
-    """What matches *patterns*, and where *roots* lie; *unused*: also which of it a process uses."""
+    """Ask for the matches of *patterns*, and for the places of *roots*; *unused*: also for those that
+    a process uses.
+    """
     return read_script(_LOOK, "unused" if unused else "", str(len(roots)), *roots, *patterns)
 
 
@@ -171,7 +173,7 @@ def _mounts(table: str) -> Iterable[str]:
 
 
 def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
-    """Why *entry* must not be removed; empty: it may."""
+    """Return the reason why *entry* must not be removed; empty: it may."""
     path = entry.path
     if why := _outside(path, found.roots):
         return why
@@ -189,7 +191,7 @@ def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
 
 
 def _outside(path: str, roots: Sequence[str]) -> str:
-    """Why *path* is none that may be removed below *roots*, whatever is there; empty: it may be."""
+    """Return the reason why *path* may not be removed below *roots*, whatever is there; empty: it may be."""
     if "\ufffd" in path or any("\ud800" <= letter <= "\udfff" for letter in path):
         return f"{path!r}: its name is not UTF-8, so it cannot be passed to the host"
     if wide := next((root for root in roots if root in TOO_WIDE), ""):

@@ -34,7 +34,7 @@ GPU_FIELDS = ("index", "uuid", "memory.used")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMemory:
-    """What one process held when a sample was taken."""
+    """The memory that one process held when a sample was taken."""
 
     pid: int
     start: str
@@ -125,10 +125,8 @@ def _used(lines: tuple[str, ...]) -> Mapping[str, int | Unknown]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How often to sample, and what counts as growing."""
-
     samples: int = field(default=5, metadata={"minimum": 3, "maximum": 1000})
-    """How many samples to take."""
+    """The number of samples to take."""
     every: Duration = field(default=Duration(2), metadata={"minimum": 0.1, "maximum": 600})
     """Time between two samples."""
     at_least: Size = field(default=Size(64 << 20), metadata={"minimum": 1})
@@ -163,10 +161,10 @@ class Grown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the samples show, in bytes."""
+    """The trend of memory in the samples, in bytes."""
 
     samples: int
-    """How many samples were taken."""
+    """The number of samples that were taken."""
     seconds: float
     """Seconds between the first and the last sample."""
     used: tuple[int | Unknown, ...]
@@ -244,7 +242,7 @@ def _grows(args: Args, series: Series) -> bool | Unknown:
 
 
 def _processes(args: Args, samples: Sequence[Sample], took: float) -> tuple[Grown, ...] | Unknown:
-    """Those that are in every sample: of one that is not, nothing is known, and nothing is said."""
+    """Return the processes that are in every sample; nothing is known, and nothing is said, of others."""
     if len(samples) < args.samples:
         return Unknown(why=f"only {plural(len(samples), 'sample')} of {args.samples} could be taken")
     there = [key for key in samples[-1].held if all(key in sample.held for sample in samples)]
@@ -294,6 +292,6 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """What a person would watch."""
+    """Return the commands with which a person would watch it."""
     ask = " && nvidia-smi --query-gpu=index,memory.used --format=csv" if args.gpus else ""
     return (f"watch -n {max(1, round(args.every))} 'free -h && ps -eo pid,rss,comm --sort=-rss | head{ask}'",)

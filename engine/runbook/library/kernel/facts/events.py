@@ -24,7 +24,7 @@ _A_USERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
 _PID = re.compile(r"""\bpid=['"]?(\d+)""")
 _NAME = re.compile(r"\bname=(.+?)(?:, |,?$)")
 _DETAILS = re.compile(r"(?:Severity \d|Data \{)")
-"""How the lines begin that follow the one with an SXid."""
+"""The beginning of the lines that follow the one with an SXid."""
 _DEVICE = re.compile(
     r"\bdev(?:ice)?:? (?:\[)?([a-z][\w-]*)|\((?:device )?([a-z][\w-]*)\)|\b(nvme\d+(?:n\d+)?|sd[a-z]+\d*|ata[\d.]+)\b"
 )
@@ -52,11 +52,11 @@ class OomKill:
     limit: str | Unknown
     """The control group whose limit was reached; empty on a host's own want."""
     invoked_by: str
-    """Who asked for the memory that was not there: not who died."""
+    """The process that asked for the missing memory: not the one that died."""
     resident_kb: int | Unknown
     """KiB of memory that it held and that is not a file's (anon-rss)."""
     uid: int | Unknown = _NOT_SAID
-    """Whose process it was, by number: anybody may give a process any name.  Kernels before 5.4 do not say it."""
+    """The user of the process, by number: anybody may give a process any name.  Kernels before 5.4 do not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +80,19 @@ class Xid:
     instance: str = ""
     """The MIG instance, as the driver names it: ``GPU-I:05``, ``GPU-I:05 GPU-CI:00``; empty: the whole GPU."""
     meaning: str = ""
-    """What the vendor's catalogue says of the code, in short."""
+    """The meaning of the code in the vendor's catalogue, in short."""
     bucket: str = ""
     """The vendor's word for what to do at once: ``RESET_GPU``, ``RESTART_APP`` ...; empty of an SXid."""
     need: str = ""
     """The same in words, where an Xid 154 tells by its own text: ``reset the GPU``, ``reboot the node`` ..."""
     who: str = ""
-    """Who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
+    """The one who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
     severity: str = ""
     """Of an SXid: ``fatal``, ``non-fatal``, ``harmless``; empty where nobody says it, and of an Xid."""
     names_process: bool = False
     """Whether ``pid`` and ``name`` are known."""
     text: str
-    """What the driver says behind the number."""
+    """The driver's text behind the number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class HungTask:
     waited: int
     """Seconds that it had been blocked by then, or more."""
     owner: str = ""
-    """Who likely holds the lock that it waits for, by name; empty where the kernel (before 6.16) does not say."""
+    """The likely holder of the lock that it waits for, by name; empty where the kernel (before 6.16) does not say."""
     owner_pid: int = 0
     """The number of that task; 0: the kernel does not say."""
 
@@ -214,7 +214,7 @@ def _xid(message: Message, switch: str, bus: str, code: str, text: str) -> Xid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """What has been said so far of one want of memory."""
+    """The lines of one out-of-memory event so far."""
 
     by: str = ""
     scope: Literal["host", "cgroup", "nodes"] | None = None
@@ -224,7 +224,7 @@ class _Event:
     """The victim, as the summary names it."""
     name: str | None = None
     chosen: str = ""
-    """Whom an old kernel chose; it may have killed a child of it instead."""
+    """The process that an old kernel chose; it may have killed a child of it instead."""
     died: bool = False
     group: bool = False
     """Everything in the control group is killed."""
@@ -232,7 +232,7 @@ class _Event:
 
 
 def oom_kills(messages: Iterable[Message]) -> tuple[OomKill, ...]:
-    """Who was killed, in order; a kill that is reported twice counts once."""
+    """Return the processes that were killed, in order; a kill that is reported twice counts once."""
     kills: list[OomKill] = []
     seen: dict[int, float | None] = {}
     for kill, pid, at in _kills(messages):

@@ -44,7 +44,7 @@ class GpuFault:
     text: str
     """The message of the kernel, at most 1000 characters."""
     ago: str | Unknown = NOT_KNOWN_WHEN
-    """How long ago that was, in words."""
+    """The time since then, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class KernelFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OomdKill:
-    """What a program (systemd-oomd, earlyoom, Talos) ended for memory pressure, before the kernel had to."""
+    """A process that a program (systemd-oomd, earlyoom, Talos) ended for memory pressure, before the kernel had to."""
 
     at: str | Unknown
     """When the program wrote the message: ISO 8601, UTC; unknown where the log does not say."""
@@ -79,7 +79,7 @@ def gpu_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
 
 
 def _numbered_faults(messages: Sequence[Message]) -> list[tuple[int, GpuFault]]:
-    """Those of ``gpu_faults`` with the numbers of their messages."""
+    """Return ``gpu_faults`` with the numbers of their messages."""
     found: list[tuple[int, GpuFault]] = []
     for number, message in enumerate(messages):
         if KINDS["xid"].find(message.text):
@@ -99,7 +99,7 @@ _CLOCKS = 300.0
 
 
 def since_boot(messages: Sequence[Message], boot: float | None) -> tuple[Message, ...]:
-    """Those of *messages* from the last boot on.
+    """Return the messages from the last boot on.
 
     The kernel's own first line says where that is; where the log does not hold it, the time of the *boot* does.
     """
@@ -139,7 +139,7 @@ def xids_by_mending(messages: Sequence[Message]) -> tuple[tuple[Xid, ...], tuple
 
 
 def open_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
-    """Those of ``gpu_faults`` that neither reloading the driver nor a reset of the GPU has mended."""
+    """Return the faults that neither reloading the driver nor a reset of the GPU has repaired."""
     loaded, resets = last_loaded(messages), last_resets(messages)
     return tuple(
         gpu_fault
@@ -170,7 +170,7 @@ def _bus_of(messages: Sequence[Message], number: int) -> str:
 
 
 def oomd_kills(messages: Iterable[Message]) -> tuple[OomdKill, ...]:
-    """What programs have ended for memory pressure."""
+    """Return the processes that programs have ended for memory pressure."""
     found = ((message, KINDS["oomd"].find(message.text)) for message in messages)
     return tuple(
         OomdKill(**when(message), cgroup=match["oomd"] or match["talos"] or "", text=message.text.strip())
@@ -189,7 +189,7 @@ def faults(kind: str, messages: Iterable[Message]) -> tuple[KernelFault, ...]:
 
 
 def other_errors(messages: Iterable[Message]) -> tuple[KernelFault, ...]:
-    """Those that are of no kind, without what is said at the boot: of devices that are not there, and the like."""
+    """Return the errors of no known kind, without those of the boot: of devices that are not there, and the like."""
     return tuple(
         KernelFault(**when(message), text=message.text.strip())
         for message in messages

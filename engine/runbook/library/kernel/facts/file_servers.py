@@ -37,7 +37,7 @@ class FileServer:
     seconds: float | Unknown
     """The same, in seconds since 1970."""
     count: int
-    """How many messages of all requests together say that it does not respond."""
+    """The number of messages, of all requests together, that it does not respond."""
     text: str
     """The last message of the kernel about it, at most 1000 characters."""
 

@@ -74,7 +74,7 @@ def read_module(name: str, done: Completed) -> KernelModule:
 
 
 def _loaded_version(version: str, driver: str, *, loaded: bool) -> str | Unknown:
-    """What sysfs says, else the line of the driver's own file in /proc/driver."""
+    """Return the version in sysfs, else in the line of the driver's own file in /proc/driver."""
     if version:
         return version
     if found := _VERSION.search(driver):

@@ -62,7 +62,7 @@ _LINK = r"Link(?: is)?"
 
 _RPC = r"(?:nfs|nfs_acl|lockd): server (?P<nfs>[\w.:%-]{1,255})"
 _LUSTRE = r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?[\w.-]{1,120}: Connection"
-"""What the clients of network file systems say of their servers."""
+"""Messages of the clients of network file systems about their servers."""
 _LUSTRE_REQUEST = (
     r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?@@@ Request sent has failed due to network error"
     r".*->(?P<request>[\w.]+-(?:OST|MDT)[0-9a-f]{4}|MGC[\w.]+)"

@@ -19,7 +19,7 @@ _BOOTED = 120.0
 """A log whose first line is from so soon after boot goes back to the boot."""
 
 _SUBSYSTEM = re.compile(r"\s*[\w.-]{2,30}(?: ?[\[(]?[\w:.-]{1,30}[\])]?)?: \S")
-"""How a message of the kernel begins where its time was left out: ``nvme nvme0: ``, ``XFS (sda1): ``."""
+"""The beginning of a kernel message whose time was left out: ``nvme nvme0: ``, ``XFS (sda1): ``."""
 
 _OVERLAP = 10.0
 """Seconds by which the clocks behind two sources may differ for what is merged."""
@@ -31,11 +31,11 @@ class Source:
 
     name: str
     why_not: str = ""
-    """Why it says nothing that can be relied on; empty: it was read."""
+    """The reason why it cannot be relied on; empty: it was read."""
     found: tuple[Message, ...] = ()
     """The lines that may matter."""
     lines: int = 0
-    """How many there were."""
+    """The number of its lines."""
     first: Message | None = None
     last: Message | None = None
     start: float | None = None
@@ -51,7 +51,7 @@ class KernelLog:
     messages: tuple[Message, ...] = ()
     sources: tuple[str, ...] = ()
     why_not: str = ""
-    """Why nothing could be read; empty: something was."""
+    """The reason why nothing could be read; empty: something was."""
     begins: float | None = None
     """The moment from which on everything is there; None where that is not known."""
     ends: float | None = None
@@ -78,7 +78,7 @@ class _Told:
 
 
 def read_kernel(output: str) -> KernelLog:
-    """What the script of ``ask_kernel`` printed."""
+    """Parse the output of the script of ``ask_kernel``."""
     clock, taint, reported, errors = HostClock(), "", list[_Told](), list[str]()
     for line in output.split("\n"):
         word, _, rest = line.partition(" ")
@@ -100,7 +100,7 @@ def read_kernel(output: str) -> KernelLog:
 
 
 def read_text(text: str) -> KernelLog:
-    """What a log that was handed to us says; no clock goes with it."""
+    """Parse a log that was handed to us; no clock goes with it."""
     found = messages((line[:LINE] for line in text.split("\n")), HostClock())
     times = [each.at for each in found if each.at is not None]
     return KernelLog(
@@ -214,7 +214,7 @@ def _shifted(source: Source, seconds: float) -> Source:
 
 
 def _later(other: Source, found: Iterable[Message], first: Source, *, everything: bool) -> list[Message]:
-    """What *other* has before the beginning and after the end of *first*, or *everything* that is not there.
+    """Return the messages of *other* from before and after *first*, or *everything* that *first* lacks.
 
     The same text is the same message only where its time is the same, too: faults repeat themselves word for word.
     """

@@ -1,4 +1,4 @@
-"""What is known of a host by the messages of its kernel."""
+"""The knowledge of a host from the messages of its kernel."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class KernelLogMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelLogState:
-    """What the kernel reported; of each kind the latest 200, oldest first."""
+    """The events that the kernel reported; of each kind the latest 200, oldest first."""
 
     oom: tuple[OomKill, ...] | Unknown
     """Processes killed for memory: at, seconds, pid, name, scope (host, cgroup), container ..."""
     oom_host: tuple[OomKill, ...] | Unknown
-    """Those of `oom` killed because the host itself had no memory left."""
+    """The kills of `oom` because the host itself had no memory left."""
     oom_cgroup: tuple[OomKill, ...] | Unknown
-    """Those of `oom` killed because a container or control group had reached its limit."""
+    """The kills of `oom` because a container or control group had reached its limit."""
     oom_job: tuple[OomKill, ...] | Unknown
-    """Those of `oom` that `victims` names, except those in another service's control group."""
+    """The kills of `oom` that `victims` names, except those in another service's control group."""
     oom_others: tuple[OomKill, ...] | Unknown
     """The rest of `oom`: processes of others, or processes that the log does not name."""
     xids: tuple[Xid, ...] | Unknown
@@ -47,23 +47,23 @@ class KernelLogState:
     xid_codes: tuple[int, ...] | Unknown
     """The codes of `xids`, each once."""
     gpu_needs: tuple[GpuNeed, ...] | Unknown
-    """What each GPU with a fault needs by the vendor's catalogue, the most urgent first: bus_id, need (nothing, restart
-    the application, check the node, contact the vendor, reset the GPU, reboot the node), code, bucket, meaning, at,
-    text, count, who (acts), serious, because (the Xid that a 154 speaks of), note, say. The newest Xid 154 of a GPU
-    overrides earlier ones.
+    """The need of each GPU with a fault, by the vendor's catalogue, the most urgent first: bus_id, need (nothing,
+    restart the application, check the node, contact the vendor, reset the GPU, reboot the node), code, bucket,
+    meaning, at, text, count, who (acts), serious, because (the Xid that a 154 speaks of), note, say. The newest Xid
+    154 of a GPU overrides earlier ones.
     """
     open_needs: tuple[GpuNeed, ...] | Unknown
-    """Those of `gpu_needs` that still apply, with `ago`: a reboot ends them all, reloading the driver repairs what a
-    reset repairs, and no fault that asks for a reboot, the vendor, or a check of the node.
+    """The needs of `gpu_needs` that still apply, with `ago`: a reboot ends them all, reloading the driver repairs what
+    a reset repairs, and no fault that asks for a reboot, the vendor, or a check of the node.
     """
     sick_gpus: tuple[GpuNeed, ...] | Unknown
-    """Those of `open_needs` that ask for more than a restart of the application (`serious`)."""
+    """The needs of `open_needs` that ask for more than a restart of the application (`serious`)."""
     xid_groups: tuple[XidGroup, ...] | Unknown
     """The `xids` since the last boot by GPU and number, the newest first: bus_id, code, count, at, ago, meaning,
     bucket, need, who (acts), processes, say.
     """
     sick_switches: tuple[Xid, ...] | Unknown
-    """Those of `sxids` since the last boot, and since the driver was loaded, that may not be ignored."""
+    """The SXids of `sxids` since the last boot, and since the driver was loaded, that may not be ignored."""
     lost_gpus: tuple[str, ...] = ()
     """Bus ids of GPUs that fell off the bus, or need a reboot by the catalogue, since the last boot; empty if not
     known.
@@ -71,13 +71,13 @@ class KernelLogState:
     gpu_faults: tuple[GpuFault, ...] | Unknown
     """GPUs that fell off the bus or could not be started, reported without an Xid: kind, bus_id ..."""
     open_faults: tuple[GpuFault, ...] | Unknown
-    """Those of `gpu_faults` that reloading the driver has not repaired, with `ago`."""
+    """The faults of `gpu_faults` that reloading the driver has not repaired, with `ago`."""
     network: tuple[NetworkFault, ...] | Unknown
     """Faults of network cards, and links that went down and stayed down: at, seconds, kind (card, link_down), device,
     text.
     """
     links_down: tuple[NetworkFault, ...] = ()
-    """Those of `network` that are links which went down since the last boot and stayed down; empty if not known."""
+    """The links of `network` that went down since the last boot and stayed down; empty if not known."""
     file_servers: tuple[FileServer, ...] = ()
     """Servers of network file systems that did not respond since the last boot, those that are silent now first:
     server, kind (NFS, Lustre, CephFS, GPFS, SMB), silent, at, seconds (of its beginning), count, text; empty if not
@@ -93,7 +93,8 @@ class KernelLogState:
     corrected_errors: tuple[KernelFault, ...] | Unknown
     """Errors of memory, processors and PCI Express that were corrected, which a few times is normal."""
     other_errors: tuple[KernelFault, ...] | Unknown = ()
-    """What the kernel itself calls an error, later than two minutes after the boot, and no field has."""
+    """Messages that the kernel itself calls errors, later than two minutes after the boot, and that no other field
+    has."""
     oomd_kills: tuple[OomdKill, ...] | Unknown
     """Control groups that systemd-oomd killed for memory pressure: at, seconds, cgroup, text."""
     no_victim: tuple[KernelFault, ...] | Unknown
@@ -107,20 +108,20 @@ class KernelLogState:
     matches: tuple[KernelLogMatch, ...] | Unknown
     """Messages with one of `signatures`: signature, at, seconds, text."""
     counts: Mapping[str, int | Unknown] = field(metadata={"named_by": ("signatures",)})
-    """How many messages have each signature."""
+    """The number of messages with each signature."""
     found: tuple[str, ...] | Unknown = field(metadata={"named_by": ("signatures",)})
     """Names of the signatures that were found."""
     sources: tuple[str, ...]
-    """What was read: journal, dmesg, a file, or text."""
+    """The sources that were read: journal, dmesg, a file, or text."""
     gap: str | Unknown = ""
-    """Why the log may lack messages of the period, such as `the log begins at ..., 9 days after the boot`; empty: it
-    lacks none.
+    """The reason why the log may lack messages of the period, such as `the log begins at ..., 9 days after the boot`;
+    empty: it lacks none.
     """
     complete: bool | Unknown = True
     """True where there is no `gap`, and else unknown: `not kernel.complete`."""
     taints: tuple[str, ...] | Unknown = ()
-    """What the kernel has marked itself with since the boot, whatever its log still holds: oops, soft lockup, machine
-    check, bad page.
+    """The marks that the kernel has set on itself since the boot, whatever its log still holds: oops, soft lockup,
+    machine check, bad page.
     """
     begins: str | Unknown
     """The time since which the log is complete (UTC)."""

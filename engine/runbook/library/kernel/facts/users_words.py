@@ -1,4 +1,4 @@
-"""Which words of a kernel message any user may have chosen: names of processes, files, control groups and interfaces.
+"""The words of a kernel message that any user may have chosen: names of processes, files, control groups, interfaces.
 
 A process may be called anything of 15 bytes, with any character but NUL (``prctl(PR_SET_NAME)``); a file and a control
 group anything of 255, a control group without a newline; a network interface, in a name space of the user's own, 15
@@ -30,7 +30,7 @@ _NAME_BEFORE = re.compile(
     r"| ?\(\d+\): (?:drop_caches|Vm|attempted|/proc/|Uses |uses )"
     r"| (?:used greatest stack|changed security contexts|is using a deprecated|is installing a program|uses )"
 )
-"""What the kernel writes behind the name of a process."""
+"""The kernel's text behind the name of a process."""
 
 _NAME_BEHIND = re.compile(
     r"^\s*traps: |INFO: task |\b(?:by|in) (?:task|process) |\bComm: |\bcomm[:=] ?|\bname: |\btask[:=] ?|\bprocess:? "
@@ -39,7 +39,7 @@ _NAME_BEHIND = re.compile(
     r"|stuck for \d+s! \[|\bno locks? held by |\bscanned by "
     r"|^\s*\[ *\d+\](?: +-?\d+){6,} +"
 )
-"""What the kernel writes before the name of a process."""
+"""The kernel's text before the name of a process."""
 
 _NAME_FIRST = re.compile(rf"\s*(?:traps: )?({_NAME})(?:\[\d+\]| ?\(\d+\)(?![\d\[]))")
 """The name of a process and its number, at the beginning of a line; Ceph's `mon2 (1)192.0.2.7:6789` is an address."""

@@ -1,4 +1,4 @@
-"""What the kernel said about each GPU in short: its Xids by number, the newest first."""
+"""The kernel's messages about each GPU in short: its Xids by number, the newest first."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class XidGroup:
     code: int
     """The Xid that they have in common."""
     count: int
-    """How many of them the log has."""
+    """The number of them in the log."""
     at: str | Unknown
     """When the kernel wrote the last one: ISO 8601, UTC; unknown where the log does not say."""
     ago: str | Unknown
-    """How long ago that was, in words."""
+    """The time since then, in words."""
     meaning: str
-    """What the vendor's catalogue says of the Xid, in short."""
+    """The meaning of the Xid in the vendor's catalogue, in short."""
     bucket: str
     """The vendor's word for what to do at once: ``RESET_GPU``, ``RESTART_APP`` ...; empty: it has none."""
     need: str
-    """What the last one requires, in words: ``reset the GPU``, ``reboot the node`` ..."""
+    """The need after the last one, in words: ``reset the GPU``, ``reboot the node`` ..."""
     who: str
-    """Who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
+    """The one who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
     instances: tuple[str, ...]
     """The MIG instances that they name."""
     processes: tuple[str, ...]
     """The processes that they name, as ``python3 (pid 4711)``: often victims, or anybody who asked."""
     text: str
-    """What the driver says behind the number of the last one."""
+    """The driver's text behind the number of the last one."""
     say: str
     """All of it in one line: the GPU, the Xid, how often, when, which processes, what it means and requires."""
 
@@ -79,7 +79,7 @@ def _group(found: list[Xid], now: float | None) -> XidGroup:
 
 
 _PLAIN = ("nobody", "whoever runs the node", "the vendor")
-"""Who acts where the need says it already."""
+"""The actors that the need itself names."""
 
 
 def _process(xid: Xid) -> str:

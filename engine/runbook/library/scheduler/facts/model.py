@@ -1,4 +1,4 @@
-"""What a scheduler says of one host, whichever scheduler it is."""
+"""The state of one host by its scheduler, whichever scheduler it is."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from runbook.values.types import Unknown
 Kind = Literal["slurm", "kubernetes", "none"]
 
 OURS = "runbook: "
-"""How the reason of each of our drains begins, so that nothing but our own drains is ever taken back."""
+"""The beginning of the reason of each of our drains, so that nothing but our own drains is ever taken back."""
 
 _MORE = ";|&\n"
-"""What separates several reasons in one text; our own have none of these."""
+"""The characters that separate several reasons in one text; our own have none of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """How a host stands with its scheduler."""
+    """The state of a host by its scheduler."""
 
     kind: Kind
-    """Which scheduler has the host: slurm, kubernetes, none."""
+    """The scheduler that has the host: slurm, kubernetes, none."""
     name: str
     """By which the scheduler knows the host; for kind ``none`` its own name."""
     asked_at: str = ""
@@ -31,15 +31,15 @@ class Node:
     drained: bool = False
     """Whether it takes no new jobs because somebody said so."""
     reason: str = ""
-    """Why it takes none, as anybody who drained it has written."""
+    """The reason why it takes no jobs, as written by the user who drained it."""
     by: str = ""
-    """Who drained it, as far as the scheduler says."""
+    """The user who drained it, as far as the scheduler says."""
     since: str = ""
     """When it was drained, in the scheduler's own words."""
     responds: bool = True
     """Whether the scheduler hears from the host."""
     obstacle: str = ""
-    """What else keeps it from taking jobs, which taking back a drain would override or hide; empty: nothing."""
+    """Another obstacle to jobs, which taking back a drain would override or hide; empty: none."""
     host_name: str = ""
     """The name of the machine that the node is; empty: not said."""
     jobs: tuple[str, ...] | Unknown = ()
@@ -60,14 +60,14 @@ class Node:
         return not self.by or self.by.partition("@")[0] in users
 
     def whose(self) -> str:
-        """Who drained it, when and why, as a part of a sentence."""
+        """Return the user who drained it, the time and the reason, as a part of a sentence."""
         by = f" by {self.by}" if self.by else ""
         since = f" since {self.since}" if self.since else ""
         return f"drained{by}{since} ({self.reason or 'no reason given'})"
 
 
 def objection_to_reason(text: str) -> str:
-    """Why *text* cannot be a reason of ours; empty: it can."""
+    """Return the reason why *text* cannot be a reason of ours; empty: it can."""
     if any(each in text for each in (*_MORE, "[", "]", '"', "'", "\\")) or not text.isprintable():
         return "no quotes, brackets, backslashes, line ends, or any of ; | & may be in it"
     return "it is longer than 120 characters" if len(text) > 120 else ""

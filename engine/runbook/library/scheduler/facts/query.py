@@ -14,7 +14,7 @@ from runbook.values.types import Unknown
 
 KINDS = ("auto", "slurm", "kubernetes", "none")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
-"""What a node may be called."""
+"""The form of a node's name."""
 
 _QUERY = SAFE + PLACES + script(__package__, "query")
 
@@ -25,7 +25,7 @@ def ask_node(kind: str = "auto", node: str = "") -> Command:
 
 
 def read_node(done: Completed) -> Node | Unknown:
-    """How the host stands; unknown where its scheduler gives no answer that can be believed."""
+    """Parse the state of the host; unknown where its scheduler gives no answer that can be believed."""
     if done.timed_out:
         return Unknown(why="the scheduler gave no answer in time")
     said = _sections(done.stdout)

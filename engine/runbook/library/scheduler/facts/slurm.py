@@ -17,7 +17,7 @@ _SIGNS = {
     "*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWER_DOWN", "%": "POWERING_DOWN",
     "$": "MAINT", "@": "REBOOT_REQUESTED", "^": "REBOOT_ISSUED", "-": "PLANNED", "+": "",
 }  # fmt: skip
-"""What a sign behind a state means; Slurm before 21.08 writes them in scontrol too (``DOWN*+DRAIN``)."""
+"""The meaning of a sign behind a state; Slurm before 21.08 writes them in scontrol too (``DOWN*+DRAIN``)."""
 
 _BASES = {"ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN"}
 _AT_WORK = {"ALLOCATED", "ALLOC", "MIXED", "COMPLETING"}

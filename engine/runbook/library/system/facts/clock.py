@@ -24,10 +24,10 @@ class Clock:
     """The clock of a host."""
 
     now: int
-    """What it shows: seconds since 1970."""
+    """The time that it shows: seconds since 1970."""
     synchronized: bool | Unknown
     by: str = ""
-    """Who says so: chronyd, systemd-timesyncd, the kernel; empty: nobody says anything."""
+    """The program that reports it: chronyd, systemd-timesyncd, the kernel; empty: none does."""
     source: str = ""
     """The server, or the clock, that it is set by; empty where none is named."""
     offset: float | Unknown = field(default_factory=lambda: Unknown(why="nobody on this host says how far it is off"))
@@ -71,7 +71,7 @@ def read_clock(done: Completed) -> Clock:
 
 
 def _chrony(lines: list[str]) -> Clock | None:
-    """What chronyd says; None: it says nothing.
+    """Parse the answer of chronyd; None: it gives none.
 
     Fields of ``chronyc -c tracking``: reference (as a number, as a name), stratum, time, offset of the system clock
     (positive: slow) ... state of the leap second.  chronyd is asked before the kernel: without `rtcsync` it leaves the

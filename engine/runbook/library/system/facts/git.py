@@ -11,7 +11,7 @@ from runbook.values.command import Command, Completed, read_script, write_script
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """What is at a path, and which commit is wanted there."""
+    """The work tree at a path, and the commit that is wanted there."""
 
     kind: str
     """``no git``, ``absent``, ``empty`` (a directory), ``tree``, ``broken``, ``foreign`` (not git's) or ``other``."""
@@ -32,7 +32,7 @@ class Tree:
 
 
 def ask_tree(path: str, repo: str, ref: str) -> Command:
-    """How *path* stands, and what *ref* means in *repo*."""
+    """Ask for the state of *path*, and for the commit that *ref* names in *repo*."""
     return read_script(_IS_THERE + GIT + _LOOK, path, repo, ref)
 
 

@@ -20,8 +20,9 @@ ASK = script(__package__, "http_request")
 an address with a query in it, which may be a secret, is not given to it."""
 
 SEND = script(__package__, "http_send")
-"""What a change is answered with may hold what nobody else should know (a new token): its body stays on the host, but
-for the first words of an error."""
+"""The answer to a change may hold secrets (a new token): its body stays on the host, but
+for the first words of an error.
+"""
 
 
 _NOBODY = frozenset({5, 6, 7, 28, 35, 51, 52, 55, 56, 58, 59, 60, 83, 92, 95, 96, 97})
@@ -50,12 +51,12 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """What came back."""
+    """The answer of the server."""
 
     tool: str
     reachable: bool
     why: str = ""
-    """Why nothing came back, or not all of it."""
+    """The reason why no answer came, or only a part of it."""
     status: int | Unknown
     body: str = ""
     whole: bool = True
@@ -65,7 +66,7 @@ class HttpResponse:
 
 
 def objection_to_url(url: str) -> str:
-    """Why *url* is refused; empty: it may be asked."""
+    """Return the reason why *url* is refused; empty: it may be asked."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -81,7 +82,7 @@ def objection_to_url(url: str) -> str:
 
 
 def objection_to_headers(headers: Mapping[str, Json]) -> str:
-    """Why *headers* are refused; empty: they may be sent."""
+    """Return the reason why *headers* are refused; empty: they may be sent."""
     for name, value in headers.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
             return f"{name!r} is not a valid header name"
@@ -122,7 +123,7 @@ _SAY = "status %{http_code}\\ntime %{time_total}\\nlocation %{redirect_url}\\n"
 
 
 def _config(request: HttpRequest, say: str) -> str:
-    """What curl reads from stdin; the first line is for the shell, and a comment to curl."""
+    """Return curl's configuration for its stdin; the first line is for the shell, and a comment to curl."""
     headers = {name: str(value) for name, value in request.headers.items()}
     named = {header.lower() for header in headers}
     if request.body is not None and "content-type" not in named:
@@ -145,7 +146,7 @@ def _quoted(text: str) -> str:
 
 
 def read_answer(done: Completed, request: HttpRequest) -> HttpResponse:
-    """What *done* says of *request*.  Raises ProbeError where nobody could be asked."""
+    """Parse *done* as the answer to *request*.  Raises ProbeError where no server could be asked."""
     if done.timed_out:
         raise ProbeError(f"{request.url}: curl or wget did not finish in time")
     reported = _told(done.stderr)
@@ -232,7 +233,7 @@ def same_place(one: str, other: str) -> bool:
 
 
 def words_for(done: Completed) -> str:
-    """What became of a request that was sent and not answered as it should be."""
+    """Describe the outcome of a request that was sent and not answered as it should be."""
     code = re.findall(r"^exit (\d+)$", done.stdout, re.MULTILINE)
     status = re.findall(r"^status (\d{3})$", done.stdout, re.MULTILINE)
     said = re.findall(r"^curl: \(\d+\) (.*)$", done.stdout, re.MULTILINE)

@@ -27,7 +27,7 @@ def keys_of(path: str) -> tuple[str, ...]:
 
 
 def value_at(value: Json, path: str) -> Json | Unknown:
-    """What stands there; a key of digits also counts the items of a list.  Unknown where nothing does."""
+    """Return the value at *path*; a key of digits also counts the items of a list.  Unknown where there is none."""
     gone: list[str] = []
     for key in keys_of(path):
         if (why := _why_unknown(value)) is not None:
@@ -44,7 +44,7 @@ def value_at(value: Json, path: str) -> Json | Unknown:
 
 
 def _why_unknown(value: Json) -> str | None:
-    """Why *value* is not known; None where it is."""
+    """Return the reason why *value* is not known; None where it is."""
     return str(value[UNKNOWN]) if isinstance(value, Mapping) and UNKNOWN in value else None
 
 

@@ -14,7 +14,9 @@ _LEVEL = re.compile(rf"<(\d+)>(?:1 (?=\d{{4}}-))?|{_FACILITY}")
 _TALOS = re.compile(rf"[0-9A-Fa-f.:]{{7,39}}: {_FACILITY}\[(\d{{4}}-[^\]]{{10,40}}Z)\]: ")
 """`talosctl dmesg`: the node's address, facility, level and time."""
 _NOT_THE_KERNELS = re.compile(r"(?:\S+ )?(?:systemd-oomd|systemd-journald?|earlyoom|runbook)\b|\[talos\] ")
-"""What counts although another facility than the kernel's says it: kills for memory, lost messages, our resets."""
+"""Messages that count although another facility than the kernel's writes them: kills for memory, lost messages, our
+resets.
+"""
 _JSON = re.compile(r'\{.*"MESSAGE"\s*:.*\}')
 _BOOT = re.compile(r"\[\s*(\d+\.\d+)\](?:\[\s*[CT]\d+\])?\s?")
 _CALENDAR = re.compile(r"\[([A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4})\](?:\s*\[\s*[CT]\d+\])?\s?")
@@ -23,13 +25,13 @@ _UNIX = re.compile(r"(\d{9,11}\.\d+)\s")
 _SYSLOG = re.compile(r"([A-Z][a-z]{2} +\d+ [\d:]{8})\s")
 _TAG = re.compile(r"\S+ kernel(?:\[\d+\])?: |\S+ kernel (?:-|\d+) \S+ (?:-|(?:\[[^]]*\])+) ")  # RFC 3164, RFC 5424
 _LOOSE = re.compile(r"[^\[\]'\"]{0,60}?\bkernel: |\[[^\]\d]*(?:\+\d+\.\d+)?\] ")
-"""What stands before a message in a text without times that are known: months of other languages, ``dmesg -d``."""
+"""The text before a message whose time cannot be read: months of other languages, ``dmesg -d``."""
 _CALLER = re.compile(r"\[\s*[CT]\d+\]\s?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostClock:
-    """What a host's clock said when its log was read."""
+    """The host's clock at the time when its log was read."""
 
     now: float | None = None
     boot: float | None = None
@@ -49,11 +51,13 @@ class Message:
     since_boot: float | None = None
     """Seconds since boot, where the line says it."""
     facility: str = "kern"
-    """Who wrote it (syslog(3)): what a program writes to /dev/kmsg is never ``kern``, which a line without one is."""
+    """The facility that wrote it (syslog(3)): what a program writes to /dev/kmsg is never ``kern``; a line without one
+    is.
+    """
 
 
 def message(line: str, clock: HostClock) -> Message:
-    """What *line* says, when it was said, and by which facility."""
+    """Parse *line*: its text, time and facility."""
     rest = line.strip("\r\n")
     if _JSON.fullmatch(rest) and (entry := _journal_entry(rest)):
         return entry
@@ -115,7 +119,7 @@ def _since_boot(found: re.Match[str], line: str, at: float | None, clock: HostCl
 
 
 def messages(lines: Iterable[str], clock: HostClock) -> tuple[Message, ...]:
-    """Those of *lines*; one without a time of its own has the time of the one before it."""
+    """Parse *lines*; one without a time of its own has the time of the one before it."""
     made: list[Message] = []
     for line in lines:
         if not line.strip():

@@ -1,4 +1,4 @@
-"""How much memory a host, and the container that we are in, has left."""
+"""The memory that is left to a host, and to the container that we are in."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What /proc and the control groups say; in bytes."""
+    """The numbers of /proc and of the control groups, in bytes."""
 
     total: int
     available: int | Unknown
@@ -48,9 +48,9 @@ class Memory:
     swap_free: int | Unknown
     top: tuple[Hungry, ...] | Unknown
     limits: tuple[Limit, ...] | Unknown
-    """Those that are lower than the host's memory, ours first."""
+    """The limits that are lower than the host's memory, ours first."""
     oom_kills: int | Unknown
-    """How often the kernel has killed for a limit of our own control group, or of one in it."""
+    """The number of kills by the kernel for a limit of our own control group, or of one in it."""
 
 
 def ask_memory(most: int) -> Command:
@@ -62,7 +62,7 @@ _ASK = script(__package__, "memory_probe")
 
 
 def read_memory(done: Completed) -> Memory:
-    """What *done* says.  Raises ProbeError where even the size of the memory is not known."""
+    """Parse *done*.  Raises ProbeError where even the size of the memory is not known."""
     if done.timed_out:
         raise ProbeError("/proc could not be read in time")
     if done.exit_code != 0:

@@ -11,7 +11,7 @@ from runbook.shell import script
 from runbook.values.command import Command, Completed, Effect, read_script
 
 MANAGERS = {"apt": "apt-get", "dnf": "dnf", "yum": "yum", "apk": "apk"}
-"""What we call a manager, and its program."""
+"""The program of each package manager, by our name for it."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9-]+)?(?<!-)")
 """No option, no glob, no version, and no ``-`` at the end, which tells apt-get to remove the package."""
@@ -26,7 +26,7 @@ _LONGEST = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageManager:
-    """What a host has to install packages with."""
+    """The program that a host has to install packages with."""
 
     manager: str
     """One of ``MANAGERS``; empty: none of them."""
@@ -36,7 +36,7 @@ class PackageManager:
 
 
 def ask_package_manager(programs: Iterable[str]) -> Command:
-    """Which manager there is, who we are, and which of *programs* are missing."""
+    """Ask for the package manager, for the user that we are, and for those of *programs* that are missing."""
     return read_script(_GROUND, *programs)
 
 
@@ -58,7 +58,7 @@ def read_package_manager(done: Completed) -> PackageManager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packages:
-    """How some packages stand."""
+    """The state of some packages."""
 
     installed: Mapping[str, str]
     """Their versions, by name."""
@@ -68,7 +68,7 @@ class Packages:
 
 
 def ask_packages(manager: str, names: Iterable[str]) -> Command:
-    """Which of *names* are installed."""
+    """Ask for those of *names* that are installed."""
     return read_script(_PATH + _PACKAGES[manager], *names)
 
 

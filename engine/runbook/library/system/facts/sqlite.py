@@ -1,4 +1,4 @@
-"""How many rows a table of an SQLite database has, read without leaving a trace."""
+"""The number of rows of an SQLite table, read without leaving a trace."""
 
 from __future__ import annotations
 

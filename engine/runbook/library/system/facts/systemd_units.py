@@ -30,19 +30,20 @@ STEERED: dict[str, str] = {
     "the system depends on it": "dbus dbus-broker user@* init emergency rescue initrd-* polkit",
     "it is part of systemd": "systemd-*",
 }
-"""Why, and the units without their type; none of them is stopped, restarted or disabled unless somebody names it."""
+"""The units, without their type, that are not stopped, restarted or disabled unless somebody names them; by the
+reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """What systemd says of one unit."""
+    """The state of one unit, by systemd."""
 
     id: str
     """The full name of the unit, with its type."""
     load: str
     """Whether systemd knows it (LoadState): loaded, not-found, masked, bad-setting, error ..."""
     active: str
-    """How it stands (ActiveState): active, reloading, inactive, failed, activating, deactivating ..."""
+    """Its ActiveState: active, reloading, inactive, failed, activating, deactivating ..."""
     sub: str = ""
     """The same in finer words (SubState): running, exited, dead, auto-restart, listening ..."""
     names: tuple[str, ...] = ()
@@ -62,9 +63,9 @@ class Unit:
     moved: int | Unknown = 0
     """When its state last changed, likewise."""
     restarts: int | Unknown = 0
-    """How often systemd has restarted it by itself since somebody started it."""
+    """The number of restarts by systemd itself since somebody started it."""
     result: str = ""
-    """How its last run ended (Result): success, exit-code, signal, timeout, oom-kill, start-limit-hit ..."""
+    """The Result of its last run: success, exit-code, signal, timeout, oom-kill, start-limit-hit ..."""
     exit_status: int | Unknown = 0
     """The exit code of its main process, or the signal that ended it (ExecMainStatus); 0 while it runs."""
     can_reload: bool = False
@@ -85,7 +86,7 @@ def full_name(name: str) -> str:
 
 
 def objection_to_name(name: str) -> str:
-    """Why no unit of that name is steered; empty: it may be."""
+    """Return the reason why no unit of that name is changed; empty: it may be."""
     if not NAME.fullmatch(name):
         return f"{name!r} is not a valid unit name: write one name, without globs and paths"
     kind = name.rpartition(".")[2]
@@ -95,7 +96,7 @@ def objection_to_name(name: str) -> str:
 
 
 def protected(unit: Unit, allow: Collection[str]) -> str:
-    """Why it is not stopped; empty: it may be, or *allow* names it."""
+    """Return the reason why it is not stopped; empty: it may be, or *allow* names it."""
     names = tuple(dict.fromkeys((unit.id, *unit.names)))
     stems = tuple(name.rpartition(".")[0] for name in names)
     if {*names, *stems} & set(allow):
@@ -114,7 +115,7 @@ _SHOWN = (
 
 
 def ask_unit(name: str) -> Command:
-    """What systemd says of *name*, and which units there are where it knows of none."""
+    """Ask systemd for *name*, and for the units there are where it knows of none."""
     return read_script(_ASK, BOOTED, full_name(name), _SHOWN)
 
 
@@ -210,7 +211,7 @@ def was_restarted(before: Unit, after: Unit) -> bool:
 
 
 def condition(unit: Unit) -> str:
-    """How it stands, for people."""
+    """Describe its state, for people."""
     words = f"{unit.id} is {unit.active}" + (f" ({unit.sub})" if unit.sub and unit.sub != unit.active else "")
     faults = [f"result: {unit.result}"] if unit.result not in ("", "success") else []
     if faults and isinstance(unit.exit_status, int) and unit.exit_status:

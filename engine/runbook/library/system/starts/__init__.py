@@ -28,7 +28,7 @@ from runbook.values.command import Command, Completed
 from runbook.values.types import Duration, Unknown, plural, seconds
 
 ALL_BYTES = 3 << 20
-"""What is read of all files together at most: more does not come back in one piece."""
+"""The bytes that are read of all files together at most: more does not come back in one piece."""
 
 JUST_BEFORE = 2.0
 """Seconds."""
@@ -51,7 +51,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """What was read."""
+    """The logs that were read."""
 
     now: float
     lines: tuple[LogLine, ...]
@@ -68,7 +68,7 @@ def ask_logs(globs: tuple[str, ...]) -> Command:
 
 
 def read_logs(done: Completed, globs: Sequence[str] = ()) -> Logs:
-    """What *done* says.  Raises ProbeError when the probe did not come to its end."""
+    """Parse *done*.  Raises ProbeError when the probe did not come to its end."""
     reading = log_reading.read_logs(done, globs)
     now, _, zone = reading.clock.partition(" ")
     clock = HostClock(now=finite(now), zone=offset(zone))
@@ -142,8 +142,6 @@ KEPT = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which logs to read, what a start is, and what a loop is."""
-
     files: tuple[str, ...] = ()
     """Paths on the host; * ? [] are globs, and ~/ is the home of the login user."""
     text: str = ""
@@ -155,7 +153,7 @@ class Args:
     window: Duration = field(default=Duration(3600), metadata={"minimum": 1})
     """Starts longer ago than this are not counted."""
     at_least: int = field(default=3, metadata={"minimum": 3})
-    """How many starts make a loop, at least."""
+    """The number of starts that make a loop, at least."""
     gap_below: Duration = Duration(60)
     """In a loop the median gap between two starts is at most this."""
     over_after: Duration = field(default=Duration(900), metadata={"minimum": 1})
@@ -177,7 +175,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the log tells; times in seconds."""
+    """The starts that the log shows; times in seconds."""
 
     files: tuple[str, ...]
     """The files that were read, or the container."""
@@ -186,7 +184,7 @@ class State:
     unreadable: tuple[str, ...] = ()
     """Files that could not be read."""
     count: int | Unknown
-    """How many starts there were in the window."""
+    """The number of starts in the window."""
     starts: tuple[str, ...] | Unknown
     """Times (UTC) of the last 50 starts."""
     gap: float | Unknown
@@ -327,7 +325,7 @@ def _lived(moments: Sequence[float], lines: Iterable[LogLine]) -> float | Unknow
 
 
 def _lacking(args: Args, lines: Sequence[LogLine], budget: SearchBudget) -> tuple[str, ...]:
-    """What of `expect` is in none of *lines*."""
+    """Return those of `expect` that are in none of *lines*."""
     return tuple(pattern for pattern in args.expect if not any(_has(pattern, line.text, budget) for line in lines))
 
 
@@ -354,7 +352,7 @@ def _failures(args: Args, lines: Sequence[LogLine], budget: SearchBudget) -> tup
 
 
 def _elsewhere(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
-    """What was said in the other files since the latest start: the trainer may have a log of its own."""
+    """Return the lines of the other files since the latest start: the trainer may have a log of its own."""
     if not at:
         return ()
     start = logs.lines[_latest(logs, at)]
