@@ -31,10 +31,8 @@ LIBRARY = "libnvidia-ml.so.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What should be there."""
-
     expect_gpus: int = field(default=0, metadata={"minimum": 0})
-    """How many GPUs the host should have; 0: not checked."""
+    """The number of GPUs that the host should have; 0: not checked."""
     lost: tuple[str, ...] = ()
     """Bus ids of GPUs that the kernel calls lost (`lost_gpus` of kernel_log)."""
 
@@ -54,11 +52,11 @@ class State:
     off_the_bus: tuple[str, ...] = ()
     """Bus ids of `lost`."""
     smi: str = "answers"
-    """How nvidia-smi answers: answers, hung, mismatch (driver and library of two versions), no_driver, no_devices,
-    not_installed, failed.
+    """The kind of nvidia-smi's answer: answers, hung, mismatch (driver and library of two versions), no_driver,
+    no_devices, not_installed, failed.
     """
     smi_said: str = ""
-    """Why nvidia-smi gave no answer; empty: it gave one."""
+    """The reason why nvidia-smi gave no answer; empty: it gave one."""
     on_bus: int = 0
     """GPUs on the PCI bus."""
     in_driver: int | Unknown = 0
@@ -66,9 +64,9 @@ class State:
     listed: int | Unknown = 0
     """GPUs that nvidia-smi lists."""
     missing: int | Unknown = 0
-    """How many of `expect_gpus` the bus, the driver or nvidia-smi does not show."""
+    """The number of `expect_gpus` that the bus, the driver or nvidia-smi does not show."""
     healthy: int = 0
-    """How many GPUs are healthy."""
+    """The number of healthy GPUs."""
     lost: tuple[str, ...] | Unknown = ()
     """GPUs that have fallen off the bus."""
     not_started: tuple[str, ...] | Unknown = ()
@@ -94,9 +92,9 @@ class State:
     warm: tuple[str, ...] | Unknown = ()
     """GPUs that the driver slows down for heat."""
     too_hot: tuple[str, ...] | Unknown = ()
-    """Those of `slowed` that the hardware slows down for heat."""
+    """The GPUs of `slowed` that the hardware slows down for heat."""
     braked: tuple[str, ...] | Unknown = ()
-    """Those of `slowed` that the chassis' power supply slows down (power brake)."""
+    """The GPUs of `slowed` that the chassis' power supply slows down (power brake)."""
     capped: tuple[str, ...] | Unknown = ()
     """GPUs at their power limit, as under any full load."""
     limited: tuple[str, ...] | Unknown = ()
@@ -116,7 +114,7 @@ class State:
     not_checked: tuple[str, ...] = ()
     """Checks that this driver gives no value for, each once with the reason."""
     complaints: tuple[str, ...] = ()
-    """What nvidia-smi printed beside its rows."""
+    """The lines that nvidia-smi printed beside its rows."""
     driver: str | Unknown = ""
     """The version of the loaded driver."""
     installed: str | Unknown = ""
@@ -161,7 +159,7 @@ def _module(done: Completed) -> KernelModule | Unknown:
 
 
 def _versions(module: KernelModule | Unknown) -> Sequence[str | Unknown]:
-    """Those of the loaded driver, the installed one, and the library."""
+    """Return the versions of the loaded driver, the installed one, and the library."""
     return [module] * 3 if isinstance(module, Unknown) else (module.version, module.installed, module.library)
 
 
@@ -331,7 +329,7 @@ def _short(gpu: GpuVerdict) -> str:
 
 
 def _missing(args: Args, on_bus: int, listed: int | Unknown, *, container: bool) -> int | Unknown:
-    """How many of the GPUs that should be there some count lacks."""
+    """Return the number of GPUs that should be there and that some count lacks."""
     if not args.expect_gpus:
         return 0
     lacking_on_bus = 0 if container else max(0, args.expect_gpus - on_bus)

@@ -13,8 +13,6 @@ from runbook.values.types import Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which GPUs, and what idle means."""
-
     below: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
     """A GPU is idle at this utilization (percent) or less."""
     gpus: tuple[str, ...] = ()

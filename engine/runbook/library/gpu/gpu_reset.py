@@ -56,8 +56,6 @@ APART = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which GPUs, and how far to go."""
-
     gpus: tuple[str, ...] = ()
     """UUIDs, PCI bus ids or indexes, as text; `all`: every GPU. Empty: nothing is reset."""
     only: Literal["wedged", "any"] = "wedged"
@@ -81,7 +79,7 @@ class State:
     gpus: tuple[Gpu, ...] = ()
     """The GPUs of `gpus` that this host has."""
     there: int = 0
-    """How many GPUs the host has."""
+    """The number of GPUs of the host."""
     missing: tuple[str, ...] = ()
     """Names in `gpus` that match no GPU of this host."""
     lost: tuple[str, ...] = ()
@@ -99,7 +97,7 @@ class State:
     root: bool = False
     """Whether the step runs as root."""
     joined: str = ""
-    """Why NVLink does not allow resetting only these GPUs; empty: it allows it."""
+    """The reason why NVLink does not allow resetting only these GPUs; empty: it allows it."""
     settings: Mapping[str, GpuSettings] = field(default_factory=dict)
     """UUID to what a reset takes away and is set again after it: compute_mode, power_limit, clocks."""
     groups: tuple[tuple[str, ...], ...] = ()
@@ -212,7 +210,7 @@ def _commands(group: tuple[Gpu, ...]) -> tuple[Command, ...]:
 
 
 def _set_again_words(wanted: tuple[Gpu, ...], state: State) -> str:
-    """What is set again, and what is not."""
+    """Say which settings are set again, and which are not."""
     kept = [f"GPU {gpu.index}: {said}" for gpu in wanted if (said := str(state.settings.get(gpu.key, "")))]
     lost = [str(gpu.index) for gpu in wanted if gpu.mig == "Enabled"]
     words = f"; set again: {'; '.join(kept)}" if kept else ""
@@ -276,7 +274,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second probe still finds."""
+    """Say what a second probe still finds."""
     return f"reset, but {'; '.join(_unsettled(args, before, after))}"
 
 

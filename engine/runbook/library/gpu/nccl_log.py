@@ -44,8 +44,9 @@ LINES: Mapping[str, str] = {
     "group": rf"\[PG (?P<group>[^\]]{{1,100}}?) ?Rank (?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
     "plain": rf"\[[Rr]ank ?(?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
 }
-"""What ProcessGroupNCCL writes (PyTorch 1.13 to 2.8): who waited; who heard that another did; a rank's counts,
-with its group or without."""
+"""The lines of ProcessGroupNCCL (PyTorch 1.13 to 2.8): a rank that waited; one that heard of another's wait; a rank's
+counts, with its group or without.
+"""
 _ANY_RANK = re.compile(r"\[[Rr]ank ?(\d{1,6})\]|\bglobal rank: (\d{1,6})\b")
 _DEFAULT = "default_pg"
 _GLOBAL_NAME = re.compile(r"GUID (\w+)")
@@ -60,7 +61,7 @@ class Args:
     errors: Mapping[str, Json] = field(default_factory=dict)
     """Name to Python regular expression: errors of a job that come before a timeout explain it."""
     lines: int = field(default=5000, metadata={"minimum": 1})
-    """How many of the last lines of each file to read."""
+    """The number of last lines of each file to read."""
     newest: int = field(default=64, metadata={"minimum": 0})
     """Read only this many of the newest files; 0: all."""
 
@@ -83,7 +84,7 @@ class Rank:
     op: str
     """The collective that it waited in; empty: it does not say."""
     waited: float
-    """How many seconds it waited; 0 where it has not timed out."""
+    """The seconds that it waited; 0 where it has not timed out."""
     completed: int | None
     """The last collective that it completed; null: it does not say."""
     reached: int | None
@@ -126,12 +127,12 @@ class JobError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a host brings to a comparison with the others of its job."""
+    """The part of a host in a comparison with the others of its job."""
 
     reports: int
-    """How many ranks report a timeout, their own or another's."""
+    """The number of ranks that report a timeout, their own or another's."""
     errors: int
-    """How many errors came before that."""
+    """The number of errors before that."""
     group: str
     """The process group that timed out."""
     reached: int | None
@@ -152,7 +153,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the logs say."""
+    """The content of the logs."""
 
     files: tuple[str, ...]
     """The files that were read."""
@@ -177,7 +178,7 @@ class State:
     op: str | Unknown
     """The collective that most ranks waited in, with its number."""
     waited: float | Unknown
-    """How long they waited at most, in seconds."""
+    """The longest wait, in seconds."""
     errors: tuple[JobError, ...] | Unknown
     """Lines with one of `errors` from before the first timeout: name, file, line, text."""
     standing: Standing | Unknown
@@ -192,7 +193,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def read_state(args: Args, reading: LogReading) -> State:
-    """What *reading* says; unknown where a file could not be read, or searched in time."""
+    """Read *reading*; unknown where a file could not be read, or searched in time."""
     search = SignatureSearch({**{f"{name} error": it for name, it in args.errors.items()}, **LINES})
     ranks = tuple(sorted(_ranks(reading.files, search, args.lines).values(), key=lambda it: it.rank))
     errors = tuple(error for file in reading.files for error in _errors(file, search, args))[:KEPT]
@@ -348,7 +349,7 @@ def _operation(reporting: Sequence[Rank]) -> str:
 
 
 def _standing(ranks: Sequence[Rank], files: Sequence[LogFile]) -> Standing:
-    """What the ranks bring to a comparison: of the group that most of them have waited in."""
+    """Return the part of the ranks in the comparison: of the group that most of them have waited in."""
     reporting = [rank for rank in ranks if rank.reports]
     groups = [rank.group for rank in reporting or ranks if rank.group]
     group = max(sorted(set(groups)), key=groups.count, default="")

@@ -32,14 +32,12 @@ from runbook.values.types import Duration, Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """What counts as busy."""
-
     busy_above: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
     """A GPU is busy above this utilization (percent), on both probes."""
     apart: Duration = field(default=Duration(2), metadata={"minimum": 0.1, "maximum": 20})
     """Time between the two probes."""
     expect_gpus: int = field(default=0, metadata={"minimum": 0})
-    """How many GPUs the host should have; 0: not checked."""
+    """The number of GPUs that the host should have; 0: not checked."""
     memory_free: float = field(default=0, metadata={"minimum": 0, "maximum": 100})
     """So much of each GPU's memory should be free (percent); see `memory_taken`."""
 
@@ -51,9 +49,9 @@ class State:
     gpus: tuple[Gpu, ...] = ()
     """Each GPU: index, uuid, bus_id, name, memory_used, memory_total (MiB), utilization (%) ..."""
     count: int = 0
-    """How many GPUs nvidia-smi lists."""
+    """The number of GPUs that nvidia-smi lists."""
     missing: int = 0
-    """How many of `expect_gpus` nvidia-smi does not list."""
+    """The number of `expect_gpus` that nvidia-smi does not list."""
     names: tuple[str, ...] = ()
     """The GPU models of the host, each once."""
     busy: tuple[str, ...] | Unknown = ()
@@ -75,7 +73,7 @@ class State:
     listed: tuple[int, ...] | Unknown = ()
     """The pids that nvidia-smi lists."""
     ended: tuple[ComputeProcess, ...] = ()
-    """Those of `apps` that have ended, and that nobody has collected (zombies)."""
+    """The processes of `apps` that have ended, and that nobody has collected (zombies)."""
     exclusive: tuple[str, ...] | Unknown = ()
     """GPUs in compute mode Exclusive_Process, Exclusive_Thread or Prohibited."""
     mig: tuple[str, ...] = ()

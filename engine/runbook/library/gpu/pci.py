@@ -18,15 +18,13 @@ from runbook.values.types import Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How many there should be."""
-
     expect_gpus: int = field(default=0, metadata={"minimum": 0})
-    """How many GPUs should be on the bus; 0: not checked."""
+    """The number of GPUs that should be on the bus; 0: not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is on the bus; GPUs are named by bus id."""
+    """The GPUs on the bus, by bus id."""
 
     devices: tuple[PciDevice, ...]
     """Each GPU and NVSwitch: bus_id, kind, model, driver, gone, speed and speed_max (GT/s), width, width_max and

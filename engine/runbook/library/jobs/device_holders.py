@@ -21,8 +21,6 @@ State = OpenFileMatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args(JobArguments):
-    """Whose holders are searched for."""
-
     paths: tuple[str, ...] = field(default=(GPUS,), metadata={"min_items": 1})
     """Device nodes, or files, as globs of absolute paths."""
 

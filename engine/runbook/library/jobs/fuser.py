@@ -23,8 +23,6 @@ State = OpenFileMatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args(EndJobArguments):
-    """Whose holders are ended, and how."""
-
     paths: tuple[str, ...] = field(metadata={"min_items": 1})
     """Devices or files, as globs of absolute paths; directories are left out."""
     signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = "KILL"
@@ -32,7 +30,7 @@ class Args(EndJobArguments):
 
 
 def objection(args: Args) -> str:
-    """Why the holders of these paths must not be ended; empty: they may."""
+    """Return the reason why the holders of these paths must not be ended; empty: they may."""
     return objection_to_paths(args.paths)
 
 

@@ -28,8 +28,6 @@ from runbook.values.types import ProcessPattern, Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args(JobArguments):
-    """Who is searched for."""
-
     patterns: tuple[ProcessPattern, ...] = ()
     """Patterns to search in command lines; a pattern that matches everything is refused."""
     devices: tuple[str, ...] = field(default=(GPUS,), metadata={"min_items": 1})
@@ -43,9 +41,9 @@ class State(HolderMatch):
     all: Processes = ()
     """Every one that is not protected: pid, user, command, why, devices, gpus ..."""
     summary: str | Unknown = "no process is left over"
-    """What is left over, in one sentence."""
+    """The leftover processes, in one sentence."""
     starters: tuple[str, ...] = ()
-    """What has started those left over: containers, services, parents that are not among them."""
+    """The starters of the leftover processes: containers, services, parents that are not among them."""
     unsearched: tuple[Protected, ...] = ()
     """Processes left alone because the search of their command lines takes too long."""
     zombies: tuple[Process, ...] = ()
@@ -53,7 +51,7 @@ class State(HolderMatch):
 
 
 def objection(args: Args) -> str:
-    """Why the holders of these devices cannot be asked for; empty: they can."""
+    """Return the reason why the holders of these devices cannot be asked for; empty: they can."""
     return objection_to_paths(args.devices)
 
 
@@ -114,7 +112,7 @@ def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan
 
 
 def _summary(leftover: tuple[Process, ...]) -> str:
-    """How many hold what, and how many more are left over."""
+    """Say how many processes hold which devices, and how many more are left over."""
     holders = [process for process in leftover if process.devices]
     others = len(leftover) - len(holders)
     if not leftover:

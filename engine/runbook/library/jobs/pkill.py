@@ -24,8 +24,6 @@ State = CommandLineMatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args(EndJobArguments):
-    """Who is ended, and how."""
-
     patterns: tuple[ProcessPattern, ...] = field(metadata={"min_items": 1})
     """Patterns to search in command lines; a pattern that matches everything is refused."""
 

@@ -20,8 +20,6 @@ State = CommandLineMatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args(JobArguments):
-    """Who is searched for."""
-
     patterns: tuple[ProcessPattern, ...] = field(metadata={"min_items": 1})
     """Patterns to search in command lines; a pattern that matches everything is refused."""
     users: tuple[str, ...] = ()

@@ -15,8 +15,6 @@ from runbook.values.types import Duration, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How long counts as stuck."""
-
     apart: Duration = field(default=Duration(5), metadata={"minimum": 0.1, "maximum": 120})
     """Time between the two readings; only what is in state D on both counts."""
 
@@ -28,13 +26,13 @@ class State:
     tasks: tuple[BlockedTask, ...]
     """Each: pid, tid, name, user, parent, wchan, waits_for (GPU driver, disk ...), devices, stack."""
     in_driver: tuple[BlockedTask, ...]
-    """Those of `tasks` that wait for the GPU driver."""
+    """The tasks of `tasks` that wait for the GPU driver."""
     others: tuple[BlockedTask, ...]
     """The rest of `tasks`."""
     pids: tuple[int, ...]
     """The pids of `tasks`, each once."""
     waits_for: tuple[str, ...]
-    """What `tasks` wait for, each once."""
+    """The things that `tasks` wait for, each once."""
 
 
 def probe(args: Args) -> Probe[State]:

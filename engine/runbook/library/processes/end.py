@@ -33,8 +33,6 @@ from runbook.values.types import Json, Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args(EndArguments):
-    """Which processes, and how they are ended."""
-
     processes: tuple[Mapping[str, Json], ...] = field(metadata={NARROWS: ("pid", "start")})
     """The processes, as probes give them, such as `jobs.leftover`, or a part of it. The pid and the start of each are
     used. Those that the expression does not give any more at the step's turn are left alone.
@@ -51,22 +49,22 @@ class Args(EndArguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What became of the processes that were given."""
+    """The processes that were given, by their present state."""
 
     alive: tuple[Process, ...] | Unknown
-    """Those that still run: pid, user, command, container, seconds (running) ..."""
+    """The processes that still run: pid, user, command, container, seconds (running) ..."""
     protected: tuple[Protected, ...] = ()
-    """Those that still run and are never ended, each with the reason."""
+    """The processes that still run and are never ended, each with the reason."""
     owned: tuple[Process, ...] = ()
-    """Those that still run and whose owner lives (`owner`, `ownership`)."""
+    """The processes that still run and whose owner lives (`owner`, `ownership`)."""
     gone: int = 0
-    """How many of them have ended, or are zombies."""
+    """The number of them that have ended, or are zombies."""
     started: tuple[Process, ...] = ()
     """Processes that were started after one of them, by the same user and with the same command line."""
 
 
 def objection(args: Args) -> str:
-    """Why these cannot be known for sure; empty: they can."""
+    """Return the reason why these cannot be known for sure; empty: they can."""
     for number, one in enumerate(args.processes):
         if not all(type(one.get(key)) is int for key in ("pid", "start")):
             return (
@@ -107,7 +105,7 @@ def _state(args: Args, table: Table) -> State:
 
 
 def _unseen(args: Args, table: Table) -> Unknown | None:
-    """Why a process that is not in *table* may run all the same."""
+    """Return the reason why a process that is not in *table* may run all the same."""
     if table.hidden:
         return Unknown(why=table.hidden)
     cut = [user for user in table.left_out if user in {one.get("user", user) for one in args.processes}]
@@ -153,7 +151,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Who survived, and who was started again by what."""
+    """Name the processes that survived, and those that were started again, with their starters."""
     return disagreement(_seen(args, before), _after(args, after), args.manner)
 
 

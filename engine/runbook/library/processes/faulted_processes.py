@@ -27,13 +27,11 @@ CLOCK = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which faults."""
-
     xids: tuple[Mapping[str, Json], ...]
     """The faults: entries of `kernel_log`'s `xids`, of which pid, name, seconds and code are used."""
     pids: Literal["auto", "host"] = "auto"
-    """Whose numbers the kernel's messages have. auto: the answer is unknown in a container, where they are those of the
-    machine outside; host: those of this host.
+    """The numbering of processes in the kernel's messages. auto: the answer is unknown in a container, where the
+    numbers are of the machine outside; host: those of this host.
     """
 
 
@@ -42,9 +40,9 @@ class State:
     """The processes that the faults name."""
 
     alive: tuple[Process, ...] | Unknown
-    """Those that still run: pid, user, command, container, seconds (running) ..."""
+    """The processes that still run: pid, user, command, container, seconds (running) ..."""
     protected: tuple[Protected, ...] = ()
-    """Those that still run and are never ended, each with the reason."""
+    """The processes that still run and are never ended, each with the reason."""
     faults: tuple[str, ...] = ()
     """In words, each process that still runs and the numbers of its faults."""
 

@@ -1,4 +1,5 @@
-"""Why a GPU's clocks are lower than they could be, by the bits of nvidia-smi (nvml.h, nvmlClocksEventReason)."""
+"""The reasons why a GPU's clocks are lower than they could be, by the bits of nvidia-smi (nvml.h,
+nvmlClocksEventReason)."""
 
 from __future__ import annotations
 

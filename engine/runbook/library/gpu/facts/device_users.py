@@ -1,4 +1,4 @@
-"""Which processes of a host have a GPU's device node open, and whether they prevent a reset."""
+"""The processes of a host that have a GPU's device node open, and whether they prevent a reset."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """Who has which GPU's node open."""
+    """The processes that have each GPU's node open."""
 
     by_number: Mapping[int, tuple[User, ...]]
     """By the number in the node's name: 0 is ``/dev/nvidia0``."""
     blind: str
-    """Why there may be others; empty: there are none."""
+    """The reason why there may be others; empty: there are none."""
     presence: GpuPresence
 
     def of(self, gpu: Gpu, stopped: Collection[int] = ()) -> tuple[str, ...] | Unknown:
@@ -106,7 +106,7 @@ def ask_users() -> Command:
 
 
 def read_users(done: Completed, presence: GpuPresence) -> Users:
-    """Who holds what.  Never raises: a walk that cannot be believed knows of nobody."""
+    """Parse *done*.  Never raises: an answer that cannot be believed gives unknown holders."""
     try:
         walk = read_holders(done)
     except ProbeError as error:

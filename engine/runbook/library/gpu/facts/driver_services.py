@@ -30,7 +30,7 @@ class Service:
 
 
 def ask_services(names: Sequence[str]) -> Command:
-    """Which of the services *names* run; nothing where systemd does not run the host."""
+    """Ask for those of the services *names* that run; none where systemd does not run the host."""
     return read_script(_ASK, BOOTED, *map(full_name, names))
 
 

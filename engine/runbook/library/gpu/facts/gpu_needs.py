@@ -1,4 +1,4 @@
-"""What each GPU of a host needs, by all the faults that its driver has reported."""
+"""The need of each GPU of a host, by all the faults that its driver has reported."""
 
 from __future__ import annotations
 
@@ -30,50 +30,52 @@ NOT_KNOWN_WHEN = Unknown(why="the log, or the host, does not give the time")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuNeed:
-    """What one GPU needs by the faults that it has had."""
+    """The need of one GPU by the faults that it has had."""
 
     bus_id: str
     """The PCI address of the GPU, as sysfs writes it; empty where the line has none."""
     need: str
-    """What is needed: nothing, restart the application, check the node, contact the vendor, reset the GPU, reboot the
-    node."""
+    """The need: nothing, restart the application, check the node, contact the vendor, reset the GPU, reboot the
+    node.
+    """
     code: int
     """The Xid that asks for it."""
     bucket: str
     """The vendor's word for what to do about that Xid: ``RESET_GPU``, ``RESTART_APP`` ...; empty: it has none."""
     meaning: str
-    """What the vendor's catalogue says of that Xid, in short."""
+    """The meaning of that Xid in the vendor's catalogue, in short."""
     at: str | Unknown
     """When the kernel wrote that Xid: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
     """The same, in seconds since 1970."""
     text: str
-    """What the driver says behind the number of that Xid."""
+    """The driver's text behind the number of that Xid."""
     count: int
-    """How many Xids this GPU has had in all."""
+    """The number of Xids that this GPU has had in all."""
     ago: str | Unknown = NOT_KNOWN_WHEN
-    """How long ago that Xid was, in words."""
+    """The time since that Xid, in words."""
     who: str = ""
-    """Who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
+    """The one who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
     serious: bool = False
     """Whether it asks for more than a restart of the application."""
     because: int = 0
     """Of an Xid 154: the earlier Xid of this GPU that it speaks of, as far as the log has one; else 0."""
     note: str = ""
-    """What goes with it by the vendor's workflow of this Xid; empty where there is nothing to add."""
+    """The remark of the vendor's workflow on this Xid; empty where there is nothing to add."""
     say: str = ""
     """All of it in one sentence."""
 
 
 SERIOUS = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.RESET, Need.REBOOT})
-"""What asks for more than a restart of the application."""
+"""The needs that ask for more than a restart of the application."""
 
 LASTING = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.REBOOT})
-"""What reloading the driver does not settle; that does what a reset of the GPU does, and no job outlives it."""
+"""The needs that reloading the driver does not settle: a reload does what a reset of the GPU does, and no job outlives
+it."""
 
 
 def needs(faults: Iterable[XidError]) -> tuple[GpuNeed, ...]:
-    """What each GPU with a fault needs, the most urgent first, and before those of which the log has no cause.
+    """Return the need of each GPU with a fault: first those whose cause is not in the log, then the most urgent first.
 
     The newest 154 of a GPU overrules what was before it; later faults count again.
     """
@@ -82,7 +84,7 @@ def needs(faults: Iterable[XidError]) -> tuple[GpuNeed, ...]:
 
 
 def unmended(before: Iterable[XidError], since: Iterable[XidError]) -> tuple[GpuNeed, ...]:
-    """What each GPU still needs by its faults *before* the driver was loaded last, and by those *since*.
+    """Return the need of each GPU by its faults *before* the driver was loaded last, and by those *since*.
 
     A GPU that was reset without that says so itself by an Xid 154, or (before R570) nowhere in the kernel's log.
     """
@@ -103,7 +105,7 @@ def _by_gpu(faults: Iterable[XidError]) -> Mapping[str, list[XidError]]:
 
 
 def _counting(faults: list[XidError]) -> list[XidError]:
-    """Those of one GPU that count: from the driver's newest own verdict on."""
+    """Return the faults of one GPU that count: from the driver's newest own verdict on."""
     return faults[max((number for number, fault in enumerate(faults) if fault.code == RECOVERY), default=0) :]
 
 
@@ -131,7 +133,7 @@ def _need(bus: str, faults: list[XidError]) -> GpuNeed:
 
 
 def _cause(faults: Sequence[XidError]) -> XidError | None:
-    """What the newest 154 speaks of: the worst fault since the 154 before it, the newest of equals."""
+    """Return the cause of the newest 154: the worst fault since the 154 before it, the newest of equals."""
     *earlier, last = (number for number, fault in enumerate(faults) if fault.code == RECOVERY)
     between = faults[(earlier[-1] + 1 if earlier else 0) : last]
     serious = [fault for fault in between if need_of(fault.code, fault.text) in SERIOUS]
@@ -153,7 +155,7 @@ def _sentence(bus: str, worst: XidError, cause: XidError | None) -> str:
 
 
 def _note(code: int, faults: Sequence[XidError]) -> str:
-    """What the vendor's workflow of Xid *code* adds, with the other *faults* of the same GPU."""
+    """Return the remark of the vendor's workflow on Xid *code*, given the other *faults* of the same GPU."""
     codes = [fault.code for fault in faults]
     match code:
         case 48 | 171 | 172:

@@ -1,4 +1,4 @@
-"""What nvidia-smi says of a GPU's health beyond its state: memory errors, link, clocks, power, fabric."""
+"""A GPU's health by nvidia-smi, beyond its state: memory errors, link, clocks, power, fabric."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class GpuHealth:
     link_width_max: float | Unknown = NOT_REPORTED
     """The most lanes of PCI Express that the GPU can use in this host."""
     reasons: tuple[str, ...] | Unknown = NOT_REPORTED
-    """Why the clocks are lower than they could be: `idle`, `software power cap`, `hardware thermal slowdown` ..."""
+    """The reasons why the clocks are lower than they could be: `idle`, `software power cap`, `hardware thermal
+    slowdown` ..."""
     power_draw: float | Unknown = NOT_REPORTED
     """Watts that it draws now (`nvidia-smi --query-gpu=power.draw`)."""
     power_limit: float | Unknown = NOT_REPORTED
@@ -87,9 +88,9 @@ class GpuHealth:
     mig_pending: str | Unknown = NOT_REPORTED
     """The MIG mode that it will have after its next reset: Enabled, Disabled."""
     fabric_state: str | Unknown = NOT_REPORTED
-    """How far it has joined the NVLink fabric (fabric.state): Not Started, In Progress, Completed."""
+    """The progress of joining the NVLink fabric (fabric.state): Not Started, In Progress, Completed."""
     fabric_status: str | Unknown = NOT_REPORTED
-    """How its joining the NVLink fabric ended (fabric.status): Success, or an error."""
+    """The outcome of joining the NVLink fabric (fabric.status): Success, or an error."""
     license: str | Unknown = NOT_REPORTED
     """Of a share of a GPU in a virtual machine: Licensed (until when), Unlicensed (and what that means)."""
     not_applicable: tuple[str, ...] = field(default=())

@@ -45,13 +45,13 @@ class Gpu:
     pstate: str | Unknown = NOT_ASKED
     """The performance state: P0, the fastest, to P12, the slowest."""
     compute_mode: str | Unknown = NOT_ASKED
-    """Who may use it: Default, Exclusive_Process (one process at a time), Prohibited."""
+    """The programs that may use it: Default, Exclusive_Process (one process at a time), Prohibited."""
     mig: str | Unknown = NOT_ASKED
     """Whether MIG mode is on now: Enabled, Disabled; unknown where the GPU has no such mode."""
     ecc: str | Unknown = NOT_ASKED
     """Whether its memory corrects errors (ECC) now: Enabled, Disabled; unknown where the GPU has no such mode."""
     recovery_action: str | Unknown = NOT_ASKED
-    """What the driver asks for: ``None``, ``Reset``, ``Reboot``, ``Drain P2P``, ``Drain and Reset``."""
+    """The action that the driver asks for: ``None``, ``Reset``, ``Reboot``, ``Drain P2P``, ``Drain and Reset``."""
     requires_reset: bool | Unknown = NOT_ASKED
     """Whether the driver says that the GPU has to be reset before it can be used again."""
     remap_pending: bool | Unknown = NOT_ASKED
@@ -81,7 +81,7 @@ class Gpu:
 
     @property
     def key(self) -> str:
-        """What it is called by: the UUID, or the best that is known instead."""
+        """Return its name: the UUID, or the best that is known instead."""
         return self.uuid or self.bus_id or str(self.index)
 
     def is_called(self, name: str) -> bool:
@@ -107,11 +107,11 @@ class ComputeProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmiReading:
-    """What one script of nvidia-smi queries said."""
+    """The answers to one script of nvidia-smi queries."""
 
     gpus: tuple[Gpu, ...]
     errors: tuple[str, ...] = ()
-    """What it complained about beside the rows that it did print."""
+    """The complaints beside the rows that it did print."""
     lost: tuple[str, ...] = ()
     """Bus ids of GPUs that it calls lost or fallen off the bus."""
     bad_inforom: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class SmiReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuPresence:
-    """What shows, without the driver's help, whether the host has an NVIDIA GPU at all."""
+    """The evidence, without the driver's help, of whether the host has an NVIDIA GPU at all."""
 
     pci: int
     """NVIDIA display and 3D controllers on the PCI bus."""

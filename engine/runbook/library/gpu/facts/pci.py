@@ -67,7 +67,7 @@ class PciDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciReading:
-    """What the bus, the driver's table and /dev show."""
+    """The devices by the bus, by the driver's table and by /dev."""
 
     devices: tuple[PciDevice, ...] = ()
     cards: tuple[str, ...] | Unknown = field(default=_NOT_SAID)
@@ -107,7 +107,7 @@ def read_pci(done: Completed) -> PciReading:
 
 
 def _values(rows: Sequence[Sequence[str]], kind: str) -> tuple[str, ...]:
-    """What the rows of that kind say that have one value."""
+    """Return the values of the rows of that kind that have one value."""
     return tuple(row[1] for row in rows if row[0] == kind and len(row) == 2)
 
 

@@ -62,7 +62,7 @@ _MARKER = script(__package__, "reset_marker")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSettings:
-    """What of a GPU is not as it is by default, and is gone after a reset; empty: as by default, or not known."""
+    """The settings of a GPU that are not the default, and are gone after a reset; empty: the default, or not known."""
 
     compute_mode: str = ""
     """Exclusive_Process or Prohibited; empty: Default, or not known."""
@@ -127,12 +127,12 @@ def _set(gpu: Gpu, option: str, value: str) -> Command:
 
 
 def _name(gpu: Gpu) -> str:
-    """What ``-i`` takes: never an index, which may belong to another GPU by then."""
+    """Return the argument for ``-i``: never an index, which may belong to another GPU by then."""
     return gpu.uuid or gpu.bus_id.rjust(len("00000000:97:00.0"), "0")
 
 
 def refusal(command: Command, completed: Completed) -> str:
-    """Why nvidia-smi would not, in words; empty where it says nothing that we know."""
+    """Return the reason why nvidia-smi refused, in words; empty where it says nothing that we know."""
     said = one_line(f"{completed.stdout} {completed.stderr}")
     which = ", ".join(bus_ids(said)) or (command.argv[0] if command.argv else "the GPU")
     if completed.timed_out or completed.exit_code is None:

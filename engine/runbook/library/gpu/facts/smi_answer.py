@@ -1,4 +1,4 @@
-"""How nvidia-smi answers as a whole: it works, hangs, or fails for a reason that has a remedy of its own."""
+"""The kind of nvidia-smi's answer as a whole: it works, hangs, or fails for a reason that has a remedy of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runbook.values.command import Completed
 
 
 class SmiCondition(StrEnum):
-    """How nvidia-smi answers."""
+    """The kind of nvidia-smi's answer."""
 
     ANSWERS = "answers"
     HUNG = "hung"
@@ -25,7 +25,7 @@ class SmiCondition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmiAnswer:
-    """How it answers, and why it gave no row."""
+    """The kind of the answer, and the reason why it has no row."""
 
     condition: SmiCondition
     why: str = ""
@@ -38,7 +38,7 @@ _NO_DEVICES = re.compile(r"no devices were found", re.IGNORECASE)
 
 
 def condition(done: Completed, why: str = "") -> SmiAnswer:
-    """How nvidia-smi answered the script of *done*; *why*: the reason why it gave no row, empty where it gave some."""
+    """Judge the answer of the script of *done*; *why*: the reason why it has no row, empty where it has some."""
     if done.timed_out:
         return SmiAnswer(condition=SmiCondition.HUNG, why=hung(done))
     if done.exit_code == STUCK:

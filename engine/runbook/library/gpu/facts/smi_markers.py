@@ -19,7 +19,7 @@ _ABSENT = re.compile(r"\[?\s*(?:n/?a|not supported|not available)\s*\]?", re.IGN
 """The words for "this product has no such value"; `[Unknown Error]`, `ERR!`, an empty column and others never are."""
 
 _FORBIDDEN = re.compile(r"\[?\s*insufficient permissions\s*\]?", re.IGNORECASE)
-"""What the whole GPU's values are to a container that was given a MIG instance of it."""
+"""The values of the whole GPU as a container sees them that was given a MIG instance of it."""
 
 _RESET = re.compile(r"requires reset", re.IGNORECASE)
 """Said otherwise: see ``Gpu.requires_reset``."""
@@ -83,7 +83,7 @@ def _untold(value: str) -> bool:
 
 
 def faults(values: Mapping[str, str]) -> tuple[str, ...]:
-    """What is wrong in one row: columns that hold a marker which is not normal there, each with that."""
+    """Return the markers in one row that are not normal in their column, each with the column."""
     normal = normally_unfilled(values)
     found = []
     for column, value in values.items():

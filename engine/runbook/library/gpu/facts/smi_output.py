@@ -1,4 +1,4 @@
-"""What nvidia-smi prints parsed: sections, rows and the words that stand for a missing value."""
+"""The output of nvidia-smi, parsed: sections, rows and the words that stand for a missing value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ process on a GPU can know, whose name may hold lines of its own."""
 _FENCE = re.compile(r"\A#: runbook( [0-9a-f-]{36})? begin ")
 
 SMI = "nvidia-smi"
-"""What hangs with a driver that hangs (``Command.hangs``)."""
+"""The program that hangs with a driver that hangs (``Command.hangs``)."""
 
 REFUSED = 2
 """nvidia-smi's exit code for a query that it does not know, such as one for a field of newer drivers."""
@@ -72,7 +72,7 @@ class QuerySection:
     name: str
     fields: tuple[str, ...]
     lines: tuple[str, ...]
-    """What stood on stdout, without blank lines and without a last line that was cut off."""
+    """The lines of stdout, without blank lines and without a last line that was cut off."""
     cut: str = ""
     """The last line, where it ended without a newline."""
     stderr: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ def hung(done: Completed) -> str:
 
 
 def reason(exit_code: int | None, said: Sequence[str]) -> str:
-    """Why nvidia-smi gave no row, in words; *said* is what it printed instead."""
+    """Return the reason why nvidia-smi gave no row, in words; *said* is what it printed instead."""
     plain = "it was terminated before it finished" if exit_code is None else _REASONS.get(exit_code, "")
     if exit_code == 0:
         plain = "it printed no row" if not said else "its output could not be parsed"
@@ -148,7 +148,8 @@ def reason(exit_code: int | None, said: Sequence[str]) -> str:
 
 
 def not_answered(found: Sequence[QuerySection], column: str, *, refused: Unknown) -> Unknown:
-    """Why *column* has no value: *refused* where nvidia-smi does not know it; else a query failed, or was not made."""
+    """Return the reason why *column* has no value: *refused* where nvidia-smi does not know it; else a query failed,
+    or was not made."""
     asked = [section for section in found if column in section.fields]
     if any(section.exit_code == REFUSED and len(section.fields) <= 2 for section in asked):  # the index, and itself
         return refused

@@ -213,7 +213,7 @@ def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
 
 
 def by_bus(lines: tuple[str, ...], label: str) -> dict[str, str]:
-    """What ``nvidia-smi -q`` says under *label*, by bus id; nothing of a GPU that stands there twice.
+    """Return the values under *label* in ``nvidia-smi -q``, by bus id; none for a GPU that stands there twice.
 
     The names of processes stand there too, below what is said of a GPU, and may hold lines of their own.
     """

@@ -65,7 +65,7 @@ def ask_apps() -> Command:
 
 
 def ask_presence(root: str = "") -> Command:
-    """What shows without the driver whether there is an NVIDIA GPU; *root* is where the file system begins."""
+    """Ask for the evidence of an NVIDIA GPU without the driver; *root* is the beginning of the file system."""
     return replace(read_script(_ASK_PRESENCE, root), valid_for=VALID)
 
 
@@ -83,7 +83,7 @@ _ASK_PRESENCE = script(__package__, "gpu_presence")
 
 
 def read_presence(done: Completed) -> GpuPresence:
-    """What *done* shows.  Raises ProbeError when the probe did not come to its end."""
+    """Parse *done*.  Raises ProbeError when the probe did not come to its end."""
     if done.timed_out or done.exit_code != 0:
         raise ProbeError("sysfs and /dev could not be inspected for NVIDIA GPUs")
     facts = [line.split() for line in done.stdout.splitlines() if line.strip()]

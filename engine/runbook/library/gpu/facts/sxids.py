@@ -18,7 +18,7 @@ _WORD = re.compile(r"(?:^|[,\s])(non-?)?fatal\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchFault:
-    """What one SXid means."""
+    """The meaning of one SXid."""
 
     severity: str
     """``fatal``, ``non-fatal``, ``harmless`` (may be ignored); empty where neither the driver nor the table says it."""
@@ -34,7 +34,7 @@ def known_sxids() -> Mapping[int, tuple[str, str]]:
 
 
 def switch_fault(code: int, text: str) -> SwitchFault:
-    """What SXid *code* means where the driver said *text* with it.
+    """Return the meaning of SXid *code* with the driver's *text*.
 
     One that is fatal takes every GPU of the fabric with it: all of them are reset together with the switches.
     """

@@ -121,7 +121,7 @@ def selected(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tupl
 
 
 def complaints(reading: SmiReading) -> tuple[str, ...]:
-    """What nvidia-smi complained about, and what its rows say is broken beyond a reset."""
+    """Return nvidia-smi's complaints, and the parts that are broken beyond a reset by its rows."""
     reported = list(reading.errors)
     for gpu in reading.gpus:
         if gpu.faults:
@@ -135,7 +135,7 @@ def complaints(reading: SmiReading) -> tuple[str, ...]:
 
 
 def unseen(reading: SmiReading, presence: GpuPresence) -> tuple[str, ...]:
-    """What is on the bus, or has a device node, and that nvidia-smi shows no row of; a sentence each.
+    """Return a sentence for each GPU that is on the bus, or has a device node, and has no row in nvidia-smi.
 
     A container sees the whole bus and has a part of it, so that only its device nodes count there.
     """

@@ -15,7 +15,7 @@ from runbook.values.types import Unknown, plural
 
 
 class Condition(StrEnum):
-    """What is wrong with a GPU; the order of definition is the order of urgency."""
+    """The faults of a GPU; the order of definition is the order of urgency."""
 
     LOST = "lost"
     NOT_STARTED = "not started by the driver"
@@ -49,7 +49,7 @@ class GpuVerdict:
     verdict: str
     """``healthy``, ``unknown``, or the most urgent of ``conditions``."""
     conditions: tuple[str, ...]
-    """What is wrong with it, in words, the most urgent first: `lost`, `needs a reset`, `narrow link` ..."""
+    """The faults, in words, the most urgent first: `lost`, `needs a reset`, `narrow link` ..."""
     why: tuple[str, ...]
     """A sentence for each condition."""
     not_checked: tuple[str, ...]
@@ -68,7 +68,7 @@ class GpuVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What was seen of one host's GPUs."""
+    """The observations of one host's GPUs."""
 
     devices: Mapping[str, PciDevice]
     """GPUs on the bus that no other kind of driver has, by bus id."""
@@ -182,7 +182,7 @@ def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
 
 
 def _on_the_bus(bus: str, device: PciDevice | None, gpu: Gpu | None, seen: Seen) -> Iterator[tuple[Condition, str]]:
-    """What shows without nvidia-smi, and what it does not show."""
+    """Yield the conditions that show without nvidia-smi, and those of a GPU that it does not show."""
     if device and device.gone is True:
         yield Condition.LOST, "it does not answer on the PCI bus (rev ff)"
     elif bus in seen.lost:

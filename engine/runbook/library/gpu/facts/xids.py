@@ -17,7 +17,7 @@ from importlib.resources import files
 
 
 class Need(StrEnum):
-    """What has to be done about a fault, the least first."""
+    """The action that a fault asks for, the least first."""
 
     NOTHING = "nothing"
     RESTART_APPLICATION = "restart the application"
@@ -34,7 +34,7 @@ RECOVERY = 154
 
 _OPERATOR = "whoever runs the node"
 _SEVERITY = re.compile(r"\w+\s+(non-?)?fatal\b", re.IGNORECASE)
-"""What the driver says of an NVLink error of its fifth generation: one that is fatal has ended the link."""
+"""The severity of an NVLink error of the fifth generation: a fatal one has ended the link."""
 
 _RECOVERY = re.compile(r"changed from .*? to (?:0x([0-9a-f]+)\b)?\s*(?:\(([^)]*)\))?", re.IGNORECASE)
 _RECOVERY_CODES: Mapping[int, Need] = {
@@ -67,7 +67,8 @@ class XidMeaning:
     meaning: str
     need: Need
     who: str
-    """Who acts: nobody, whoever runs the job, whoever runs the node, the data centre (hands on site), the vendor."""
+    """The one who acts: nobody, whoever runs the job, whoever runs the node, the data centre (hands on site), the
+    vendor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ def catalogue() -> Mapping[int, XidMeaning]:
 
 
 def meaning(code: int) -> XidMeaning:
-    """What Xid *code* means; of one that the catalogue does not have, that it does not."""
+    """Return the catalogue's entry for Xid *code*, or one that says it is not listed."""
     return catalogue().get(code) or XidMeaning(
         code=code,
         name="",
@@ -116,7 +117,7 @@ def meaning(code: int) -> XidMeaning:
 
 
 def need_of(code: int, text: str) -> Need:
-    """What the fault *code* asks for, where the driver said *text* with it."""
+    """Return the need of the fault *code* with the driver's *text*."""
     if code == RECOVERY:
         return _recovery(text)
     known = meaning(code)
@@ -126,7 +127,7 @@ def need_of(code: int, text: str) -> Need:
 
 
 def who_acts(code: int, need: str) -> str:
-    """Who does what the fault *code* asks for, where that is *need*."""
+    """Return the one who does what the fault *code* asks for, where that is *need*."""
     known = meaning(code)
     if need == known.need:
         return known.who
@@ -134,13 +135,13 @@ def who_acts(code: int, need: str) -> str:
 
 
 def recovery_words(text: str) -> str:
-    """What an Xid 154 asks for in the driver's own words: ``Node Reboot Required``; empty where it has none."""
+    """Return the action of an Xid 154 in the driver's own words: ``Node Reboot Required``; empty where it has none."""
     found = _RECOVERY.search(text)
     return (found[2] or "") if found else ""
 
 
 def _recovery(text: str) -> Need:
-    """What an Xid 154 says: the number after ``to``, else its words."""
+    """Return the need of an Xid 154: by the number after ``to``, else by its words."""
     found = _RECOVERY.search(text)
     if found and found[1] and int(found[1], 16) in _RECOVERY_CODES:
         return _RECOVERY_CODES[int(found[1], 16)]

@@ -39,8 +39,6 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How the GPUs shall be divided."""
-
     layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """GPU (index, UUID, bus id, or all) to the profiles of its instances: {'0': [3g.40gb, 3g.40gb]}."""
     rebuild: bool = False
@@ -56,12 +54,12 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How the GPUs are divided; lines name GPUs by index and bus id."""
+    """The division of the GPUs; lines name GPUs by index and bus id."""
 
     smi: str = "answers"
-    """How nvidia-smi answers: answers, hung, mismatch ..."""
+    """The kind of nvidia-smi's answer: answers, hung, mismatch ..."""
     smi_said: str = ""
-    """Why nvidia-smi gave no answer; empty: it gave one."""
+    """The reason why nvidia-smi gave no answer; empty: it gave one."""
     gpus: tuple[MigGpu, ...] | Unknown = ()
     """Each GPU: index, uuid, bus_id, name, mode, pending, instances, devices."""
     wanted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -295,7 +293,7 @@ def _targets(gpu: MigGpu, state: State) -> Iterator[Target]:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """Why the GPU was not divided, in words."""
+    """Return the reason why the GPU was not divided, in words."""
     why = _WHY.get(completed.exit_code or 0, "")
     said = " ".join(f"{completed.stdout} {completed.stderr}".split())[-300:]
     return f"{why}: {said}" if why else ""

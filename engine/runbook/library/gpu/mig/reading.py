@@ -1,4 +1,4 @@
-"""What nvidia-smi says of MIG: the mode of each GPU, its instances, and which instances it has room for."""
+"""MIG by nvidia-smi: the mode of each GPU, its instances, and the instances that it has room for."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class GpuInstance:
     id: int
     """The number of the GPU instance on its GPU, as `nvidia-smi mig -lgi` lists it."""
     profile: str
-    """What kind of instance it is, such as 3g.40gb."""
+    """The kind of instance, such as 3g.40gb."""
     compute: int
-    """How many compute instances it has; without one no program can use it."""
+    """The number of its compute instances; without one no program can use it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,11 @@ class Offer:
     """A profile that a GPU offers."""
 
     most: int
-    """How many of them it can have at most."""
+    """The number of them that it can have at most."""
     starts: tuple[int, ...]
     """Where one may begin, in slices of memory."""
     size: int
-    """How many slices of memory one of them takes."""
+    """The number of slices of memory that one of them takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ def _devices(lines: Iterable[str], index: int) -> tuple[str, ...]:
 
 
 def misfit(profiles: Sequence[str], offers: Mapping[str, Offer]) -> str:
-    """Why a GPU that offers *offers* cannot be divided into *profiles*; empty: it can."""
+    """Return the reason why a GPU that offers *offers* cannot be divided into *profiles*; empty: it can."""
     if not offers:
         return "nvidia-smi does not say which instances this GPU offers"
     if strange := [text for text in profiles if text not in offers]:

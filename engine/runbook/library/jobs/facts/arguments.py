@@ -14,7 +14,7 @@ from runbook.values.types import Duration, Unknown
 
 @dataclass(frozen=True, kw_only=True)
 class JobArguments:
-    """What makes a process a leftover of a job, or a part of one that is at work."""
+    """The limits between a leftover of a job and a part of one that is at work."""
 
     busy_above: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
     """A job is at work if its GPU was busier than this (percent) in one of the samples of `idle_for`."""
@@ -46,7 +46,7 @@ class JobArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class EndJobArguments(EndArguments, JobArguments):
-    """Which of the processes that match are ended, and how."""
+    """The processes to end of those that match, and the way to end them."""
 
     only: Literal["leftover", "all"] = "leftover"
     """leftover: spare every process that is at work, has just started, or listens on a port; all: only those with an
@@ -57,7 +57,7 @@ class EndJobArguments(EndArguments, JobArguments):
 
 
 def wanted(rows: Iterable[Row], job: JobArguments) -> list[Row]:
-    """Those of *rows* that are of the user, and as old, as *job* says.
+    """Return the rows whose user and age are as *job* says.
 
     Raises ProbeError where an age is asked for and the host does not tell how old its processes are.
     """

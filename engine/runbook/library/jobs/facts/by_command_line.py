@@ -52,7 +52,9 @@ def probe_by_command_line(
     classified: bool,
     users: Collection[str] = (),
 ) -> Generator[Command | tuple[Command, ...], Any, CommandLineMatch]:
-    """Who matches, of root's processes and those of *users* (none: everybody's); if *classified*, who is left over."""
+    """Find the matching processes, of root and of *users* (none: of everybody); if *classified*, also
+    those left over.
+    """
     tests = [compile_regex(pattern) for pattern in patterns]
     table = read_processes((yield ask_processes()))
     plain = chosen(tests, table, allow, users, job)
@@ -101,7 +103,7 @@ def chosen(
 
 
 def _blind(table: Table, doubt: Unknown | None, unsearched: tuple[Protected, ...]) -> Unknown | None:
-    """Why finding no process would not mean that there is none."""
+    """Return the reason why finding no process would not mean that there is none."""
     if blind := table.blind() or doubt:
         return blind
     if unsearched:

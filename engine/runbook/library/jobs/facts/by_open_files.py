@@ -29,7 +29,7 @@ from runbook.values.types import Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HolderMatch(JobMatch):
-    """What those that are left over hold."""
+    """The devices and GPUs that the leftover processes hold."""
 
     misplaced: tuple[Protected, ...] = ()
     """Protected programs of others that hold a GPU and have no use for it: a terminal, a client."""
@@ -52,7 +52,7 @@ class OpenFileMatch(HolderMatch):
     unkillable: tuple[Process, ...] = ()
     """Holders that every sample shows in state D: they hang in the kernel."""
     unseen: int = 0
-    """How many processes could not be read."""
+    """The number of processes that could not be read."""
     present: tuple[str, ...] = ()
     """The given files that exist."""
 
@@ -60,7 +60,8 @@ class OpenFileMatch(HolderMatch):
 def probe_by_open_files(
     paths: tuple[str, ...], allow: Collection[str], job: JobArguments, *, classified: bool
 ) -> Generator[Command | tuple[Command, ...], Any, OpenFileMatch | Absent[OpenFileMatch]]:
-    """Who has *paths* (globs) open; if somebody does and they are to be *classified*, who of them is left over.
+    """Find the processes that have *paths* (globs) open; if there are any and they are to be *classified*, also those
+    left over.
 
     Raises ProbeError when it cannot be known.
     """
@@ -131,7 +132,9 @@ def believable(walk: OpenFileScan) -> OpenFileScan:
 
 
 def why_nothing_is_there(paths: tuple[str, ...]) -> Generator[Command, Any, str]:
-    """Why no process holds *paths*, which do not exist; a GPU without its device nodes is an error, not an answer."""
+    """Say why no process holds *paths*, which do not exist; a GPU without its device nodes is an
+    error, not an answer.
+    """
     if not all(path.startswith("/dev/nvidia") for path in paths):
         return f"there is no {' or '.join(paths)}"
     presence = read_presence((yield ask_presence()))
@@ -144,7 +147,7 @@ def why_nothing_is_there(paths: tuple[str, ...]) -> Generator[Command, Any, str]
 
 
 def listed_elsewhere(walk: OpenFileScan) -> Generator[tuple[Command, ...], Any, tuple[int, ...] | Unknown]:
-    """Whom nvidia-smi lists although nobody here holds anything."""
+    """Return the processes that nvidia-smi lists although nobody here holds anything."""
     presence, apps = yield ask_presence(), ask_apps()
     try:
         if read_presence(presence).absent:
@@ -184,7 +187,7 @@ def _holder(row: Row, walk: OpenFileScan) -> Process:
 
 
 def _blind(walk: OpenFileScan) -> Unknown | None:
-    """Why seeing nobody would not mean that there is nobody."""
+    """Return the reason why seeing no holder would not mean that there is none."""
     if walk.table.hidden:
         return Unknown(why=f"{walk.table.hidden}: give the step `become: true`")
     if walk.unseen:
@@ -222,7 +225,7 @@ def _gpus_held(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load
 
 
 def _unlisted(holders: Iterable[Process], walk: OpenFileScan) -> tuple[Process, ...] | Unknown:
-    """Those of *holders* that hold a GPU and that nvidia-smi does not list."""
+    """Return the holders that hold a GPU and that nvidia-smi does not list."""
     found: list[Process] = []
     for holder in holders:
         if any(node.gpu is not None or node.partition for node in walk.open.get(holder.pid, ())):

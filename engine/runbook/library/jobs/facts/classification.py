@@ -35,13 +35,13 @@ NOT_ASKED_FOR = Owner(kind="unknown", name="unknown: it was not asked for")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """What a closer probe saw."""
+    """The result of a closer probe."""
 
     load: Load
     walk: OpenFileScan | Unknown
     job: JobArguments = field(default_factory=JobArguments)
     owners: Mapping[int, Owner] = field(default_factory=dict)
-    """Whose the processes in question, and the others of their jobs, are."""
+    """The owners of the processes in question, and of the others of their jobs."""
     ports: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """The ports that these listen on."""
 
@@ -75,9 +75,9 @@ class JobMatch:
     """Processes, classified by whether their jobs are at work."""
 
     leftover: tuple[Process, ...] | Unknown = ()
-    """Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."""
+    """The processes whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."""
     at_work: tuple[Process, ...] | Unknown = ()
-    """Those whose jobs keep a GPU busy: workers, launchers and their helpers."""
+    """The processes whose jobs keep a GPU busy: workers, launchers and their helpers."""
     starting: tuple[Process, ...] = ()
     """Idle ones whose jobs were started less than `starting` ago: not left over."""
     owned: tuple[Process, ...] = ()
@@ -87,7 +87,7 @@ class JobMatch:
     protected: tuple[Protected, ...] = ()
     """Processes that are never ended, each with the reason."""
     beyond_help: tuple[Protected, ...] = ()
-    """Those that hold only lost GPUs: left alone, because ending them brings no GPU back."""
+    """The processes that hold only lost GPUs: left alone, because ending them brings no GPU back."""
 
 
 Match = TypeVar("Match", bound=JobMatch)
@@ -134,7 +134,7 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
 
 
 def _young(processes: Collection[Process], closer: GpuUse, walk: OpenFileScan) -> set[int]:
-    """Those of *processes* whose jobs have just been started.
+    """Return the processes whose jobs have just been started.
 
     Of a job that holds a GPU it is the youngest holder that counts, for a rank that was started again loads its weights
     now; of another one the oldest process.  Whose age is not known may have been started just now.
@@ -159,7 +159,7 @@ def _young(processes: Collection[Process], closer: GpuUse, walk: OpenFileScan) -
 
 
 def _servers(processes: Collection[Process], closer: GpuUse, walk: OpenFileScan) -> set[int]:
-    """Those of *processes* in whose jobs one listens on a port, where nothing says that it is no server at rest."""
+    """Return the processes of jobs that listen on a port, unless something says that the job is no server at rest."""
     if closer.load.absent or closer.job.incident or closer.job.idle_for >= LISTENING:
         return set()
     members = process_jobs(walk.table).members

@@ -32,7 +32,7 @@ APART = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How busy the GPUs of a host are, and which processes nvidia-smi lists on them."""
+    """The load of a host's GPUs, and the processes that nvidia-smi lists on them."""
 
     reading: SmiReading | Unknown
     presence: GpuPresence | Unknown
@@ -62,7 +62,7 @@ class Load:
 
     @property
     def apps(self) -> tuple[ComputeProcess, ...] | Unknown:
-        """What nvidia-smi lists."""
+        """Return the processes that nvidia-smi lists."""
         if self.absent:
             return ()
         return self.reading if isinstance(self.reading, Unknown) else self.reading.apps
@@ -77,13 +77,14 @@ class Load:
 
 
 def ask_load(idle_for: float) -> tuple[Command, Command]:
-    """What ``read_load`` needs: samples of the GPUs for *idle_for* seconds, which is how long it takes."""
+    """Return the commands for ``read_load``: samples of the GPUs for *idle_for* seconds, which is the time that it
+    takes."""
     times = math.ceil(idle_for / APART)
     return ask_presence(), ask_gpus(idle_for / times, times, apps=True)
 
 
 def read_load(presence: Completed, gpus: Completed, above: float) -> Load:
-    """What is known of the GPUs.  Never raises: what is not known is Unknown."""
+    """Parse the state of the GPUs.  Never raises: an unknown value is Unknown."""
     there: GpuPresence | Unknown
     reading: SmiReading | Unknown
     try:

@@ -12,7 +12,7 @@ from runbook.values.plan import Decision
 from runbook.values.types import Unknown
 
 AT_WORK_BY_HAND = "nvidia-smi  # twice; leave out every job that keeps a GPU busy, with its launcher and helpers"
-"""What a person does who ends by hand only what is left over."""
+"""The command of a person who ends by hand only what is left over."""
 
 Selection = CommandLineMatch | OpenFileMatch
 
@@ -36,7 +36,7 @@ def is_settled(args: EndJobArguments, before: Selection, after: Selection) -> bo
 
 
 def explanation(args: EndJobArguments, before: Selection, after: Selection) -> str:
-    """Who survived, and who came back."""
+    """Name the processes that survived, and those that came back."""
     return disagreement(_seen(args, before), _seen(args, after), args.manner)
 
 

@@ -33,12 +33,12 @@ from runbook.values.types import Duration, Unknown, plural, seconds
 
 
 def first_dead(parts: Iterable[ComponentStatus]) -> tuple[ComponentStatus, ...]:
-    """Those that have died, the first to die first; those whose end nobody saw last."""
+    """Return the components that have died, the first to die first; those whose end nobody saw last."""
     return tuple(sorted((part for part in parts if part.dead), key=lambda part: (not part.died, part.died)))
 
 
 def end_of(part: ComponentStatus) -> str:
-    """How *part* ended, for people."""
+    """Describe the end of *part*, for people."""
     if isinstance(part.exit_code, Unknown):
         return f"{part.name} has ended, and its exit code is not known ({part.exit_code.why})"
     lived = "" if isinstance(part.seconds, Unknown) else f" after {seconds(part.seconds)}"
@@ -46,7 +46,7 @@ def end_of(part: ComponentStatus) -> str:
 
 
 def last_words(part: ComponentStatus) -> str:
-    """What its log ends with, for people."""
+    """Return the end of its log, for people."""
     lines = " | ".join(word for word in part.last if word.strip())
     return f"; its log {part.log} ends with: {lines}" if lines else f"; its log {part.log} is empty"
 
@@ -61,7 +61,7 @@ def in_order(down: Sequence[Component]) -> str:
 
 
 def how_started(component: Component) -> Iterator[str]:
-    """What is started, for people: of the environment, only the names."""
+    """Describe the start, for people: of the environment, only the names."""
     yield f"{component.name}: {shlex.join(component.argv)}"
     names = f"; environment: {', '.join(component.env)}" if component.env else ""
     yield f"  in {component.cwd}; log: {component.log}{names}"
@@ -80,7 +80,7 @@ def left_behind(left: tuple[Remains, ...]) -> str:
 
 
 def not_ended(strays: tuple[Remains, ...]) -> str:
-    """What is said of *strays*."""
+    """Describe *strays*, for people."""
     which = left_behind(strays).removeprefix("left behind: ")
     return (
         f"left behind in a component's session, but without its mark: {which}; find out what it is, and end it by hand"
@@ -88,26 +88,24 @@ def not_ended(strays: tuple[Remains, ...]) -> str:
 
 
 def what_remains(left: tuple[Remains, ...] | Unknown, strays: tuple[Remains, ...]) -> list[str]:
-    """What lives on of those that are gone, for people."""
+    """Return the processes that live on of dead components, for people."""
     said = [left.why] if isinstance(left, Unknown) else [left_behind(left)] if left else []
     return [*said, not_ended(strays)] if strays else said
 
 
 def with_pids(parts: Iterable[ComponentStatus]) -> str:
-    """Which of *parts* run, and where."""
+    """Name the components of *parts* that run, and their pids."""
     return ", ".join(f"{part.name} (pid {part.pid})" for part in parts if part.runs)
 
 
 def of_others(parts: Iterable[ComponentStatus]) -> str:
-    """Which of *parts* run without having been started from here; empty: none."""
+    """Name the components of *parts* that run without having been started from here; empty: none."""
     found = with_pids(part for part in parts if not part.ours)
     return f"another program has started {found}" if found else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which components, and how they shall be."""
-
     components: tuple[Component, ...] = field(metadata={"min_items": 1})
     """The components, in the order of their start; each: name, argv, log, env, delay, cwd, pattern."""
     records: str = "~/.local/state/runbook/components"
@@ -117,13 +115,13 @@ class Args:
     state: Literal["present", "absent"] = "present"
     """present: all components run; absent: none runs, nor any process that they started."""
     watch: Duration = field(default=Duration(5.0), metadata={"minimum": 0, "maximum": 3600})
-    """How long all must keep running after the last one was started."""
+    """The time that all must keep running after the last one was started."""
     end_others: bool = True
     """If one dies while watched, end the others, also those that ran before."""
     grace: Duration = field(default=Duration(10.0), metadata={"minimum": 0, "maximum": 600})
-    """How long to wait after TERM before KILL."""
+    """The time between TERM and KILL."""
     lines: int = field(default=5, metadata={"minimum": 0, "maximum": 200})
-    """How many of the last lines of each log to show."""
+    """The number of last lines of each log to show."""
 
     def __post_init__(self) -> None:
         for what, path in (("records", self.records), ("cwd", self.cwd)):
@@ -141,7 +139,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How the components stand."""
+    """The state of the components."""
 
     parts: tuple[ComponentStatus, ...]
     """Each in the given order: name, status, pid, exit_code, meaning, started, ended, seconds, last ..."""
@@ -154,11 +152,11 @@ class State:
     died: tuple[ComponentStatus, ...] = ()
     """Components that ended without having been stopped, the first to die first."""
     failed: tuple[ComponentStatus, ...] = ()
-    """Those of `died` whose exit code is known, and not 0; in the same order."""
+    """The components of `died` whose exit code is known, and not 0; in the same order."""
     first: str | Unknown = ""
     """Name of the first component that died; empty if none did."""
     ends: tuple[str, ...] = ()
-    """How each component of `died` ended, in words."""
+    """The end of each component of `died`, in words."""
     said: tuple[str, ...] = ()
     """The last lines of all logs, each after its [name]."""
     left: tuple[Remains, ...] | Unknown = ()
@@ -166,7 +164,7 @@ class State:
     strays: tuple[Remains, ...] = ()
     """Processes without a mark, in the session of an ended component: this action never ends them."""
     obstacles: tuple[str, ...] = ()
-    """Why the components that do not run could not be started."""
+    """The reasons why the components that do not run could not be started."""
     busy: int = 0
     """Pid of another process that starts or ends components now; 0: none."""
     turn: int = field(default=0, metadata={"private": True})
@@ -250,7 +248,7 @@ def _start(args: Args, state: State) -> Decision:
 
 
 def _obstacle(state: State) -> str:
-    """Why those that do not run must not be started now; empty: they may be."""
+    """Return the reason why those that do not run must not be started now; empty: they may be."""
     if isinstance(state.left, Unknown):
         return state.left.why
     if state.left:
@@ -309,7 +307,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Who died first, and how; or who is still there."""
+    """Name the component that died first, and its end; or those that are still there."""
     if args.state == "absent":
         return f"done, but still running: {'; '.join(_still(after))}"
     keys = {part.key for part in before.parts if not part.runs}
@@ -320,7 +318,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def _still(state: State) -> list[str]:
-    """What is there although nothing shall be."""
+    """Return the components that are there although none should be."""
     others = of_others(state.parts)
     ours = [named(part) for part in state.parts if part.ours]
     return [*ours, *([others] if others else []), *what_remains(state.left, state.strays)]
@@ -373,7 +371,7 @@ def by_hand(args: Args) -> tuple[str, ...]:
 
 
 def _otherwise(state: State) -> str:
-    """What a run that changes nothing must not keep to itself."""
+    """Return the facts that a run must report although it changes nothing."""
     if not state.differing:
         return ""
     names = ", ".join(state.differing)

@@ -1,4 +1,4 @@
-"""How one component is to be started."""
+"""The start of one component."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Component:
     env: Mapping[str, Json] = field(default_factory=dict)
     """Environment variables; only their names are ever shown."""
     delay: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 3600})
-    """How long to wait after the start of the component before it, if that is started too."""
+    """The pause after the start of the component before it, if that is started too."""
     cwd: str = ""
     """The directory that the component starts in; empty: the `cwd` of the step."""
     log: str
@@ -63,7 +63,7 @@ class Component:
 
 
 def objection_to_path(path: str) -> str:
-    """Why *path* is refused; empty: it may be used."""
+    """Return the reason why *path* is refused; empty: it may be used."""
     if not path.startswith(("/", "~/")) or "\n" in path:
         return f"must be absolute, or begin with ~/: {path!r}"
     return ""

@@ -67,7 +67,7 @@ class Remains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentStatus:
-    """How a component stands."""
+    """The state of a component."""
 
     name: str
     """The name of the component, as `components` has it."""
@@ -86,7 +86,7 @@ class ComponentStatus:
     exit_code: int | Unknown
     """The code with which it ended (128 + N: by signal N); unknown while it runs, or if its end was not seen."""
     meaning: str = ""
-    """What the exit code says, in words; empty: there is none."""
+    """The meaning of the exit code, in words; empty: there is none."""
     started: int | Unknown
     """When it was started, in seconds since 1970."""
     ended: int | Unknown
@@ -128,16 +128,16 @@ class ComponentSet:
     parts: tuple[ComponentStatus, ...]
     left: tuple[Remains, ...] | Unknown
     strays: tuple[Remains, ...]
-    """What is in the session of one that is gone, but does not bear its mark."""
+    """The processes in the session of a dead component that do not bear its mark."""
     obstacles: tuple[tuple[str, str], ...]
-    """Why those that do not run cannot be started: the name of one, or none where it concerns all, and the reason."""
+    """The obstacles to a start: the name of a component, or none where it concerns all, and the reason."""
     turn: int
     busy: int
     """The process that starts or ends some of them right now; 0: none."""
 
 
 def ask_components(components: Sequence[Component], records: str, lines: int) -> Command:
-    """How *components* stand by the records in the folder *records*."""
+    """Ask for the state of *components* by the records in the folder *records*."""
     words: list[str] = []
     for component in components:
         words += (
@@ -151,7 +151,7 @@ def ask_components(components: Sequence[Component], records: str, lines: int) ->
 
 
 def read_components(components: Sequence[Component], done: Completed) -> ComponentSet:
-    """What *done* says.  Raises ProbeError where it does not say how they stand."""
+    """Parse *done*.  Raises ProbeError where it does not give their state."""
     if done.timed_out:
         raise ProbeError(f"the state of the components could not be read within {seconds(done.seconds)}")
     if done.exit_code != 0:
@@ -181,7 +181,7 @@ def _parts(
     user: str,
     uptime: int,
 ) -> tuple[ComponentStatus, ...]:
-    """How each of *components* stands; what runs, by the command line that it has now.  Raises ProbeError."""
+    """Return the state of each of *components*; a running one by its present command line.  Raises ProbeError."""
     rows = [text.split(" ", 11) for text in lines_of("part", reported)]
     if [row[0] for row in rows] != [component.name for component in components]:
         raise ProbeError("the host's answer is truncated: components are missing from it")
@@ -249,7 +249,7 @@ def _unseen(name: str, status: str) -> str:
 
 
 def _remains(rows: Iterable[str], parts: Iterable[ComponentStatus], user: str) -> tuple[Remains, ...]:
-    """What lives on of the components that do not run."""
+    """Return the processes that live on of the components that do not run."""
     down = {part.name for part in parts if not part.runs}
     found = []
     for name, key, state, called in (row.split(" ", 3) for row in rows):

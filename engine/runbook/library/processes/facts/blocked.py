@@ -33,7 +33,8 @@ _SYMBOLS: tuple[tuple[WaitsFor, re.Pattern[str]], ...] = (
         ),
     ),
 )
-"""What a task waits for, by the functions of the kernel that it is in; sources: Linux, the open GPU kernel modules."""
+"""The thing that a task waits for, by the functions of the kernel that it is in; sources: Linux, the open GPU kernel
+modules."""
 
 _ASK = script(__package__, "blocked_processes")
 LONGEST = 60.0
@@ -62,7 +63,7 @@ class BlockedTask:
     wchan: str
     """The function of the kernel that it sleeps in; empty where that is not known."""
     waits_for: WaitsFor
-    """What it waits for, by where it sleeps in the kernel; unknown: that does not say it."""
+    """The thing that it waits for, by its place of sleep in the kernel; unknown: that does not say it."""
     devices: tuple[str, ...] = ()
     """The GPU device nodes that its process has open."""
     stack: tuple[str, ...] = field(default=(), repr=False)
@@ -75,7 +76,8 @@ class BlockedTask:
 
 
 def ask_blocked(apart: float) -> Command:
-    """Which tasks are in state D, and still are after so many seconds; and which of these ran in between (``ran``)."""
+    """Ask for the tasks in state D that still are after so many seconds, and for those of them that ran in between
+    (``ran``)."""
     command = read_script(_ASK, f"{apart:g}")
     return Command(script=command.script, argv=command.argv, effect=command.effect, timeout=LONGEST, waits=apart)
 
@@ -122,7 +124,7 @@ def _task(block: list[tuple[str, str]]) -> BlockedTask | None:
 
 
 def waits_for(wchan: str, stack: tuple[str, ...] = (), devices: tuple[str, ...] = ()) -> WaitsFor:
-    """What a task waits for that sleeps in *wchan*, with *stack* above it and GPU *devices* open.
+    """Return the thing that a task waits for that sleeps in *wchan*, with *stack* above it and GPU *devices* open.
 
     A lock of the kernel alone (``rwsem_down_write_slowpath``) does not say whose it is: it is taken for that of the GPU
     driver where the task has a GPU open.

@@ -15,7 +15,7 @@ _NOBODY = {"65534", "65535"}
 _OF_A_LOGIN = re.compile(
     r"systemd|\(sd-pam\)|sd-pam|sshd(-session)?|dbus-daemon|dbus-broker.*|gpg-agent|ssh-agent|gnome-keyring.*|pipewire.*"
 )
-"""What a login leaves for its user, and does no work; who calls a job so has nothing but that job ended."""
+"""The processes that a login leaves for its user, and that do no work: a job by one of these names is ended alone."""
 
 
 def bystanders(table: Table) -> tuple[str, ...] | Unknown:

@@ -1,4 +1,4 @@
-"""Which program a process really runs, and whether only root can have put it there."""
+"""The program that a process really runs, and whether only root can have put it there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Only what lies where root keeps programs is touched, and under a time limit.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executable:
-    """What a process runs."""
+    """The program that a process runs."""
 
     path: str
     """As its own mounts have it, ``(deleted)`` behind it where it is gone."""
@@ -32,7 +32,7 @@ class Executable:
 
     @property
     def name(self) -> str:
-        """What it is called: the last part of the path."""
+        """Return its name: the last part of the path."""
         return self.path.removesuffix(_DELETED).rpartition("/")[2]
 
 

@@ -63,7 +63,7 @@ def explained(code: int) -> ExitCode:
 
 
 def sentence(code: int, memory: tuple[str, ...], blind: str = "") -> str:
-    """What *code* says, for people.
+    """Say what *code* means, for people.
 
     137 alone is no proof of a lack of memory: it is called that only with evidence, the lines of *memory*; *blind* says
     what could not be inspected.

@@ -26,7 +26,7 @@ NAMES: dict[str, str] = {
     ),
     "an editor or a pager, not a job": "vi vim vim.* nvim nano emacs less more man tail head grep watch htop top",
 }
-"""Why, and the programs; a ``*`` at the end stands for anything."""
+"""The protected programs by the reason; a ``*`` at the end stands for anything."""
 
 REALLY = script(__package__, "known_daemons")
 """Goes before what looks for a process by the name that it has given itself.

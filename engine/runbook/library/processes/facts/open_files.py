@@ -87,7 +87,7 @@ class OpenFileScan:
     """Paths that were asked for and lead through a link that another user may change."""
 
     def everybodys(self) -> tuple[str, ...]:
-        """What was asked for and is a device that any process has open, under whatever name."""
+        """Return the requested devices that any process has open, under whatever name."""
         return tuple(node.path for node in self.nodes if node.asked and node.dull)
 
     def not_seen(self) -> str:
@@ -102,7 +102,7 @@ class OpenFileScan:
         return f"{plural(len(self.unseen), 'process')} ({named}) could not be read{why}"
 
     def asked(self, pid: int) -> tuple[OpenFile, ...]:
-        """What *pid* has open of what was asked for."""
+        """Return the requested files that *pid* has open."""
         return tuple(file for file in self.open.get(pid, ()) if file.asked)
 
     def present(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def ask_holders(*globs: str) -> Command:
 
 
 def read_holders(done: Completed) -> OpenFileScan:
-    """What *done* shows.  Raises ProbeError when it cannot be believed."""
+    """Parse *done*.  Raises ProbeError when it cannot be believed."""
     table = read_processes(done)
     reported = [line.partition(" ")[::2] for line in done.stdout.split("\n")]
     inspected = _inspected(reported, table)
@@ -159,7 +159,7 @@ def _node(text: str, asked: set[str]) -> OpenFile:
 def _open(
     reported: list[tuple[str, str]], table: Table, nodes: tuple[OpenFile, ...]
 ) -> dict[int, tuple[OpenFile, ...]]:
-    """What each process has open, or mapped into its memory."""
+    """Return the files that each process has open, or mapped into its memory."""
     held: dict[int, dict[OpenFile, None]] = {}
     by_key: dict[str, list[OpenFile]] = {}
     for node in nodes:

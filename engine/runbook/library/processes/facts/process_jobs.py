@@ -17,12 +17,12 @@ class ProcessJobs:
     members: Mapping[int, frozenset[int]]
 
     def share(self, own: Mapping[int, bool | Unknown]) -> dict[int, bool | Unknown]:
-        """What holds for each process when it holds for all of a family that it holds for one: ignorance too."""
+        """Spread a fact about one process to all of its family: ignorance too."""
         return {pid: worst(own.get(number, False) for number in family) for pid, family in self.members.items()}
 
 
 def process_jobs(table: Table) -> ProcessJobs:
-    """Who belongs together: parent and child, one process group, one container or batch job.
+    """Group the processes that belong together: parent and child, one process group, one container or batch job.
 
     A family ends where several jobs meet: at pid 1, at daemons (sshd, containerd-shim, slurmstepd, tmux ...), at
     shells that a person types into, at our own connection, and at anybody who runs this tool. A container counts only
@@ -56,7 +56,7 @@ def _above_us(table: Table) -> frozenset[int]:
 
 
 def _names(row: Row, table: Table, borders: frozenset[int], outside: str) -> Iterable[object]:
-    """What the process shares with the rest of its family."""
+    """Yield the properties that the process shares with the rest of its family."""
     process = row.process
     yield ("process", process.pid)
     if process.ppid in table.rows and process.ppid not in borders:

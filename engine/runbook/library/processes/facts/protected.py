@@ -16,7 +16,7 @@ _INTERPRETED = frozenset(
 """Protected programs that are known by the script that an interpreter runs; a job may call its script anything else."""
 
 _OF_GPUS = ("a daemon of the GPU driver", "a GPU monitoring tool, not a job", "a desktop")
-"""Why programs are spared that open GPUs as a matter of course."""
+"""The reasons to spare programs that open GPUs as a matter of course."""
 
 _KERNEL = 15
 """Characters that the kernel keeps of a program's name."""
@@ -43,7 +43,7 @@ class Protected:
     process: Process
     """The process with all of its fields."""
     why: str
-    """Why it is spared, in words: `sshd is a remote access service`, `our own connection needs it` ..."""
+    """The reason why it is spared, in words: `sshd is a remote access service`, `our own connection needs it` ..."""
 
     def __str__(self) -> str:
         return f"pid {self.pid}: {self.why}"
@@ -55,7 +55,7 @@ def spared(process: Process, why: str) -> Protected:
 
 
 def programs(row: Row) -> tuple[str, ...]:
-    """What the process is called: by its first argument, and by the kernel."""
+    """Return the names of the process: by its first argument, and by the kernel."""
     first = row.argv[0].split(" ")[0].rstrip(":") if row.argv else ""
     return tuple(dict.fromkeys(word for word in (first.rpartition("/")[2].lstrip("-"), row.name) if word))
 
@@ -88,7 +88,7 @@ def script_of(row: Row) -> tuple[str, ...]:
 
 
 def daemon(row: Row, allow: Collection[str] = ()) -> str:
-    """Why its program is spared; empty: it is not, or *allow* names it."""
+    """Return the reason why its program is spared; empty: it is not, or *allow* names it."""
     if row.names is None:
         called: tuple[str, ...] = (*programs(row), *(name for name in script_of(row) if name in _INTERPRETED))
     else:
@@ -102,7 +102,7 @@ def daemon(row: Row, allow: Collection[str] = ()) -> str:
 
 
 def _why(name: str) -> str:
-    """Why a program of that name is spared; empty: it is not."""
+    """Return the reason why a program of that name is spared; empty: it is not."""
     return _EXACT.get(name) or next((why for prefix, why in _PREFIXES if name.startswith(prefix)), "")
 
 
@@ -136,7 +136,8 @@ def is_this_tool(row: Row) -> bool:
 
 
 def protection(row: Row, table: Table, allow: Collection[str] = ()) -> str | Unknown:
-    """Why the process must not be ended; empty: it may be; unknown where its protected name cannot be checked.
+    """Return the reason why the process must not be ended; empty: it may be; unknown where its protected name cannot be
+    checked.
 
     A name protects a process of root's and of our own user. Another user's is known by the program that it runs, if
     only root can have put that there; an sshd also by root's sshd, which has started it. Pid 1 and whatever our own
@@ -158,9 +159,9 @@ class ProtectionSplit:
 
     free: tuple[Row, ...]
     protected: tuple[Protected, ...]
-    """Those that must not be, each with why."""
+    """The processes that must not be ended, each with the reason."""
     doubt: Unknown | None
-    """Why it cannot be said of one of them, the first; None: there is none such."""
+    """The reason why this is not known of one of them, the first; None: it is known of all."""
 
 
 def split_by_protection(rows: Iterable[Row], table: Table, allow: Collection[str]) -> ProtectionSplit:

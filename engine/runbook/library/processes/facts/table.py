@@ -45,7 +45,7 @@ class Process:
     command: str
     """The arguments joined by spaces, without the secrets among them; ``[name]`` where there are none."""
     seconds: float | Unknown
-    """How many seconds it has been running."""
+    """The seconds that it has been running."""
     devices: tuple[str, ...] = ()
     """The device nodes (or files asked for) that it has open."""
     container: str = ""
@@ -57,9 +57,9 @@ class Process:
     gpus: tuple[str, ...] = ()
     """The GPUs that it holds, those that are known, with the memory that nvidia-smi lists: ``GPU 0 (81234 MiB)``."""
     why: str = ""
-    """Why it was chosen, where there are several reasons for that: ``holds /dev/nvidia0``, ``matches torchrun``."""
+    """The reason why it was chosen, where there are several: ``holds /dev/nvidia0``, ``matches torchrun``."""
     owner: str = ""
-    """Whose it is, where that was asked: ``slurm job 4711 (RUNNING)``, ``service ollama.service (active)``."""
+    """The owner, where it was asked for: ``slurm job 4711 (RUNNING)``, ``service ollama.service (active)``."""
     ownership: str = ""
     """allocated, service, container, session, supervised, orphan or unknown; empty: not asked."""
     disguise: str = ""
@@ -77,7 +77,7 @@ class Row:
 
     process: Process
     name: str
-    """What the kernel calls it; at most 15 characters, and the process may choose them."""
+    """The kernel's name for it; at most 15 characters, and the process may choose them."""
     argv: tuple[str, ...]
     group: int
     terminal: bool
@@ -93,7 +93,7 @@ class Row:
     """Whether its arguments could be read."""
     uid: str = "0"
     names: tuple[str, ...] | Unknown | None = None
-    """What it may be called where it is another user's: after the program that it runs, if that is root's, or nothing.
+    """The names that another user's process may have: after the program that it runs, if that is root's, or none.
 
     None: it is root's or our own user's, so that what it calls itself is believed.
     """
@@ -104,7 +104,7 @@ class Row:
 
     @property
     def line(self) -> str:
-        """What patterns are searched in: the arguments joined by spaces; empty where there are none."""
+        """Return the text that patterns are searched in: the arguments joined by spaces; empty where there are none."""
         return " ".join(self.argv)
 
     @property
@@ -122,11 +122,11 @@ class Table:
     """Our own shell's ancestors, nearest first."""
     uid: int
     hidden: str = ""
-    """Why there may be processes that are not in it; empty: there are none."""
+    """The reason why there may be processes that are not in it; empty: there are none."""
     own: frozenset[int] = field(default_factory=frozenset)
     """Our own processes, which are left out of *rows*."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many processes are missing because their user has too many, by user."""
+    """The number of processes that are missing because their user has too many, by user."""
 
     def unread(self) -> tuple[Process, ...]:
         """The processes whose arguments could not be read."""
@@ -142,7 +142,7 @@ class Table:
         return tuple(_shortened(user, self.left_out.get(user, 0), cut.get(user, 0)) for user in users)
 
     def blind(self) -> Unknown | None:
-        """Why finding nobody by his command line would not mean that there is nobody."""
+        """Return the reason why finding no process by its command line would not mean that there is none."""
         if self.hidden:
             return Unknown(why=self.hidden)
         if unread := self.unread():
@@ -203,7 +203,7 @@ def table_of(lines: list[str]) -> Table:
 
 
 def lines_of(wanted: str, reported: Iterable[tuple[str, str]]) -> list[str]:
-    """What the lines of the kind *wanted* say."""
+    """Return the lines of the kind *wanted*."""
     return [rest for kind, rest in reported if kind == wanted]
 
 
@@ -235,7 +235,7 @@ def _check_own_rows(rows: Mapping[int, Row], me: int, shell: int) -> None:
 
 
 def _left_out(reported: list[tuple[str, str]]) -> dict[str, int]:
-    """How many processes were not listed, by user."""
+    """Return the number of processes that were not listed, by user."""
     counts = (text.partition(" ") for text in lines_of("left", reported))
     return {user: int(number) for number, _, user in counts}
 
@@ -306,7 +306,7 @@ def _rows(
 def _names_of(
     rows: Mapping[int, Row], own: str, programs: Mapping[int, Executable]
 ) -> dict[int, tuple[tuple[str, ...] | Unknown, str]]:
-    """What the processes of other users may be called, and the paths of what they run."""
+    """Return the names that other users' processes may have, and the paths of their programs."""
     found: dict[int, tuple[tuple[str, ...] | Unknown, str]] = {}
     for pid, row in rows.items():
         program = programs.get(pid)

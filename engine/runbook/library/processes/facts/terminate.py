@@ -59,7 +59,7 @@ def with_second_signal(words: str, outputs: Iterable[str]) -> str:
 
 
 def survival(left: Iterable[Process], fresh: Iterable[Process], last: str) -> str:
-    """Why a second probe disagrees: who is *left* after the signal *last*, and which *fresh* ones have come."""
+    """Say why a second probe disagrees: which are *left* after the signal *last*, and which *fresh* ones have come."""
     words = [_survivor(process, last) for process in left]
     started = [f"pid {process.pid} ({process.command[:60]}; {_starter(process)})" for process in fresh]
     if started:
@@ -69,7 +69,7 @@ def survival(left: Iterable[Process], fresh: Iterable[Process], last: str) -> st
 
 
 def _starter(process: Process) -> str:
-    """What has started it, as far as the process itself tells."""
+    """Return the starter of the process, as far as the process itself tells."""
     known = (
         f"in {process.unit}" if process.unit else "",
         f"container {process.container}" if process.container else "",

@@ -19,7 +19,7 @@ Processes = tuple[Process, ...] | Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How processes are ended, and how many at most."""
+    """The way to end processes, and their number at most."""
 
     signal: str
     grace: float
@@ -42,12 +42,12 @@ class Manner:
 
 @dataclass(frozen=True, kw_only=True)
 class EndArguments:
-    """How processes are ended."""
+    """The way to end processes."""
 
     signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = "TERM"
     """The first signal."""
     grace: Duration = field(default=Duration(10.0), metadata={"minimum": 0})
-    """How long to wait after the first signal; the wait ends as soon as all are gone."""
+    """The time after the first signal; the wait ends as soon as all are gone."""
     then: Literal["KILL", "nothing"] = "KILL"
     """The signal for the processes that remain."""
     max_victims: int = field(default=0, metadata={"minimum": 0})
@@ -55,7 +55,7 @@ class EndArguments:
 
     @property
     def manner(self) -> Manner:
-        """How, as a change needs it."""
+        """Return the way to end them, for a change."""
         return Manner(signal=self.signal, grace=self.grace, then=self.then, most=self.max_victims)
 
     def by_hand(self) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def target(process: Process) -> Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSnapshot:
-    """What one probe saw of the processes in question."""
+    """The processes in question, as one probe saw them."""
 
     found: Processes
     """All that were chosen by what the step names, at work or not."""

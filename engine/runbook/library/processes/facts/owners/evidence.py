@@ -39,7 +39,7 @@ _QUERY = script(__package__, "owners")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerEvidence:
-    """What the host has answered."""
+    """The host's answers about owners."""
 
     jobs_of: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """Pid to the numbers of Slurm jobs that it says, or Slurm says, it belongs to."""
@@ -56,11 +56,11 @@ class OwnerEvidence:
     dark: Mapping[int, str] = field(default_factory=dict)
     """Pid to why its owner could not be asked."""
     slurmd: str = ""
-    """Why slurmd could not say which processes are of its jobs; empty: it could, or is none."""
+    """The reason why slurmd could not name the processes of its jobs; empty: it could, or there is none."""
     keys: Collection[str] = ()
     """The processes that were asked about, by pid and start time."""
     failed: str = ""
-    """Why nothing could be asked; empty: it could."""
+    """The reason why nothing could be asked; empty: it could."""
 
 
 def ask_owners(pids: Iterable[int], table: Table) -> Command:
@@ -78,7 +78,7 @@ def ask_owners(pids: Iterable[int], table: Table) -> Command:
 
 
 def unit_question(row: Row) -> str:
-    """How the host is asked for the service that *row* is in; empty: it is in none of its own."""
+    """Return the question for the service that *row* is in; empty: it is in none of its own."""
     unit = row.process.unit
     return "" if not unit or _LAUNCHERS.fullmatch(unit) else _of_manager(unit, row)
 
@@ -126,7 +126,7 @@ def _job(row: Row, outside: Row | None) -> str:
 
 
 def read_owners(done: Completed, pids: Iterable[int], table: Table) -> OwnerEvidence:
-    """What *done* says.  Never raises: what is not known is unknown of each."""
+    """Parse *done*.  Never raises: an owner that is not known is unknown for each process."""
     asked = sorted({pid for pid in pids if pid in table.rows and not table.rows[pid].defunct})
     keys = frozenset(table.rows[pid].process.key for pid in asked[:MOST_PROCESSES])
     reported = [line.partition(" ")[::2] for line in done.stdout.split("\n")]

@@ -1,4 +1,4 @@
-"""What an owner of a process is."""
+"""The owner of a process, as a value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = Literal["allocated", "service", "container", "session", "supervised", "or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose a process is."""
+    """The owner of a process."""
 
     kind: Kind
     """allocated: a scheduler's job that has not ended; unknown: it could not be asked; orphan: nobody's any more."""
@@ -24,7 +24,7 @@ class Owner:
 
     @property
     def why(self) -> str:
-        """Why it is unknown."""
+        """Return the reason why it is unknown."""
         return self.name.removeprefix("unknown: ")
 
     def __str__(self) -> str:

@@ -77,7 +77,8 @@ def family_of(table: Table, pids: Collection[int]) -> frozenset[int]:
 
 
 def owners_in(table: Table, pids: Collection[int], evidence: OwnerEvidence) -> dict[int, Owner]:
-    """Whose each of *pids*, about which the host was asked, is; what owns one process of a job owns all of it."""
+    """Return the owner of each of *pids*, about which the host was asked; the owner of one process of a job owns all
+    of it."""
     members, own = process_jobs(table).members, owners_of(pids, table, evidence)
     return {pid: of_whole_job(own, members[pid], pid) for pid in own}
 
@@ -87,11 +88,11 @@ class Spares(Protocol):
 
     @property
     def owned(self) -> tuple[Process, ...]:
-        """Those whose owner lives."""
+        """Return the processes whose owner lives."""
 
     @property
     def protected(self) -> tuple[Protected, ...]:
-        """Those that are never ended, each with why."""
+        """Return the processes that are never ended, each with the reason."""
 
 
 S = TypeVar("S", bound=Spares)
@@ -100,7 +101,7 @@ S = TypeVar("S", bound=Spares)
 def without_owned(
     state: S, processes: tuple[Process, ...], table: Table, *, spare: bool
 ) -> Generator[Command, Any, tuple[tuple[Process, ...] | Unknown, S]]:
-    """Those of *processes* that nobody who lives owns, at work or not, and *state* with the others named in it."""
+    """Return the processes without a living owner, at work or not, and *state* with the others named in it."""
     if not processes:
         return processes, state
     family = family_of(table, [process.pid for process in processes])
@@ -137,7 +138,7 @@ def _owner(row: Row, table: Table, logins: Mapping[str, Row], evidence: OwnerEvi
 
 
 def _doubt(row: Row, table: Table, evidence: OwnerEvidence) -> Owner | None:
-    """Why the owner of *row* is unknown, where no job, service or container stands for it."""
+    """Return the reason why the owner of *row* is unknown, where no job, service or container stands for it."""
     process = row.process
     if evidence.failed:
         return _unknown(evidence.failed)
@@ -301,7 +302,7 @@ def _idle(tty: int, evidence: OwnerEvidence) -> str:
 
 
 def _ancestors(row: Row, table: Table) -> Iterable[Row]:
-    """Those above *row*, nearest first; not pid 1."""
+    """Yield the ancestors of *row*, nearest first; not pid 1."""
     seen = {row.process.pid}
     parent = table.rows.get(row.process.ppid)
     while parent and parent.process.pid not in seen and parent.process.pid != 1:
