@@ -18,7 +18,7 @@ UNKNOWN = "$unknown"
 
 
 NOT_THEIRS = f"the host uses the key {UNKNOWN}, which stands here for what is not known"
-"""Why a mapping of a host's own is not taken as the host has it."""
+"""The reason why a mapping of a host's own is not taken as the host has it."""
 
 DEEPEST = 100
 """Levels of nesting in a value: what lies deeper is not known."""

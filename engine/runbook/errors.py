@@ -87,7 +87,7 @@ class ProbeError(RunbookError):
 
 
 class NotInTime(ProbeError):
-    """What was waited for had not come about when its time was up; the host was asked, and answered."""
+    """The time was up before the awaited state came about; the host was asked, and answered."""
 
 
 class RecordLost(RunbookError):

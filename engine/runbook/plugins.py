@@ -12,7 +12,7 @@ from runbook.protocols import Action
 
 LIBRARY = "runbook.library"
 FACTS = "facts"
-"""What a subject's actions rest on; it stands among them, and is none."""
+"""The folder of the scripts and parsers of a subject: it stands among the actions, and is none."""
 
 
 def discover() -> Mapping[str, Action]:

@@ -26,7 +26,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent(Generic[S]):
-    """What a probe returns when its subject is proven to be absent: an answer, with an empty state."""
+    """The answer of a probe whose subject is proven to be absent, with an empty state."""
 
     why: str
     state: S
@@ -54,7 +54,7 @@ class Fails:
 
 
 class Interrupt(Protocol):
-    """How urgently the run is asked to end."""
+    """The urgency with which the run is asked to end."""
 
     def level(self) -> int:
         """0: not at all; 1: end probes, let the write in flight finish; 2: end everything now."""
@@ -81,7 +81,7 @@ class Connection(Protocol):
 
 @dataclass(slots=True)
 class Trial:
-    """What has become of a password on one host."""
+    """The outcome of a password on one host."""
 
     reported: bool = False
     """It was sent there."""
@@ -95,7 +95,7 @@ class Password(Protocol):
     secret: str
 
     def try_on(self, host: str, give: Callable[[str, Trial], S], check: Callable[[], None]) -> S:
-        """What *give* makes of the secret on *host*; it notes in the Trial what becomes of it.
+        """Return the result of *give* for the secret on *host*; *give* notes the secret's outcome in the Trial.
 
         Waits while another host tries it first, and calls *check* meanwhile.  Raises what these raise.
         """
@@ -103,7 +103,7 @@ class Password(Protocol):
 
 
 class Closing(Protocol):
-    """What can be hung up."""
+    """A connection that can be closed."""
 
     def close(self) -> None:
         """Hang up.  Never raises."""
@@ -114,25 +114,25 @@ C = TypeVar("C", bound=Closing)
 
 
 class Shared(Protocol):
-    """What the connections of a run share, such as those to gateways."""
+    """Connections that a run shares, such as those to gateways."""
 
     def of(self, kind: Callable[[], C]) -> C:
-        """What *kind* gave when it was first asked for; closed when the run ends."""
+        """Return the result of the first call of *kind*; it is closed when the run ends."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """What a run says about connections in general; times in seconds."""
+    """The options of a run for connections in general; times in seconds."""
 
     connect_timeout: float = 10.0
     strict_host_keys: bool = False
     known_hosts: str = ""
     """Our own file of accepted keys; empty for ``~/.config/runbook/known_hosts``."""
     keepalive: float = 15.0
-    """How often a server is asked for a sign of life; one that gives none three times in a row is gone."""
+    """The interval at which a server is asked for a sign of life; one that gives none three times in a row is gone."""
     shell_within: float = 0.0
-    """How long a server may take to start a shell, and the shell to answer; 0: 20 seconds."""
+    """The time that a server may take to start a shell, and the shell to answer; 0: 20 seconds."""
     become_password: Password | None = field(default=None, repr=False)
     """For sudo, where it asks for one."""
     passphrases: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -169,7 +169,7 @@ class InventoryFormat(Protocol):
 
 
 class Reporter(Protocol):
-    """What a file in ``engine/runbook/reporting/reporters`` makes with its ``Reporter`` class.
+    """The object that a file in ``engine/runbook/reporting/reporters`` makes with its ``Reporter`` class.
 
     One that draws on a terminal may have ``aside(line) -> bool`` too: it takes care of a line that is not the run's.
     """
@@ -194,11 +194,11 @@ class OwedRecords(Protocol):
         ...
 
     def settled_here(self, host: str) -> tuple[OwedCleanup, ...]:
-        """What earlier runs owe *host*, in a run that is there to do it; else nothing."""
+        """Return the clean-ups that earlier runs owe *host*, in a run that is there to settle them; else none."""
         ...
 
     def gone_on_with(self, host: str) -> tuple[OwedCleanup, ...]:
-        """What the runs with which this one goes on owe *host*; else nothing."""
+        """Return the clean-ups that the runs with which this one goes on owe *host*; else none."""
         ...
 
     def is_open(self, cleanup: OwedCleanup) -> bool:
@@ -218,7 +218,7 @@ class KeptFiles(Protocol):
 
 
 class RecordedPast(Protocol):
-    """What the records of this machine say of earlier runs of one playbook with one inventory; used by many threads.
+    """The records of this machine on earlier runs of one playbook with one inventory; used by many threads.
 
     Unknown stands where a record cannot be read, was edited or removed, or where there are too many.
     """
@@ -243,7 +243,7 @@ class RecordedPast(Protocol):
         ...
 
     def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
-        """What *probe* saw on *host* in the newest run in which it had an answer; None: in none."""
+        """Return the answer of *probe* on *host* in the newest run in which it had one; None: in none."""
         ...
 
 

@@ -31,7 +31,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
 
 
 def kind_of_file(path: Path) -> str:
-    """What *path* is instead of a file."""
+    """Name the kind of *path*, which is no file."""
     if path.is_dir():
         return "it is a directory"
     return "it is a pipe; write its content to a file" if path.is_fifo() else "it is not a regular file"

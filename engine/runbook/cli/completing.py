@@ -18,7 +18,7 @@ MOST = 200
 
 
 def proposals(complete: Completer, given: Given, begun: str) -> list[str]:
-    """What *complete* proposes that begins as *begun* does; nothing where a file cannot be read."""
+    """Return the proposals of *complete* that begin as *begun* does; none where a file cannot be read."""
     try:
         return [word for word in complete(given, begun) if word.startswith(begun)][:MOST]
     except Exception:  # a broken file is reported by the command, not by the key that completes it

@@ -111,7 +111,7 @@ COMMANDS = {
 
 
 def _elsewhere(option: str, command: click.Command) -> str:
-    """What *option* of another program, or of another command, is called in *command*; empty where there is nothing."""
+    """Return the name in *command* of an *option* of another program or command; empty where there is none."""
     arguments = {param.name: param.human_readable_name for param in command.params if isinstance(param, click.Argument)}
     if "pattern" in arguments and option in ("--host", "--hosts", "--limit", "-l", "--target"):
         return f" (here: the argument {arguments['pattern']}, without an option)"

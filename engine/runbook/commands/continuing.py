@@ -1,4 +1,4 @@
-"""What `resume`, `undo`, `settle` and `apply` share, which come back to an earlier run."""
+"""Come back to an earlier run: the parts that `resume`, `undo`, `settle` and `apply` share."""
 
 from __future__ import annotations
 
@@ -54,12 +54,13 @@ def hosts_meant(inventory: Inventory, options: FleetOptions) -> frozenset[str] |
 
 
 def other_machines(hosts: Collection[str]) -> str:
-    """Why *hosts* may not be taken, of which the inventory says something else than when the run was made."""
+    """Say why *hosts* are refused: the inventory has changed for them since the run was made."""
     return f"what the inventory says of {fold(hosts)} has changed since that run: it may be another machine"
 
 
 def other_secrets(secrets: Mapping[str, Collection[str]]) -> list[str]:
-    """Why *secrets* may not be used, which the inventory has elsewhere than when the run was made, for these hosts."""
+    """Say why *secrets* are refused: the inventory has other places for them than when the run was made, for these
+    hosts."""
     return [
         f"the inventory has the secret {name} of {fold(hosts)} elsewhere than in that run"
         for name, hosts in secrets.items()

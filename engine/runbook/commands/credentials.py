@@ -23,7 +23,7 @@ class Prompter(Protocol):
         ...
 
     def secret(self, prompt: str) -> str:
-        """What they type without being seen."""
+        """Read a text without showing it."""
         ...
 
 

@@ -35,10 +35,10 @@ MOST_LETTERS = 80
 """Letters that count of a match: a pattern that takes in half a line is not better for it."""
 
 AT_THE_BEGINNING = 0.4
-"""What a match in the first line of a long log counts, where one in its last line counts 1."""
+"""The weight of a match in the first line of a long log; one in its last line counts 1."""
 
 FURTHER = 0.25
-"""What a further match of the same playbook counts."""
+"""The weight of a further match of the same playbook."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +50,11 @@ class SymptomMatch:
     line: int
     """Its line, from 1; where it goes over several, the first line of the piece that it stands in."""
     lines: int
-    """How many the whole text has."""
+    """The number of lines of the whole text."""
 
     @property
     def score(self) -> float:
-        """How much it says."""
+        """Return the weight of the match."""
         letters = min(MOST_LETTERS, sum(letter.isalpha() for letter in self.text))
         return letters * (AT_THE_BEGINNING + (1 - AT_THE_BEGINNING) * self.line / self.lines)
 
@@ -69,7 +69,7 @@ class FoundPlaybook:
 
     @property
     def score(self) -> float:
-        """How likely it is the one."""
+        """Return the likelihood of the playbook."""
         best, *others = (match.score for match in self.matches)
         return best + FURTHER * sum(others)
 
@@ -97,7 +97,7 @@ class SymptomSearch:
         """The symptoms that were not searched to the end, and why."""
 
     def found_in(self, playbooks: Iterable[Playbook]) -> list[FoundPlaybook]:
-        """Those of *playbooks* that the text has symptoms of, the most likely first."""
+        """Return the playbooks that the text has symptoms of, the most likely first."""
         every = [
             FoundPlaybook(playbook=playbook, matches=matches)
             for playbook in playbooks
@@ -174,7 +174,7 @@ WAYS = "runbook find 'ERROR TEXT', runbook find @FILE (or --file FILE), or runbo
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
-    """What is searched."""
+    """The text that is searched."""
 
     text: str
     """Without colours, and with a mask in place of each secret."""
@@ -251,7 +251,7 @@ NOTHING = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said, and the exit code."""
+    """The answer and the exit code."""
 
     text: str
     exit_code: int
@@ -259,7 +259,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What a search came to."""
+    """The result of a search."""
 
     error: ErrorText
     found: tuple[FoundPlaybook, ...]

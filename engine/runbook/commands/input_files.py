@@ -104,7 +104,7 @@ class KnownPlaybooks:
 
     usable: Mapping[str, Playbook]
     faulty: Mapping[str, str]
-    """Those that cannot be used, each with the reason."""
+    """The files that cannot be used, each with the reason."""
 
 
 def known_playbooks(actions: Mapping[str, Action]) -> KnownPlaybooks:
@@ -269,7 +269,7 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
 
 
 def read_inputs_file(file: str, names: Sequence[str], of: str) -> tuple[dict[str, Json], dict[str, Where]]:
-    """What *file* gives to inputs, and where that stands; *of* has those called *names*.  Raises ConfigError."""
+    """Read the inputs in *file*, and their places; *of* has those called *names*.  Raises ConfigError."""
     from runbook.language.yaml_source import has_key, parse_playbook
 
     text = read_text(Path(file))

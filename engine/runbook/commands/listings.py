@@ -74,7 +74,7 @@ def scripts_of(module: str) -> list[Path]:
 
 @cache
 def _definitions(module: str) -> tuple[dict[str, list[ast.stmt]], dict[str, tuple[str, str]], Path]:
-    """What *module* defines at its top level, what it imports from us (module, name), and its folder."""
+    """Return the definitions of *module* at its top level, its imports from us (module, name), and its folder."""
     spec = find_spec(module) if module.startswith("runbook.") else None
     if spec is None or spec.origin is None:
         return {}, {}, Path()
@@ -121,7 +121,8 @@ def _json(what: str, rows: Sequence[Json], **more: Json) -> str:
 
 
 def hosts_text(pattern: str, choosing: Choosing, *, verbose: bool = False, output: str = "console") -> str:
-    """Who *pattern* would take, who is left out, and why; *verbose*: with all that is known of how to get in."""
+    """List the hosts that *pattern* selects and those that it leaves out, with the reasons; *verbose*: with the way to
+    each."""
     inventory = inventory_for(choosing, pattern)
     chosen = select(inventory, pattern, choosing.include_not_ready, may_be_none=True, recorded=hosts_in_records())
     if output == "json":
@@ -163,7 +164,7 @@ def _host_row(host: Host) -> tuple[str, str, str, str, str]:
 
 
 def _host_fields(host: Host) -> dict[str, Json]:
-    """What is shown of *host*, by name; never its variables, which may hold secrets."""
+    """Return the fields of *host* that are shown, by name; never its variables, which may hold secrets."""
     return {
         "name": host.name,
         "addresses": [str(address) for address in host.addresses],
@@ -177,7 +178,7 @@ def _host_fields(host: Host) -> dict[str, Json]:
 
 
 def _host_details(host: Host) -> list[str]:
-    """What of *host* its row does not show, each with its name; what the inventory does not say is left out."""
+    """Return the details of *host* that its row does not show, each with its name, if the inventory has them."""
     jumps, via = [], host.via
     while via is not None:
         jumps.append(via.name)

@@ -1,4 +1,4 @@
-"""What is to be run, where and how; and what of its inputs is secret."""
+"""The order of a run: its playbook, hosts and options, and the secrets among its inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is to be run, where, and how."""
+    """The order of a run: its playbook, hosts and options."""
 
     playbook: Playbook
     inputs: Mapping[str, Json]
@@ -40,7 +40,7 @@ class Order:
     """Seconds for which to wait until another run has done with a host."""
     detailed_exit_code: bool = False
     assignments: Mapping[str, Assignment] = field(default_factory=dict)
-    """What single hosts are taken by instead of the playbook, by their names."""
+    """The playbooks of single hosts that have one of their own, by their names."""
     secrets: tuple[str, ...] = ()
     """Further secrets, which are masked in everything that is shown."""
     settles: OwedRecords | None = None
@@ -48,13 +48,13 @@ class Order:
     keeps_owed: bool = False
     """Whether clean-ups that become owed are recorded, and those of earlier runs named."""
     planned_in: Mapping[str, Json] = field(default_factory=dict)
-    """What expressions are to see of the run: that which made the saved plan, where one is applied."""
+    """The run that expressions see: the one that made the saved plan, where one is applied."""
     options: ConnectOptions = field(default_factory=ConnectOptions)
     reason: str = ""
-    """Why the run is made, as its record says."""
+    """The reason of the run, for its record."""
     origin: RunOrigin | None = None
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
-    """What the runs that this one goes on with have sent to each host."""
+    """The changes that the runs which this one goes on with have sent to each host."""
     chain: tuple[str, ...] = ()
     """The ids of those runs, the first one first."""
     repeats: frozenset[str] = frozenset()

@@ -26,7 +26,7 @@ from runbook.version import __version__
 
 
 def rests_on(order: Order) -> RestsOn:
-    """What *order* rests on."""
+    """Return the files, hosts and inputs that *order* rests on."""
     playbook, hidden = order.playbook, secret_inputs_of(order)
     default = {declared.name: declared.default for declared in playbook.inputs}
     inventory = order.inventory
@@ -73,11 +73,11 @@ def _elsewhere(order: Order) -> Iterator[Host]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What is not any more what a run rested on."""
+    """The differences from what a run rested on."""
 
     playbook: bool = False
     hosts: tuple[str, ...] = ()
-    """Those of which the inventory says something else: each may be another machine."""
+    """The hosts that the inventory describes differently: each may be another machine."""
     secrets: Mapping[str, tuple[str, ...]]
     """The secrets that the inventory has elsewhere, each with the hosts for which it is."""
 
@@ -90,7 +90,7 @@ def changed_since(
     playbook: Playbook | None = None,
     hosts: Sequence[Host] = (),
 ) -> Changes:
-    """What has changed since the last of *past*: of *playbook*, of the hosts called *names*, of the secrets of *hosts*.
+    """Compare with the last of *past*: *playbook*, the hosts called *names*, and the places of secrets of *hosts*.
 
     Without a *playbook* only hosts are compared.
     """
@@ -125,13 +125,13 @@ def secret_places(playbook: Playbook, inventory: Inventory, hosts: Sequence[Host
 
 
 def _place_digest(reference: SecretReference) -> str:
-    """What tells a place from another; a file lies beside the inventory that names it."""
+    """Return a digest of a place; a file lies beside the inventory that names it."""
     beside = str(Path(reference.where.file).absolute().parent) if reference.source is SecretSource.FILE else ""
     return sha256(json.dumps([reference.source, *reference.words, beside]).encode()).hexdigest()[:16]
 
 
 def host_digests(inventory: Inventory, hosts: Iterable[Host]) -> dict[str, str]:
-    """What tells each of *hosts* from another of its name: its addresses, and all that *inventory* says of it.
+    """Return a digest of each of *hosts*: of its addresses, and of all that *inventory* says of it.
 
     Secrets are masked: a digest stands in files that others may read, and they could try guesses against it.
     """

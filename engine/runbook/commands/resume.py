@@ -120,7 +120,7 @@ def _resume(
 def _selected(
     inventory: Inventory, hosts: tuple[str, ...], chain: Chain, playbook: Playbook, options: ResumeOptions
 ) -> Selection:
-    """Those of *hosts* that are wanted and still are what they were, with the same secrets.  Raises ConfigError."""
+    """Select those of *hosts* that are wanted and unchanged, with the same secrets.  Raises ConfigError."""
     there, wanted = {host.name for host in inventory.hosts}, hosts
     if (named := hosts_meant(inventory, options)) is not None:
         wanted = tuple(host for host in hosts if host in named)
@@ -234,7 +234,7 @@ def _no_step(option: str, name: str, known: Sequence[str]) -> Problem:
 
 
 def _earlier(chain: Chain, playbook: Playbook, options: ResumeOptions) -> Mapping[str, tuple[EarlierChange, ...]]:
-    """What the runs of the chain did, where the command line does not say more of what is in doubt."""
+    """Return the changes of the runs of the chain, as far as the command line does not overrule those in doubt."""
     found = earlier_changes(chain)
     ids = [step.id for step in playbook.remediate]
     problems = [

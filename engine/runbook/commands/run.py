@@ -77,10 +77,10 @@ def origin_of_playbook(order: Order, options: RunOptions, command: str) -> RunOr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What a command line names, read: the files, the inputs and the hosts."""
+    """The files, inputs and hosts that a command line names, read."""
 
     name: str
-    """What the playbook was called by: a name, or a path."""
+    """The name or path of the playbook, as given."""
     playbook: Playbook
     inventory: Inventory
     inputs: Mapping[str, Json]
@@ -89,7 +89,8 @@ class Sources:
 
 
 def read_sources(name: str, options: RunOptions, problems: list[Problem]) -> Sources | None:
-    """What *options* name for the playbook *name*; None, with every mistake in *problems*, where that cannot be had."""
+    """Read the files, inputs and hosts of *options* for the playbook *name*; None, with every mistake in *problems*,
+    on failure."""
     choosing, limits = options.choosing, options.limits
     playbook = or_problems(problems, lambda: read_playbook(find_playbook(name), discover()))
     inventory = or_problems(problems, lambda: inventory_for(choosing, choosing.hosts or ""))
@@ -140,7 +141,7 @@ def order_of(sources: Sources | None, options: RunOptions, person: Person, probl
 
 
 def unapproved(name: str, playbook: Playbook, *, settles: bool = False) -> list[Problem]:
-    """Why *playbook* cannot be run without a saved plan, where its limits ask for approvals."""
+    """Return the mistakes of a run without a saved plan, where the limits of *playbook* ask for approvals."""
     count = playbook.limits.approvals
     if not count or not (settles or _may_change(playbook)):
         return []

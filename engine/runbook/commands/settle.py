@@ -157,7 +157,7 @@ def _settle_records(
 
 
 def _chosen(records: Sequence[Record], inventory: Inventory, options: SettleOptions) -> tuple[Record, ...]:
-    """Those of *records* that ``--hosts`` names; a host that no inventory has any more can be named alone."""
+    """Select the records that ``--hosts`` names; a host that no inventory has any more can be named alone."""
     if not records:
         return ()
     gone = {record.host for record in records} - {host.name for host in inventory.hosts}

@@ -43,7 +43,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What can be settled, host by host, and what cannot."""
+    """The clean-ups that can be settled, host by host, and those that cannot."""
 
     assignments: Mapping[str, Assignment]
     records: SettledRecords
@@ -54,7 +54,7 @@ class Prepared:
 
 
 class _Refusal(Exception):
-    """Why a record cannot be settled."""
+    """The reason why a record cannot be settled."""
 
 
 class SettledRecords:
@@ -111,7 +111,7 @@ class GivenAgain:
     options: tuple[str, ...] = ()
     """``NAME=VALUE`` each."""
     values: Mapping[str, Json] = field(default_factory=dict, repr=False)
-    """Those of a file; options go before them."""
+    """The values of a file; options go before them."""
     places: Mapping[str, Where] = field(default_factory=dict)
     """Where these stand."""
 
@@ -145,7 +145,7 @@ class Settling:
         self._handed_out: list[str] = []
 
     def prepared(self, records: Sequence[Record], folder: PrivateFolder) -> Prepared:
-        """What is to be done for *records*.  Raises ConfigError for secrets that are not given, or given in vain."""
+        """Prepare the steps for *records*.  Raises ConfigError for secrets that are not given, or given in vain."""
         refused: list[Refused] = []
         problems: list[Problem] = _given_in_vain(self._given, records)
         for record in sorted(records, key=lambda it: (it.since, it.run), reverse=True):
@@ -290,7 +290,7 @@ class Settling:
 
 
 def given_for_playbook(playbook: Playbook, given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
-    """What a command line for *playbook* gives of the secret inputs of *records*."""
+    """Return the secret inputs of *records* that a command line for *playbook* gives."""
     digests = {record.rests_on.playbook_digest for record in records}
     known = digests <= {playbook.digest}  # else an input of that name is another
     secret = {name for record in records for name in record.rests_on.secret_inputs} if known else set()

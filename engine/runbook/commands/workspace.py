@@ -57,7 +57,7 @@ class Person(Protocol):
         ...
 
     def secret(self, prompt: str) -> str:
-        """What they type without being seen."""
+        """Read a text without showing it."""
         ...
 
     def can_stop(self, stop: Cancellation) -> None:
@@ -134,7 +134,7 @@ def times(connecting: Connecting, limits: Limits) -> Mapping[str, float]:
 
 
 def connect_options(connecting: Connecting, hosts: Sequence[Host], limits: Limits, person: Person) -> ConnectOptions:
-    """How *hosts* are connected to.  Asks for passwords.  Raises ConfigError."""
+    """Return the options for connecting to *hosts*.  Asks for passwords.  Raises ConfigError."""
     seconds = times(connecting, limits)
     password = become_password(connecting.become_password_file, connecting.ask_become_pass, person)
     return ConnectOptions(
@@ -157,7 +157,7 @@ def order_for(
     parts: Mapping[str, Mapping[str, Json]] | None = None,
     connecting: ConnectOptions | None = None,
 ) -> Order:
-    """What *options* have run, with every ``on`` as the name of a host.
+    """Return the order that *options* ask for, with every ``on`` as the name of a host.
 
     *connecting* says how to connect, where that is known already; else passwords are asked for.  Raises ConfigError.
     """

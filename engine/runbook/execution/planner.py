@@ -25,7 +25,7 @@ from runbook.values.types import Json
 
 
 def make_plan(context: HostContext, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
-    """What would be done to the host of *context*, and what the probes saw.
+    """Return the plan of the host of *context*, and what the probes saw.
 
     *force* lets steps run whose finding is unknown.  Raises TransportError and Cancelled as the connection does.
     """
@@ -59,7 +59,7 @@ def _made_plan(context: HostContext, *, force: bool) -> tuple[HostPlan, Diagnosi
 
 
 def _probed(drafts: Sequence[_Draft], context: HostContext) -> tuple[ProbeResult, ...]:
-    """What the probes of *drafts* see; answers that the diagnosis has just got are reused."""
+    """Run the probes of *drafts*; answers that the diagnosis has just got are reused."""
     return run_probes([draft.request for draft in drafts if draft.request], context, planning=True)
 
 
@@ -76,7 +76,7 @@ class _Draft:
     request: ProbeRequest | None = None
     ready: bool = False
     dormant: str = ""
-    """Why it would do nothing now although it might at its turn; it is inspected only for its reach."""
+    """The reason why it would do nothing now although it might at its turn; it is inspected only for its reach."""
     gate: Blocked | None = None
     """A finding that it is for is unknown: it changes nothing, unless it is clean-up that will be owed by then."""
     fault: Fault = Fault.NONE
@@ -89,7 +89,7 @@ class _Draft:
     awaits: bool = False
     """It is blocked only by what an earlier step may change, and is planned for its turn."""
     if_repeated: Decision | None = None
-    """What would be decided if no earlier run had done it."""
+    """The decision if no earlier run had done it."""
 
     def decide(self, probed: ProbeResult, context: HostContext) -> None:
         """Decide on what the probe of the step saw."""
@@ -127,7 +127,7 @@ class _Draft:
 def _drafts(
     step: Step, context: HostContext, seen: Diagnosis, findings: tuple[Finding, ...], force: bool
 ) -> list[_Draft]:
-    """What is to be planned of *step*: once, or once for each of its items."""
+    """Return the drafts of *step*: one, or one for each of its items."""
     owed = step.always and bool(context.earlier)  # runs with which this one goes on have changed the host
     gate = None if is_cleanup(step) else gate_of(step, findings, force=force or owed)
     if isinstance(gate, Skip) and not step.after:
@@ -187,7 +187,7 @@ def _with_conditions(drafts: list[_Draft], context: HostContext) -> tuple[Planne
     """The steps with what each depends on: earlier steps that would change something, and their shared findings."""
     restless: list[Step] = []
     rivals: list[Step] = []
-    """Those that change the host, so that a finding may be gone after them."""
+    """The steps that change the host, so that a finding may be gone after them."""
     stuck: list[str] = []
     """Steps that are blocked, and that no earlier change could free."""
     planned: list[PlannedStep] = []
@@ -254,7 +254,7 @@ def _clear_the_way(draft: _Draft, restless: list[Step]) -> None:
 
 
 def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook: Playbook) -> str | None:
-    """What *draft* depends on at its turn, in words for the plan; *restless* are the earlier changes.
+    """Return the condition of *draft* at its turn, in words for the plan; *restless* are the earlier changes.
 
     *rivals*: those of them that change the host.
     """
@@ -280,7 +280,7 @@ def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook
 
 
 def _condition_of_dormant(draft: _Draft, before: list[str]) -> str | None:
-    """What a step depends on that nothing calls for yet: that one of *before* fails, or leaves its finding."""
+    """Return the condition of a step that nothing calls for yet: that one of *before* fails, or leaves its finding."""
     step = draft.step
     if step.if_failed:
         failing = [name for name in step.if_failed if name in before]
@@ -291,7 +291,8 @@ def _condition_of_dormant(draft: _Draft, before: list[str]) -> str | None:
 
 
 def _condition_of_findings(step: Step, restless: list[Step], before: list[str], playbook: Playbook) -> str | None:
-    """What a step depends on whose finding an earlier step may have cured, or whose own probe it may have changed."""
+    """Return the condition of a step whose finding an earlier step may have cured, or whose own probe it may have
+    changed."""
     rivals = [each for each in restless if not playbook.findings or _share(each, step)]
     if playbook.findings and rivals:
         what = " or ".join(step.for_) or "a finding"
@@ -302,7 +303,7 @@ def _condition_of_findings(step: Step, restless: list[Step], before: list[str], 
 
 
 def _reach(draft: _Draft) -> str:
-    """What the step would touch at most at its turn."""
+    """Name the targets that the step would touch at most at its turn."""
     if not draft.reach:
         return described_later(draft.would)
     return f", at most on {', '.join(target.say for target in draft.reach)}"

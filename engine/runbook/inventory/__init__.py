@@ -132,7 +132,7 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
 
 
 def _references(document: object, notes: Notes, earlier: Sequence[SecretReference]) -> list[SecretReference]:
-    """What *document* says under ``secrets:``; a name that one of *earlier* files has is a mistake."""
+    """Return the entries of ``secrets:`` in *document*; a name that one of *earlier* files has is a mistake."""
     found = secrets_at(document, (), notes) if isinstance(document, Mapping) else ()
     known = {reference.name: reference for reference in earlier}
     for reference in found:
@@ -150,7 +150,7 @@ def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | Non
 
 
 def _parts(document: object, notes: Notes, formats: Mapping[str, InventoryFormat]) -> list[Inventory]:
-    """What each format that recognises *document* finds in it: a file may be half-way from one to another."""
+    """Return the hosts that each format finds in *document*: a file may be half-way from one format to another."""
     fitting = [inventory_format for inventory_format in formats.values() if inventory_format.recognises(document)]
     if not fitting:
         empty = document is None or document == {}

@@ -119,7 +119,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """How deep every group is, and what it is inside."""
+    """The depth of every group, and the groups around it."""
 
     depth: Mapping[str, int]
     ancestors: Mapping[str, frozenset[str]]
@@ -174,7 +174,7 @@ def in_order(names: Iterable[str], tree: Tree, ranks: Ranks) -> list[str]:
 
 
 def priority(group: Group | None) -> int:
-    """What ``ansible_group_priority`` of *group* says; 1 where it says nothing, or no number."""
+    """Return ``ansible_group_priority`` of *group*; 1 where it is missing, or no number."""
     found = group.variables.get(PRIORITY) if group else None
     if found is None:
         return 1

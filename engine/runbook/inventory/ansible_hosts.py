@@ -67,7 +67,7 @@ class _Files:
         self._document = document
 
     def of(self, key: str, name: str) -> Variables:
-        """What the file of *name* says."""
+        """Return the variables in the file of *name*."""
         named = self._document.get(key)
         tree = named.get(name) if isinstance(named, Mapping) else None
         if not isinstance(tree, Mapping):

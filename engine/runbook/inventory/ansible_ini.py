@@ -24,7 +24,8 @@ _HEADER = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 _EVIDENCE = re.compile(
     r"^[ \t]*(?:\[[^:\]\s]+:(?:children|vars)\]|[^\s#;=][^\n]{0,500}?[ \t]ansible_\w+=|ansible_\w+\s*=)", re.MULTILINE
 )
-"""What no other kind of file has: a section of children or of variables, or a variable of Ansible's connections."""
+"""The marks of this kind of file alone: a section of children or of variables, or a variable of Ansible's connections.
+"""
 _HOST_LINE = re.compile(r"[\w.\[\]:-]+(?:\s+\w+=(?:\S+))*(?:\s+#.*)?")
 _WORD = re.compile(r"""(?:[^\s'"\\#]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""")
@@ -78,7 +79,7 @@ class _Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What has been read so far."""
+    """The content that has been read so far."""
 
     notes: TextNotes
     tree: dict[str, Any] = field(default_factory=dict)
@@ -220,7 +221,7 @@ def _unquoted(found: re.Match[str]) -> str:
 
 
 def literal(text: str) -> Any:
-    """What Ansible makes of a value: a literal of Python, else the text itself."""
+    """Parse a value as Ansible does: a literal of Python, else the text itself."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INTEGER.fullmatch(text):

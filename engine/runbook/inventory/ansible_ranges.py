@@ -40,7 +40,7 @@ def expanded(pattern: str) -> list[str]:
 
 
 def _range(text: str) -> range:
-    """What ``01:10:2`` or ``a:d`` counts; letters by their place in the alphabet."""
+    """Parse ``01:10:2`` or ``a:d``; letters by their place in the alphabet."""
     bounds = text.split(":")
     if len(bounds) not in (2, 3):
         raise ValueError("has a range that is not [first:last] or [first:last:step]")

@@ -1,4 +1,4 @@
-"""What Ansible's variables say of a connection, in the fields that hosts have here."""
+"""The connection of a host by Ansible's variables, in the fields that hosts have here."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _note_contradictions(name: str, variables: Variables, notes: Notes) -> None:
 
 
 def _unreachable(spelled: Mapping[str, str], values: Mapping[str, object], variables: Variables, notes: Notes) -> str:
-    """Why the host cannot be connected to by what its variables say; empty where it can."""
+    """Return the reason why the host cannot be connected to by its variables; empty where it can."""
     for theirs in spelled.values():
         place = notes.at(variables[theirs].path)
         if VAULT in str(variables[theirs].value):

@@ -37,7 +37,7 @@ OURS = frozenset(
         "cloudflare_service_token_secret",
     ]
 )
-"""What is read here."""
+"""The fields that are read here."""
 
 OTHERS = frozenset(["tailscale_ipv6"])
 """Names that look like a slip of one of ours and are none."""

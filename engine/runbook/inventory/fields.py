@@ -62,7 +62,7 @@ class Fields:
     spelled: Mapping[str, str] = field(default_factory=dict)
     """Our name of a field to the file's, where they differ."""
     inherited: frozenset[str] = frozenset()
-    """Those that stand under ``defaults``, not with the host."""
+    """The fields that stand under ``defaults``, not with the host."""
 
     def place(self, key: str) -> Where:
         """The place of the field *key* in the file."""

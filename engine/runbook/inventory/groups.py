@@ -21,7 +21,7 @@ PROVIDER = re.compile(r"(vast|runpod|nebius|vultr|hetzner|lambda|aws|gcp|azure|c
 """Prefixes of host names that tell whose machine it is."""
 
 NO_GPU = frozenset({"", "none", "no", "false", "null", "n/a", "na", "-", "0", "cpu"})
-"""What stands under ``gpu:`` where there is none; it is text, also ``none``."""
+"""The texts under ``gpu:`` that mean none, also ``none``."""
 
 MOST_MISSING = 8
 """Members of a group that are no hosts, up to which each is a mistake of its own."""
@@ -51,7 +51,8 @@ Traits = dict[str, tuple[str, ...]]
 
 
 def traits(host: Host) -> Traits:
-    """What groups *host* by its fields: kind to values, such as ``role: (training, selfplay)``, ``device: (gpu,)``."""
+    """Return the properties by which *host* is grouped: kind to values, such as ``role: (training, selfplay)``,
+    ``device: (gpu,)``."""
     found = {
         "role": parts_of(host.vars.get("role")),
         "status": (host.status,),
@@ -65,7 +66,8 @@ def traits(host: Host) -> Traits:
 
 
 def provider(host: Host) -> str:
-    """Whose machine it is: its field ``provider``, else by the prefix of its name; empty where neither tells."""
+    """Return the provider of the machine: its field ``provider``, else by the prefix of its name; empty where neither
+    tells."""
     if reported := _text(host.vars.get("provider")):
         return reported
     if host.name.lower() == "localhost" or host.name.lower().startswith("mac-"):
@@ -265,7 +267,7 @@ def _clashes(
 
 
 def _without_hosts(group: NamedGroup, known: Collection[str]) -> Iterable[Problem]:
-    """That nothing makes a group of this name, of which only the secrets are given."""
+    """Yield the mistake of a name for which only secrets are given, and which nothing makes a group."""
     if group.name not in known:
         hint = suggest(group.name, known, f"name its hosts: groups: {{{group.name}: {{hosts: [...], ...}}}}")
         yield problem_at(group.where, f"groups.{group.name}: there is no such group, and it names no hosts", hint)

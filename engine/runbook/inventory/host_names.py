@@ -1,4 +1,4 @@
-"""Which names hosts and groups may have."""
+"""The names that hosts and groups may have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESERVED = "all"
 
 
 def mistake_in(name: object) -> str:
-    """Why nothing may be called *name*; empty if it may."""
+    """Return the reason why nothing may be called *name*; empty if it may."""
     if isinstance(name, bool) or not isinstance(name, str | int):
         return "is not text; put it in quotes"
     if not NAME.fullmatch(str(name)):

@@ -79,7 +79,7 @@ def select(
 
 
 def _unread(hosts: Iterable[Host]) -> Iterator[str]:
-    """That files are not read which may say how *hosts* are reached."""
+    """Yield a warning for files that are not read, and that may say how *hosts* are reached."""
     of_file: dict[str, list[str]] = {}
     for host in hosts:
         for file in host.unread:
@@ -90,7 +90,7 @@ def _unread(hosts: Iterable[Host]) -> Iterator[str]:
 
 
 def _why_not(host: Host, wanted: bool) -> str:
-    """Why *host* is left out; empty if it is taken."""
+    """Return the reason why *host* is left out; empty if it is selected."""
     if host.placeholder:
         unfilled = is_placeholder(host.placeholder)
         return f"address is a placeholder: {host.placeholder}" if unfilled else host.placeholder
@@ -146,7 +146,7 @@ def split_at_operators(pattern: str) -> list[tuple[str, str]]:
 
 
 class _Choosing:
-    """What the operands of one pattern match; mistakes are kept until the whole pattern has been read."""
+    """The hosts that the operands of one pattern match; mistakes are kept until the whole pattern has been read."""
 
     def __init__(self, inventory: Inventory, recorded: Recorded) -> None:
         self._recorded = recorded
@@ -293,7 +293,7 @@ OWN = ("name", "user", "transport", "group")
 
 
 def _values(host: Host, key: str) -> tuple[str, ...] | None:
-    """What ``key=value`` compares for *host*, as text; None where it has no such key."""
+    """Return the values that ``key=value`` compares for *host*, as text; None where it has no such key."""
     own = {"name": (host.name,), "user": (host.user,), "transport": (host.transport,)}
     if key == "group":  # also one whose bare name means something else, too
         return tuple(dict.fromkeys((*host.groups, *traits(host).get("group", ()))))
@@ -324,7 +324,7 @@ def _zero_padded(text: str, width: int) -> str:
 
 
 def _count(span: str) -> int:
-    """How many numbers ``3``, ``1-16`` or ``0-100/5`` stands for."""
+    """Return the number of numbers in ``3``, ``1-16`` or ``0-100/5``."""
     first, _, rest = span.partition("-")
     last, _, step = rest.partition("/")
     return max(0, int(last or first) - int(first)) // max(1, int(step or 1)) + 1

@@ -20,12 +20,12 @@ GroupSecrets = Mapping[str, Sequence[SecretReference]]
 
 
 def secrets_of_host(fields: Fields) -> tuple[SecretReference, ...]:
-    """What a host says under ``secrets:``; mistakes are noted."""
+    """Return the entries of a host's ``secrets:``; mistakes are noted."""
     return secrets_at(fields.values, fields.path, fields.notes)
 
 
 def secrets_at(tree: Mapping[str, object], path: Path, notes: Notes) -> tuple[SecretReference, ...]:
-    """What *tree*, which stands at *path*, says under ``secrets:``; mistakes go to *notes*."""
+    """Return the entries of ``secrets:`` in *tree*, which stands at *path*; mistakes go to *notes*."""
     for key in slips_of_secrets(tree):
         notes.add((*path, key), f"unknown key {key!r}, with references to secrets", f"did you mean {SECRETS}?")
     found = read_secrets(tree.get(SECRETS), lambda inner: notes.at((*path, *inner)), in_inventory=True)

@@ -112,7 +112,7 @@ def _with_defaults(name: str, fields: Fields, defaults: Values) -> Fields:
 def checked_defaults(
     document: object, hosts: Iterable[object], notes: Notes, spelled: Mapping[str, str] | None = None
 ) -> Values:
-    """What *document* says under ``defaults:`` for its *hosts*; nothing where it has mistakes, which go to *notes*."""
+    """Return the ``defaults:`` of *document* for its *hosts*; none where it has mistakes, which go to *notes*."""
     before = len(notes.problems)
     values = defaults_in(document, hosts, notes, spelled or {})
     if values:
@@ -148,7 +148,7 @@ def host_of(name: str, fields: Fields) -> Host:
 
 
 def _check_traits(fields: Fields) -> None:
-    """What groups are formed by; ``gpu: no`` is a boolean in YAML 1.1, and an answer."""
+    """Check the fields that form groups; ``gpu: no`` is a boolean in YAML 1.1, and an answer."""
     for key in ("region", "provider"):
         fields.text(key)
     fields.texts("role")
@@ -160,7 +160,7 @@ def _check_traits(fields: Fields) -> None:
 
 
 def inventory_of(hosts: Sequence[Host], document: object, notes: Notes) -> Inventory:
-    """What a format returns.  Raises ConfigError with everything in *notes*."""
+    """Return the inventory of a format.  Raises ConfigError with everything in *notes*."""
     notes.problems.extend(named_twice(hosts))
     if notes.problems:
         raise ConfigError(*notes.problems)
@@ -182,7 +182,7 @@ def named_twice(hosts: Sequence[Host]) -> list[Problem]:
 
 
 def _twice(names: Sequence[str], where: Where, known: Where, entries: Mapping[Where, Sequence[str]]) -> Problem:
-    """That the entries at *where* and at *known* both have *names*; where one is a range, how it is written without.
+    """Return the mistake of two entries, at *where* and at *known*, that both have *names*; of a range, with a remedy.
 
     *entries* has the hosts of each.
     """

@@ -146,14 +146,14 @@ def parse_text(text: str, file: str) -> TextDocument | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What has been read so far."""
+    """The content that has been read so far."""
 
     notes: TextNotes
     tells_state: bool
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
     defaults: dict[str, Record] = field(default_factory=dict)
-    """What ``NodeName=DEFAULT`` and ``PartitionName=DEFAULT`` say of the lines below."""
+    """The values of ``NodeName=DEFAULT`` and ``PartitionName=DEFAULT`` for the lines below."""
     sets: dict[str, Record] = field(default_factory=dict)
     waiting: list[Record] = field(default_factory=list)
     """Partitions and nodes that are down: they may name nodes that stand below them."""
@@ -269,7 +269,7 @@ class _Reading:
 
 
 def _status(state: str, tells_state: bool) -> str:
-    """What ``status`` is for Slurm's *state*: ready where jobs can run, or where only its configuration is known."""
+    """Return the ``status`` for Slurm's *state*: ready where jobs can run, or where only its configuration is known."""
     flags = {re.sub(r"[^A-Z_]", "", word) for word in state.upper().split("+")}
     usable = _USABLE if tells_state else (_USABLE | {"UNKNOWN"}) - {"CLOUD"}
     for word in ("DOWN", "FAIL", "FAILING", "FUTURE"):

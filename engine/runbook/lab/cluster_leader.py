@@ -29,7 +29,7 @@ MOST = 65536
 
 
 def node(name: str, faults: Iterable[str]) -> dict[str, Any]:
-    """What a leader knows of the host *name* with *faults*."""
+    """Return a leader's view of the host *name* with *faults*."""
     has = set(faults)
     jobs = 2 if has & {"stuck", "miscounted", "selfplay", "unmeasured"} else 0
     load = 87.0 if has & {"selfplay", "busy"} else 0.0
@@ -48,7 +48,7 @@ def node(name: str, faults: Iterable[str]) -> dict[str, Any]:
 
 
 class _Cluster:
-    """What the leader remembers."""
+    """The memory of the leader."""
 
     def __init__(self, name: str, state: Path) -> None:
         self.name, self._state = name, state
@@ -61,7 +61,7 @@ class _Cluster:
             file.write(f"{line}\n")
 
     def settings(self) -> Mapping[str, Any]:
-        """How it is to behave."""
+        """Return its settings."""
         try:
             settings: dict[str, Any] = json.loads((self._state / "leader.json").read_text())
         except FileNotFoundError:

@@ -93,7 +93,7 @@ def group_of(folder: Path) -> str:
 
 
 def engine_files(folder: Path, name: str, faults: Sequence[str]) -> dict[str, str]:
-    """What host *name* of the lab in *folder* is given for its engine; nothing where it has none."""
+    """Return the files of host *name* in *folder* for its engine; none where it has no engine."""
     if not has_engine(faults):
         return {}
     mark = secrets.token_hex(3)  # the kernel remembers the containers of hosts that are gone

@@ -91,7 +91,7 @@ WAITING = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What is the same for all hosts of a lab in *folder*; *wanted* and *addresses* have one row for each."""
+    """The values that all hosts of a lab in *folder* share; *wanted* and *addresses* have one row for each."""
 
     folder: Path
     can: isolation.Isolation
@@ -181,7 +181,7 @@ class Start:
         return *script, *inside, *(("embedded", *module) if self.embedded else door)
 
     def _routes(self, number: int) -> str:
-        """What host *number* listens on for the others: the SSH port of all, and where leaders answer."""
+        """Return the addresses of host *number* for the others: the SSH port of all, and where leaders answer."""
         if not self.can.network:
             return ""
         leaders = [
@@ -205,7 +205,8 @@ class Start:
 
 
 def _needed() -> list[str]:
-    """What of this machine a host must see: its Python, this program, and what its SSH server is made of."""
+    """Return the parts of this machine that a host must see: its Python, this program, and the parts of its SSH
+    server."""
     ours = [str(Path(__file__).parents[1]), sys.executable, sys.prefix, sys.base_prefix]
     return [*ours, *_ways()[1:]]
 

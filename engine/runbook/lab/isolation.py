@@ -28,7 +28,7 @@ OVERLAY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """What hosts of a lab have of their own; with each the words of this machine where it cannot be had."""
+    """The parts that hosts of a lab have of their own; with the words of this machine where it cannot provide one."""
 
     files: str = OWN
     """OWN or READ_ONLY, see `runbook.lab.root_filesystem`."""
@@ -36,10 +36,10 @@ class Isolation:
     network: bool = True
     no_network: str = ""
     argv: tuple[str, ...] = ()
-    """What a host's first process is started with."""
+    """The command that starts a host's first process."""
 
     def lines(self) -> tuple[str, ...]:
-        """What is to be said of it, the loud lines first."""
+        """Return the lines about it, the loud ones first."""
         loud = []
         if not self.network:
             loud.append(
@@ -65,7 +65,7 @@ def search_path() -> str:
 
 
 def found() -> Isolation:
-    """What this machine allows: tried out, not guessed.  Raises ConfigError where it allows no lab at all.
+    """Find out what this machine allows, by trying.  Raises ConfigError where it allows no lab at all.
 
     Without root a host has a user namespace too, in which this user is root.  Files of users that are unknown in it
     can never be copied on writing, so that an overlay is of no use there.
@@ -93,7 +93,7 @@ def found() -> Isolation:
 
 
 def _refusal(spaces: tuple[str, ...], script: str) -> str:
-    """Why *script* cannot be run within *spaces*; empty where it can."""
+    """Return the reason why *script* cannot be run within *spaces*; empty where it can."""
     try:
         tried = subprocess.run(
             (*spaces, "/bin/sh", "-c", script),
@@ -114,7 +114,7 @@ def remember(folder: Path, isolation: Isolation) -> None:
 
 
 def remembered(folder: Path) -> Isolation | None:
-    """What was found for the lab in *folder*; None where nothing is recorded."""
+    """Return the result for the lab in *folder*; None where nothing is recorded."""
     try:
         known = json.loads((folder / FILE).read_text())
         return Isolation(**{**known, "argv": tuple(known["argv"])})

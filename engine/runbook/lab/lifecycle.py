@@ -29,7 +29,7 @@ SHARED = "/run/lab/shared"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOptions:
-    """What kind of lab; *faults* such as ``gpu-01=leftovers+busy``, none for one host of every kind."""
+    """The kind of lab; *faults* such as ``gpu-01=leftovers+busy``, none for one host of every kind."""
 
     directory: Path
     faults: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ def sharing(directory: Path) -> tuple[str, ...]:
 
 
 def shell_argv(directory: Path, host: str) -> tuple[str, ...]:
-    """What to execute for an SSH session on *host*.  Raises ConfigError when there is no such host."""
+    """Return the command for an SSH session on *host*.  Raises ConfigError when there is no such host."""
     known = {lab_host.name: lab_host for lab_host in status(directory)}
     if host not in known:
         raise ConfigError(f"the lab has no host {host!r}; it has: {', '.join(known) or 'none (runbook lab up)'}")

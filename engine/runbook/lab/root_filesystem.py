@@ -15,18 +15,18 @@ READ_ONLY = "bind"
 """This machine's files are seen read-only, beside some directories that are the host's own."""
 
 MADE = ("/dev", "/proc", "/run", "/sys")
-"""What the script makes."""
+"""The directories that the script makes."""
 EMPTY = ("/home", "/root", "/tmp", "/var/tmp")  # noqa: S108 - names of directories, nothing is opened
-"""What is empty on a new host."""
+"""The directories that are empty on a new host."""
 EMPTY_TOO = ("/var/log", "/var/spool")
-"""What is empty as well where nothing can be copied on writing."""
+"""The directories that are empty as well where nothing can be copied on writing."""
 SYSTEM = frozenset(
     (
         *("/bin", "/etc", "/gnu", "/gnu/store", "/lib", "/lib64", "/nix", "/nix/store", "/opt", "/sbin", "/srv"),
         *("/usr", "/usr/local", "/var", "/var/cache", "/var/lib", "/var/log", "/var/spool"),
     )
 )
-"""What is seen also where it is a file system of its own; anything else that is one is not seen at all."""
+"""The directories that are seen even as file systems of their own; other file systems are not seen at all."""
 KEPT_FLAGS = ("nosuid", "nodev", "noexec")
 
 
@@ -67,14 +67,14 @@ def plan(files: str, needed: Iterable[str], there: Mounts) -> str:
 
 
 def _overlays(there: Mounts) -> list[tuple[str, str]]:
-    """What is to be mounted over an overlay of ``/``, which shows no other file system."""
+    """Return the mounts over an overlay of ``/``, which shows no other file system."""
     system = [flag for flag in sorted(there.flags) if flag in SYSTEM]
     files = [flag for flag in sorted(there.flags) if flag.startswith("/etc/") and os.path.isfile(flag)]
     return [*(("over", word) for word in system), *(("copy", file) for file in files)]
 
 
 def _binds(folder: str, there: Mounts) -> list[tuple[str, str]]:
-    """What *folder* has, seen read-only; directories with other file systems below them entry by entry."""
+    """Return the read-only mounts of *folder*; directories with other file systems below them entry by entry."""
     rows: list[tuple[str, str]] = []
     try:
         names = sorted(os.listdir(folder))
@@ -94,7 +94,7 @@ def _binds(folder: str, there: Mounts) -> list[tuple[str, str]]:
 
 
 def needed_paths(paths: Iterable[str]) -> list[str]:
-    """Those of *paths* that are there, as they are written and as they lie."""
+    """Return the paths that are there, as they are written and as they resolve."""
     there = [os.path.abspath(path) for path in paths if path and os.path.exists(path)]
     return sorted({*there, *(os.path.realpath(word) for word in there)})
 

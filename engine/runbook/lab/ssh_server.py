@@ -25,7 +25,7 @@ CHUNK = 64 * 1024
 
 
 class _Door(paramiko.ServerInterface):
-    """Who may come in, and what they may ask for."""
+    """The rules of admission and of requests."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed

@@ -1,4 +1,4 @@
-"""Which boot a host is in, the reboots that we have sent to it, and how one is sent."""
+"""The boot that a host is in, the reboots that we have sent to it, and the command that sends one."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class LastReboot:
     ago: float
     """Seconds since it was sent, by the host's clock."""
     gpus: int
-    """How many GPUs were expected after it."""
+    """The number of GPUs that were expected after it."""
     words: str
-    """Why, and by whom."""
+    """The reason, and the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def ask_boot() -> Command:
 
 
 def read_boot(done: Completed) -> Boot:
-    """What *done* says.  Raises ProbeError."""
+    """Parse *done*.  Raises ProbeError."""
     if done.timed_out or done.exit_code != 0:
         said = done.stderr.strip().splitlines()
         raise ProbeError(said[-1] if said else "the host does not say which boot it is in")

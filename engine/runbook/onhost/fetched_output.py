@@ -65,7 +65,7 @@ def _part(keep: Keep) -> tuple[str, str]:
 
 
 def unpacked(answer: Completed, keep: Keep, *, ran: bool) -> Fetched | NotKept:
-    """What *answer* brought; *ran*: it is what a program printed, not a file."""
+    """Unpack *answer*; *ran*: it is a program's output, not a file."""
     if answer.missing[0]:
         return NotKept(why="it is too large to be sent, even packed: give a smaller `most`")
     last = _LAST.search(answer.stdout)

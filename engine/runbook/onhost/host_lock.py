@@ -41,7 +41,7 @@ class LockHeld:
 
 
 AGAIN = "; wait until it ends, then try again"
-"""What is said at the end of why a lock is not to be had, to a person who has to do it."""
+"""The end of the words for a lock that is not free, for a person who has to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def lock_name(run: str, host: str) -> str:
 
 
 def read_lock(done: Completed) -> LockHeld | LockBusy | LockUnavailable:
-    """What became of ``ask_lock``."""
+    """Parse the answer to ``ask_lock``."""
     word, _, rest = done.stdout.strip().partition(" ")
     if done.refused:
         return LockUnavailable(why=done.refused)

@@ -60,7 +60,7 @@ def _note(verb: str, cleanup: OwedCleanup, *text: str, become: str) -> Command:
 
 
 def why_not(done: Completed) -> str:
-    """Why ``make_note`` or ``remove_note`` was not done; empty: it was."""
+    """Return the reason why ``make_note`` or ``remove_note`` failed; empty: it did not."""
     if done.refused:
         return done.refused
     if done.exit_code == 0 and done.stdout.strip() in ("noted", "removed"):

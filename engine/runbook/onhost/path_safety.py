@@ -18,7 +18,7 @@ def refusal(why: str, owner: str) -> str:
 
 
 def refused(path: str, stderr: str) -> str:
-    """What the last two lines of *stderr* mean, with REFUSED."""
+    """Return the meaning of the last two lines of *stderr*, with REFUSED."""
     why, _, owner = stderr.rstrip("\n").rpartition("\n")
     return f"{path} is not read: {refusal(why, owner.removeprefix('become '))}"
 

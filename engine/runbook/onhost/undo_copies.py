@@ -33,7 +33,7 @@ class FileCopy:
     """A copy as a probe found it."""
 
     missing: str = ""
-    """Why it cannot be used; empty: it can."""
+    """The reason why it cannot be used; empty: it can."""
     size: int = 0
     text: str | None = None
     """Its content; None where it is too long, or no text."""
@@ -46,7 +46,7 @@ def keep_copy(run: str, path: str, digest: str, become: str = "") -> Command:
 
 
 def why_not_kept(done: Completed) -> str:
-    """Why ``keep_copy`` has kept nothing; empty: it has."""
+    """Return the reason why ``keep_copy`` has kept nothing; empty: it has kept a copy."""
     if done.refused:
         return done.refused
     if done.exit_code == 0 and done.stdout.strip() == "kept":

@@ -21,7 +21,7 @@ CHANGED, NOT_WRITTEN = 10, 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
-    """What is at a path."""
+    """The entry at a path."""
 
     path: str
     """As asked, with the home folder filled in; the file itself where a symbolic link was to be followed."""
@@ -40,15 +40,16 @@ class PathState:
     meant: tuple[str, str] = ("", "")
     """The numbers of the user and the group that were asked about; empty where the host knows no such name."""
     links: int = 1
-    """How many names a file has."""
+    """The number of names of a file."""
     inode: str = ""
     """``device:inode``."""
     parent: str = ""
     """``yes`` where the directory that it lies in is there, ``no``, or what stands there instead."""
     user: str = ""
-    """Who inspected it."""
+    """The user who inspected it."""
     refusal: str = ""
-    """Why nothing may be written there, with what to do: another user can exchange what is on the way (law 9)."""
+    """The reason why nothing may be written there, with what to do: another user can exchange a part of the path (law
+    9)."""
     text: str | None = None
     """A file's content; None where it is too long, or no text."""
 
@@ -108,7 +109,7 @@ def _broken(text: str) -> bool:
 
 
 def difference(place: PathState, text: str | None) -> str:
-    """What putting *text* there would change, as ``diff -u`` shows it, without the values of secrets."""
+    """Return the change that *text* would make there, as ``diff -u`` shows it, without the values of secrets."""
     if text is None:
         return ""
     if place.kind == "file" and place.text is None:
@@ -122,7 +123,7 @@ _LOOK = VIEW + STAT_PATH + script(__package__, "file_probe")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredPath:
-    """How a place shall be; what is empty or None stays as it is."""
+    """The desired state of a path; a field that is empty or None stays as it is."""
 
     directory: bool = False
     text: str | None = None

@@ -11,7 +11,7 @@ from runbook.values.plan import Risk
 
 
 class MutatingCommand(NamedTuple):
-    """What a command line is known to do."""
+    """The known effect of a command line."""
 
     words: str
     risk: Risk
@@ -176,7 +176,7 @@ def _in_shell(rest: list[str]) -> Iterator[MutatingCommand]:
 
 
 def _by_verb(program: str, rest: list[str], words: list[str]) -> Iterator[MutatingCommand]:
-    """What *program* is asked to do by one of its *words*: ``git push``; a container of ``--rm`` leaves nothing."""
+    """Yield the effects of *program* by one of its *words*: ``git push``; a container of ``--rm`` leaves nothing."""
     verbs, risk = _VERBS.get(program, ("", Risk.UNKNOWN))
     for verb in _verbs(program, words):
         if verb in verbs.split() and not (verb == "run" and "--rm" in rest):
@@ -184,7 +184,7 @@ def _by_verb(program: str, rest: list[str], words: list[str]) -> Iterator[Mutati
 
 
 def _by_option(program: str, rest: list[str]) -> Iterator[MutatingCommand]:
-    """What *program* is asked to do by an option: ``sed -i``."""
+    """Yield the effects of *program* by an option: ``sed -i``."""
     if program in _OPTIONS:
         pattern, risk = _OPTIONS[program]
         yield from (

@@ -36,8 +36,9 @@ _WRITES_BY = {
 _NAMES_MOUNTS = re.compile(
     r"mounts\b|\bmountinfo\b|\bfindmnt\b|\bmtab\b|statvfs|\bismount\b|\bmountpoint\b|(?:\[|\btest)\s+-w\s|\bos\.access\b"
 )
-"""What asks how the host's file systems are mounted, or whether they can be written: where none can be, the answer
-would be another one, so that such a command is believed."""
+"""Commands that ask how the host's file systems are mounted, or whether they can be written: where none can be, the
+answer would be another one, so that such a command is believed.
+"""
 _NOT_SEEN_THROUGH = re.compile(r"`|\$\(|<<|\beval\b|\bsource\b|(?<!\S)\.\s|\bfunction\b|\(\)")
 _HARMLESS_TARGET = re.compile(r"/dev/(?:null|stdout|stderr|fd/\d+)|&?\d+|&-|-")
 INTERPRETERS = re.compile(r"(?:python|perl|ruby|node|php|lua|tclsh|Rscript|julia)[\d.]*|[gmn]?awk|expect|bc|sqlite3")

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 START = "0" * 64
-"""What stands in for the digest before the first line."""
+"""The stand-in for the digest before the first line."""
 
 LARGEST = 10**12
 """No chain has so many lines."""
@@ -27,11 +27,11 @@ class Link:
     number: int
     """From 1."""
     value: Any
-    """What the line says, as JSON has it; None where that cannot be read."""
+    """The content of the line, as JSON has it; None where that cannot be read."""
     sha: str
     """The digest that the line carries; empty where it has none."""
     fault: str = ""
-    """Why the line is not what was written; empty where it is."""
+    """The reason why the line is not as it was written; empty where it is."""
 
 
 def sealed(body: str, before: str) -> tuple[str, str]:

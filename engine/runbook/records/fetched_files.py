@@ -74,7 +74,7 @@ class FetchedFiles:
         return text.encode("utf-8", "surrogateescape")
 
     def _too_much(self, host: str, size: int) -> str:
-        """Why a file of *size* bytes has no room; empty: it has."""
+        """Return the reason why a file of *size* bytes has no room; empty: it has."""
         if self._sizes.get(host, 0) + size > MOST_OF_HOST:
             return f"a run keeps at most {bytes_of(MOST_OF_HOST)} of one host, and the files before it fill that"
         if sum(self._sizes.values()) + size > MOST_OF_RUN:

@@ -50,7 +50,7 @@ CREATE INDEX findings_by_name ON findings (finding);
 
 
 _OF_RUNS = "(SELECT run, host FROM hosts UNION ALL SELECT run, host FROM unfinished)"
-"""Which hosts were in which run, also those that have no end because the run was interrupted."""
+"""The hosts of each run, also those that have no end because the run was interrupted."""
 
 _RESUMED_BY = """(
     SELECT later.run FROM runs AS later WHERE later.resumes = runs.run AND later.mode = 'run'
@@ -61,7 +61,7 @@ _RESUMED_BY = """(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """Which runs are wanted; an empty field is no condition."""
+    """The conditions for runs; an empty field is no condition."""
 
     host: str = ""
     """A name, or a glob."""
@@ -102,7 +102,7 @@ class RunRow:
     """Changes that were sent, or may have been."""
     totals: Mapping[str, int] = field(default_factory=dict)
     fault: str = ""
-    """Why its journal is not believed; empty where it is."""
+    """The reason why its journal is not believed; empty where it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class HostRow:
     files: int
     """Files that were fetched from it."""
     findings: tuple[str, ...] = ()
-    """Those that were present."""
+    """The findings that were present."""
 
 
 class Index:
@@ -325,7 +325,7 @@ def _conditions(query: RunQuery) -> tuple[str, Sequence[Any]]:
 
 
 def _host_conditions(query: RunQuery) -> tuple[str, Sequence[str]]:
-    """What *query* asks of the hosts of one run, as further conditions of a WHERE clause, and its values."""
+    """Return the conditions of *query* on the hosts of one run, for a WHERE clause, and their values."""
     seen = "host IN (SELECT host FROM findings WHERE run = hosts.run AND finding = ? AND status IN ('present', 'gone'))"
     asked = (("host GLOB ?", query.host), ("verdict = ?", query.verdict), (seen, query.finding))
     wanted = [(words, stored_text(value)) for words, value in asked if value]

@@ -43,7 +43,7 @@ class Journal:
         self._number, self._sha, self._size = 0, START, 0
         self._written = self._synced = 0
         self.lost = ""
-        """Why it is not complete; empty while it is."""
+        """The reason why it is not complete; empty while it is."""
         try:
             self._file = folder.create(_begun(run))
             with suppress(OSError):  # a file system without locks

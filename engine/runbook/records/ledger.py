@@ -34,7 +34,7 @@ class Entry:
     what: str
     """``run_started``, ``run_finished`` or ``pruned``."""
     lines: int = 0
-    """How many lines the journal had then."""
+    """The number of lines that the journal had then."""
     sha: str = ""
     """The digest of the last of them."""
     resumes: str = ""
@@ -60,7 +60,7 @@ class Ledger:
             os.fsync(file)
 
     def entries(self) -> tuple[list[Entry], list[str]]:
-        """What stands in it, and every fault of it.  Raises OSError."""
+        """Return its entries, and its faults.  Raises OSError."""
         try:
             with self._folder.opened(NAME) as file:
                 return _read(links(file))
@@ -88,7 +88,7 @@ class Ledger:
 
 
 def unlike_ledger(found: Sequence[Link], noted: Sequence[Entry]) -> Iterator[str]:
-    """How the lines *found* in a journal differ from what the ledger has *noted* of it."""
+    """Yield the differences between the lines *found* in a journal and the ledger's notes on it."""
     for entry in noted:
         if entry.what != PRUNED and not entry.lines:
             yield "the ledger does not say how many lines it had"
@@ -167,7 +167,7 @@ def _behind_newline(file: int, size: int) -> int:
 
 
 def _lines(file: int) -> int:
-    """How many newlines there are."""
+    """Return the number of newlines."""
     count = start = 0
     while block := os.pread(file, _BLOCK, start):
         count += block.count(b"\n")

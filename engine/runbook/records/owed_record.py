@@ -28,12 +28,12 @@ class Damaged(ValueError):
 
 
 class Withheld(Exception):
-    """What a record must not hold; the message says why."""
+    """The record must not hold a value; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What one run owes one host, with all that is needed to do it later."""
+    """The debt of one run to one host, with all that is needed to settle it later."""
 
     format: int = FORMAT
     run: str
@@ -50,7 +50,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        """That of its file."""
+        """Return the name of its file."""
         return file_name(self.run, self.host)
 
     @property
@@ -185,7 +185,7 @@ def _encoded_text(text: str, secrets: Secrets, mask: Masking) -> Json:
 
 
 def decoded(value: Json, secrets: Secrets) -> Json:
-    """What ``encoded`` made *value* from, given the secrets.  Raises KeyError for one that is not given.
+    """Reverse ``encoded``, given the secrets.  Raises KeyError for one that is not given.
 
     A text that holds a blank secret is blank as a whole.
     """

@@ -45,7 +45,7 @@ def all_records(folder: PrivateFolder) -> tuple[tuple[Record, ...], tuple[Unread
 
 
 def _of_host(basis: RestsOn, host: str, places: Sequence[str]) -> RestsOn:
-    """What of *basis* concerns *host*, and the hosts in *places* on which its steps run."""
+    """Return the part of *basis* that concerns *host*, and the hosts in *places* on which its steps run."""
     return replace(
         basis,
         inputs=basis.known_inputs,
@@ -55,7 +55,7 @@ def _of_host(basis: RestsOn, host: str, places: Sequence[str]) -> RestsOn:
 
 
 class RunRecords:
-    """What one run owes, host by host; used by many threads."""
+    """The debts of one run, host by host; used by many threads."""
 
     def __init__(
         self, basis: RestsOn, mask: Masking, *, secrets: Mapping[str, Json] | None = None, chain: Collection[str] = ()
@@ -158,7 +158,7 @@ class RunRecords:
             self._heard.setdefault(host, {}).update(left)
 
     def owed_to(self, host: str) -> tuple[Owed, ...]:
-        """What is owed to *host*, as far as this machine and the host know, the oldest first."""
+        """Return the debts to *host*, as far as this machine and the host know, the oldest first."""
         with self._lock:
             own, heard = self._kept.get(host), self._heard.get(host, {})
         there = self._names() if self._others.get(host) else ()

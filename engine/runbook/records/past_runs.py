@@ -23,7 +23,7 @@ MOST = 300
 """Journals that are read for one question."""
 
 MOST_BYTES = 512 * 1024 * 1024
-"""What is read of journals in one run, all of them together."""
+"""The bytes of journals that are read in one run, all of them together."""
 
 
 INTERRUPTED = ("cancelled", "unreachable", "unknown", "drifted")
@@ -68,7 +68,7 @@ class PastRuns:
         self._by_run: dict[str, _Journal] = {}
         self._noted: dict[str, list[Noted]] = {}
         self._fault = ""
-        """Why nothing is believed."""
+        """The reason why nothing is believed."""
         self._heads: dict[str, Head] = {}
         self._contents: dict[str, Content] = {}
         self._bytes = 0
@@ -116,7 +116,7 @@ class PastRuns:
         return parts[-1][0] if any(content.changes.get(host) for _, content in parts) else ""
 
     def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
-        """What *probe* saw on *host* in the newest run in which it had an answer; None: in none."""
+        """Return the answer of *probe* on *host* in the newest run in which it had one; None: in none."""
         with self._lock:
             for found in self._newest(host):
                 if isinstance(found, Unknown):
@@ -216,7 +216,7 @@ class PastRuns:
         return self._journals
 
     def _read(self, journal: _Journal, host: str) -> Content | None | Unknown:
-        """What the journal says; None where it is not about *host*, or of another playbook or inventory."""
+        """Read the journal; None where it is not about *host*, or of another playbook or inventory."""
         run, noted = journal.run, self._noted.get(journal.run, [])
         if run not in self._heads:
             self._heads[run] = head_of(self._folder, run, noted)

@@ -28,9 +28,9 @@ class BegunChange(Generic[Beginning]):
 
     host: str
     beginning: Beginning
-    """What its reader keeps of the event."""
+    """The part of the event that its reader keeps."""
     status: str = ""
-    """How its step ended; empty: nobody knows."""
+    """The end of its step; empty: nobody knows."""
     sent: bool = True
     """Whether it was sent, or may have been."""
 
@@ -54,12 +54,12 @@ class BegunChanges(Generic[Beginning]):
 
     @property
     def in_flight(self) -> list[BegunChange[Beginning]]:
-        """Those that have no end."""
+        """Return the changes that have no end."""
         return [*self._open.values()]
 
     @property
     def sent(self) -> list[BegunChange[Beginning]]:
-        """Those that were sent, or may have been, in the order of their beginnings."""
+        """Return the changes that were sent, or may have been, in the order of their beginnings."""
         return [change for change in self._all if change.sent]
 
 
@@ -86,12 +86,12 @@ class Head:
     begun: bool = True
     """Whether the run got so far that it may have sent anything."""
     fault: str = ""
-    """Why that cannot be believed: the run may have been about anything."""
+    """The reason why that cannot be believed: the run may have been about anything."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Content:
-    """What a journal says of hosts."""
+    """The content of a journal about hosts."""
 
     changes: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     """Of each host the changes that were sent: when each was begun (seconds since the epoch), and its step."""
@@ -100,7 +100,7 @@ class Content:
     answers: dict[tuple[str, str], Mapping[str, Json]] = field(default_factory=dict)
     """The last state that a probe saw, by host and probe."""
     fault: str = ""
-    """Why that cannot be believed."""
+    """The reason why that cannot be believed."""
 
 
 def head_of(folder: PrivateFolder, run: str, noted: Sequence[Noted]) -> Head:
@@ -133,7 +133,7 @@ def head_of(folder: PrivateFolder, run: str, noted: Sequence[Noted]) -> Head:
 
 
 def content_of(folder: PrivateFolder, run: str, noted: Sequence[Noted], probes: Collection[str]) -> Content:
-    """What the journal of *run* says of hosts, and of what *probes* saw there."""
+    """Read the journal of *run*: its hosts, and the answers of *probes* there."""
     reading, seen = _ContentReader(probes), []
     try:
         with folder.opened(run + ENDING) as file:
@@ -232,7 +232,7 @@ Changes = dict[str, dict[tuple[str, str], EarlierChange]]
 """By host, and by the step with its place in the list and the text of its item."""
 
 IN_DOUBT = ("", Status.UNKNOWN, Status.CANCELLED, Status.UNREACHABLE)
-"""How a change ended that was sent, and of which nobody knows what became."""
+"""The ends of a change that was sent and whose outcome nobody knows."""
 
 
 class _Read(Protocol):

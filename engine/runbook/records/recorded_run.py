@@ -54,18 +54,18 @@ class RecordedRun:
     """All of them, in their order; the last one of a finished run has its hosts again."""
     state: RunState
     faults: tuple[str, ...] = ()
-    """What of the journal is not as it was written."""
+    """The parts of the journal that are not as they were written."""
     torn: bool = False
     """Its last line is not whole, as it is after a power cut or on a full disk."""
 
     @property
     def hosts(self) -> tuple[HostResult, ...]:
-        """How every host of the run ended, in its order; see ``unfinished`` for those that have no end."""
+        """Return the result of every host of the run, in its order; see ``unfinished`` for those that have no end."""
         ended = {event.result.host: event.result for event in self.events if isinstance(event, HostFinished)}
         return tuple(ended.get(name) or unfinished(self, name) for name in self.started.hosts)
 
     def result_of(self, host: str) -> HostResult | None:
-        """How *host* ended; None where it is none of this run."""
+        """Return the result of *host*; None where it is none of this run."""
         return next((result for result in self.hosts if result.host == host), None)
 
     @property
@@ -107,7 +107,7 @@ def read_run(folder: PrivateFolder, run: str) -> RecordedRun:
 
 
 def _noted(folder: PrivateFolder, run: str) -> tuple[list[Entry], list[str]]:
-    """What the ledger has of *run*; and why it cannot be read, where that is so."""
+    """Return the ledger's notes on *run*, and the reason why it cannot be read, where that is so."""
     try:
         return [entry for entry in Ledger(folder).entries()[0] if entry.run == run], []
     except OSError as error:

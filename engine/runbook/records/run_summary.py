@@ -16,7 +16,7 @@ LARGEST = 2**63
 
 
 class RunSummary:
-    """What the index keeps of the run *run*; one value that is not as it has to be does not lose the others."""
+    """The fields of the run *run* for the index; one value that is malformed does not lose the others."""
 
     def __init__(self, run: str) -> None:
         self.row: dict[str, str | int | float] = {
@@ -52,7 +52,7 @@ class RunSummary:
 
     @property
     def sent(self) -> int:
-        """How many changes were sent, or may have been."""
+        """Return the number of changes that were sent, or may have been."""
         return len(self._changes.sent)
 
     def note(self, fault: str) -> None:

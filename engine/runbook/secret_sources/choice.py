@@ -16,7 +16,7 @@ Referred = Mapping[str, SecretReference]
 
 
 class Choice:
-    """Which reference a name stands for.
+    """The choice of the reference that a name stands for.
 
     That of its own playbook counts first, then that of the host, of one of its groups, and of the whole inventory.
     ``host.secrets.NAME`` leaves the playbook out.

@@ -23,7 +23,7 @@ CHUNK = 4096
 
 
 def printed(argv: Sequence[str], largest: int, limit: float = LIMIT) -> bytes:
-    """What *argv* prints on stdout.  Raises ConfigError, without anything that it printed.
+    """Return the output of *argv*.  Raises ConfigError, without anything that it printed.
 
     What it writes on stderr is dropped: under ``set -x``, for one, the secret stands there.
     No shell reads *argv*.  Without a terminal it has a session of its own, so that all of it is ended when its time is

@@ -38,7 +38,7 @@ def value_of(reference: SecretReference) -> str:
 
 
 def objection_to(value: str) -> str:
-    """Why *value* cannot be used as a secret; empty: it can."""
+    """Return the reason why *value* cannot be used as a secret; empty: it can."""
     if not value.strip():
         return "it is empty"
     if "\0" in value:
@@ -54,7 +54,7 @@ def objection_to(value: str) -> str:
 
 
 def _objection_to_lines(lines: Sequence[str]) -> str:
-    """Why *lines* could not be hidden where a host prints each by itself; empty: they can, or they are but one."""
+    """Return the reason why *lines* could not be hidden where a host prints each by itself; empty: they can."""
     within_armour = False
     for number, line in enumerate(lines if len(lines) > 1 else (), 1):
         if ARMOUR.fullmatch(line):

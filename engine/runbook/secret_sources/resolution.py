@@ -1,4 +1,4 @@
-"""Which secrets a run needs, and their values: each is read once, and every mistake is said at once."""
+"""The secrets that a run needs, and their values: each is read once, and every mistake is reported at once."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class SecretValues:
     """The values of the secrets that a run uses."""
 
     by_part: ByPart = field(default_factory=dict, repr=False)
-    """Those that are the same on every host."""
+    """The values that are the same on every host."""
     by_host: Mapping[str, ByPart] = field(default_factory=dict, repr=False)
-    """Those that hosts and groups of the inventory have for themselves, by the name of the host."""
+    """The values of single hosts and of groups of the inventory, by the name of the host."""
     masked: tuple[str, ...] = field(default=(), repr=False)
-    """What is hidden wherever it turns up: the values, and the lines of those that have several."""
+    """The texts that are hidden wherever they turn up: the values, and the lines of those that have several."""
 
     def of(self, host: str) -> ByPart:
         """The values that are used on *host*."""
@@ -117,7 +117,7 @@ class _Reading:
                 into.setdefault(part, {})[name] = value
 
     def values(self) -> SecretValues:
-        """What was read.  Raises ConfigError with every secret that cannot be had."""
+        """Return the values.  Raises ConfigError with every secret that cannot be read."""
         texts = [value for value in self._known.values() if isinstance(value, str)]
         hidden = secrets_in({"secret": texts})
         if self._problems:  # a program may have printed another secret where it says what is wrong
@@ -143,7 +143,7 @@ def _read_value(reference: SecretReference, uses: Sequence[SecretUse], read: Rea
 
 
 def _unfit(value: str, uses: Iterable[SecretUse]) -> Problem | None:
-    """What is wrong with *value* where it is used."""
+    """Return the mistake in *value* for its use."""
     for use in uses:
         if use.in_header and ("\n" in value or "\r" in value):
             words = f"secret {use.shown}: it has several lines, and the header of a request is a single line"

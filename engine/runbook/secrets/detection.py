@@ -30,7 +30,7 @@ _KNOWN_SHAPE = re.compile(
     r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{10,}\.eyJ[\w-]{8,}\.[\w-]+)"
 )
-"""What the tokens of GitHub, GitLab, Hugging Face, OpenAI, Slack and AWS, and JSON Web Tokens, look like."""
+"""The form of the tokens of GitHub, GitLab, Hugging Face, OpenAI, Slack and AWS, and of JSON Web Tokens."""
 KEY_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(.*?)(?=-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
@@ -49,7 +49,7 @@ _SPACE = re.compile(r"[ \t]+")
 _LINE_START = re.compile(r"""(?:^|\n)[-+ #;|]*["']?\Z""")
 _SCHEME = re.compile(r"(?:basic|bearer|token|digest|negotiate|apikey)\s+", re.I)
 _NO_VALUE = re.compile(r"[{<$*(\[=!]|\.\.\.")
-"""What begins a template, a variable, a mask or a placeholder, and no secret."""
+"""The beginning of a template, a variable, a mask or a placeholder, and of no secret."""
 
 
 def secret_spans(text: str) -> list[Span]:

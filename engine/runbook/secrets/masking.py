@@ -21,7 +21,8 @@ from runbook.text.many_words import FormsByPart, ManyWords
 
 
 def _within_base64(raw: bytes, encode: Callable[[bytes], bytes]) -> set[str]:
-    """What base64 makes of *raw*, alone or within something longer (``user:password``): it takes three bytes a time."""
+    """Return the forms of *raw* in base64, alone or within something longer (``user:password``): it takes three bytes
+    a time."""
     whole = encode(raw).decode().rstrip("=")
     inner = (encode(raw[cut : cut + (len(raw) - cut) // 3 * 3]).decode() for cut in range(3))
     return {whole, *(word for word in inner if len(word) >= 8)}
@@ -74,7 +75,7 @@ def forms_of(secret: str) -> set[str]:
 
 T = TypeVar("T")
 UNREADABLE = "\ufffd"
-"""What stands for one byte or several of an output that were no text."""
+"""The stand-in for one byte or several of an output that were no text."""
 Mask = Callable[[str], str]
 
 SHORTEST = 4
@@ -90,7 +91,7 @@ _OWN_WORDS = (
     " present resolved skipped unknown unreachable unresolved warning would_change"
 )
 OWN_WORDS = frozenset(form for word in _OWN_WORDS.split() for form in (word, word.replace("_", " ")))
-"""What every report says itself, and no secret may blank: verdicts, statuses, severities (a test compares them)."""
+"""Words of every report itself, which no secret may blank: verdicts, statuses, severities (a test compares them)."""
 
 TELLING = 6
 """Characters of a secret, at a cut, that reveal too much of it."""
@@ -137,7 +138,7 @@ class Masking:
         return self._masked(text, known=self._grams.any_in(text.lower()))
 
     def in_all(self, texts: Iterable[str]) -> dict[str, str]:
-        """Those of *texts* in which something is to be hidden, each with what to show instead."""
+        """Return the texts in which something is to be hidden, each with its replacement."""
         different = [*dict.fromkeys(texts)]
         lowered = [word.lower() for word in different]
         joined = "\0".join(lowered)
@@ -264,7 +265,7 @@ def _end(form: str) -> str:
 
 
 def _overlap(one: str, other: str, least: int = TELLING) -> int:
-    """How many characters end *one* and begin *other*, if there are *least*; at most all of either."""
+    """Return the number of characters that end *one* and begin *other*, if there are *least*; at most all of either."""
     end = one[-least:]
     at = other.rfind(end) if len(end) == least else -1
     while at >= 0:
@@ -338,7 +339,7 @@ def _is_hidden(key: object, value: object) -> bool:
 
 
 def _hidden(value: object) -> object:
-    """What is shown in the place of *value*: its shape, where it has one."""
+    """Return the stand-in for *value*: its shape, where it has one."""
     if isinstance(value, Mapping):
         return {key: _hidden(it) for key, it in value.items()}
     if isinstance(value, list | tuple):

@@ -20,7 +20,7 @@ ABOUT_IT = re.compile(
 )
 """Last words of fields that tell something about a secret, not the secret."""
 NOT_A_VALUE = frozenset({"", "none", "null", "true", "false", "yes", "no", "on", "off", "enabled", "disabled", MASK})
-"""What stands in the place of a secret and is none."""
+"""The words in the place of a secret that are none."""
 
 REFERENCE = re.compile(r"(?:[A-Za-z]{1,16} )?\{\{ ?(?:host\.)?secrets\.\w{1,100} ?\}\}")
 """A reference to a secret, alone or behind the scheme of a header: what it stands for is nowhere in it."""

@@ -23,7 +23,7 @@ def script(package: str | None, name: str) -> str:
 
 
 COMMON = script(__package__, "common")
-"""How scripts fail, and whether a process is still the one that was meant."""
+"""The functions by which scripts fail, and check that a process is still the one that was meant."""
 
 SAFE = COMMON + script(__package__, "safe")
 """Functions to enter directories, and to make and replace what is in them, that hold against other users (law 9)."""

@@ -24,7 +24,7 @@ class ManyWords:
         return any(other in text for other in self._others) or any(part in self._counted for part in self._parts(text))
 
     def all_in(self, text: str) -> set[str]:
-        """Those that stand in *text*."""
+        """Return the words that stand in *text*."""
         return {other for other in self._others if other in text} | {
             part for part in self._parts(text) if part in self._counted
         }
@@ -45,7 +45,7 @@ class FormsByPart:
         self._parts = ManyWords(self._forms.values(), length)
 
     def possible(self, lower: str) -> Collection[str]:
-        """Those that may stand in *lower*, a text in small letters, in their order."""
+        """Return the words that may stand in *lower*, a text in small letters, in their order."""
         if len(self._forms) <= MANY:
             return self._forms
         there = self._parts.all_in(lower)

@@ -23,7 +23,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _folded(names: list[str]) -> str:
-    """What ClusterShell makes of *names*; empty where it cannot be asked."""
+    """Fold *names* with ClusterShell; empty where that fails."""
     try:
         from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
         from ClusterShell.RangeSet import AUTOSTEP_DISABLED

@@ -70,7 +70,7 @@ class SearchTimeout(ProbeError):
 
 
 def fault_in_regex(pattern: str, flags: int = 0) -> str:
-    """Why *pattern* cannot be searched for; empty when it can."""
+    """Return the reason why *pattern* cannot be searched for; empty when it can."""
     if len(pattern) > LONGEST:
         return f"a regular expression may have {LONGEST} characters, this one has {len(pattern)}"
     if "#" in pattern and _VERBOSE_PART.search(pattern):
@@ -111,16 +111,16 @@ def _size(pattern: str) -> int:
 
 
 class SearchMatch(Protocol):
-    """What was found, as ``re.Match`` has it."""
+    """A match, as ``re.Match`` has it."""
 
     def group(self) -> str:
         """All of it."""
 
     def groups(self) -> tuple[str | None, ...]:
-        """What each group has matched."""
+        """Return the match of each group."""
 
     def groupdict(self) -> dict[str, str | None]:
-        """What each named group has matched."""
+        """Return the match of each named group."""
 
 
 @dataclass(frozen=True, slots=True)

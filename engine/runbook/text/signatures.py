@@ -36,7 +36,7 @@ class SignatureSearch:
         return self.decide(name, lambda search: search(text))
 
     def decide(self, name: str, condition: Callable[[Callable[[str], SearchMatch | None]], T]) -> T | None:
-        """What *condition*, which is given the search of the signature *name*, says; None where it is not known."""
+        """Return the result of *condition* on the search of the signature *name*; None where it is not known."""
         if self._strikes[name] >= STRIKES:
             return None
         try:

@@ -32,7 +32,7 @@ _WORD = r"[A-Za-z]+(?:\(e?s\))?"
 _NEXT = re.compile(rf"(?: {_WORD}){{1,3}}(?![\w/.:=-])")
 _COUNTED = re.compile(rf"(?<=\0number\0)(?: {_WORD}){{1,3}}")
 _VERBATIM = ("| ", "$ ")
-"""What a program printed, a difference between files, and a command line are never split into parts."""
+"""The beginnings of texts that are never split: a program's output, a difference between files, a command line."""
 SHOWN_PIDS = 12
 """Pids that are named where processes of many hosts are shown in one line."""
 MARK = "…"
@@ -46,7 +46,7 @@ class SimilarLine:
     key: str
     """The text, with what may differ cut out."""
     parts: tuple[str, ...] = field(compare=False)
-    """What stands around the slots: one more than there are slots."""
+    """The texts around the slots: one more than there are slots."""
     slots: tuple[tuple[str, str], ...] = field(compare=False)
     """Kind and text of each."""
     host: str = field(compare=False, default="")
@@ -137,7 +137,7 @@ def _amount(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is said of one host, split line by line; lines that are alike and stand together count as one."""
+    """The lines about one host; lines that are alike and stand together count as one."""
 
     key: tuple[tuple[str, ...], ...]
     runs: tuple[tuple[tuple[SimilarLine, ...], ...], ...] = field(compare=False)

@@ -1,4 +1,4 @@
-"""What somebody who wrote a name that is not known most likely meant."""
+"""The likely meaning of a name that is not known."""
 
 from __future__ import annotations
 

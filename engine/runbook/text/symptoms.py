@@ -20,7 +20,7 @@ LONGEST = 300
 
 _PIECE = re.compile(r"(?P<space>\s+)|(?P<number>[0-9]+)|[^\s0-9]+")
 _NAMES = re.compile(r"(?:[^\W_]|\b(?:code|errno|error|exit|exitcode|http|signal|status|s?xid)\W*)\Z", re.IGNORECASE)
-"""What makes the number behind it a name."""
+"""The words that make the number behind them a name."""
 
 _ANY_TEXT = ("", *map(chr, range(32, 127)), "\n", "The quick brown fox jumps over the lazy dog at 10:45.")
 """Texts that say nothing: a pattern that is found in one of them is found nearly everywhere."""
@@ -55,7 +55,7 @@ def fixed_part(written: str) -> str:
 
 
 def fault_in_text(written: str) -> str:
-    """Why the plain text *written* is no symptom; empty when it is one."""
+    """Return the reason why the plain text *written* is no symptom; empty when it is one."""
     if not written.strip():
         return "an empty text is in every text"
     if len(re.findall(r"[^\W_]", written)) < LEAST:
@@ -66,7 +66,7 @@ def fault_in_text(written: str) -> str:
 
 
 def fault_in_pattern(written: str) -> str:
-    """Why the regular expression *written* is no symptom; empty when it is one."""
+    """Return the reason why the regular expression *written* is no symptom; empty when it is one."""
     if not written.strip():
         return "an empty pattern matches every text"
     if fault := fault_in_regex(written, re.MULTILINE):

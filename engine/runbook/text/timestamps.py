@@ -29,7 +29,7 @@ class TimeReference:
 
 
 def time_reference(value: str | float) -> TimeReference:
-    """What ``10m``, a number of seconds (both: ago), ``@1700000000`` or a time with its zone names.
+    """Parse ``10m``, a number of seconds (both: ago), ``@1700000000`` or a time with its zone.
 
     Raises ValueError with the words for it.
     """

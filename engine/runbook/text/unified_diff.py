@@ -38,7 +38,7 @@ def unified(old: str, new: str, name: str, new_name: str, show: Callable[[Sequen
 
 
 def _same(before: Sequence[str], after: Sequence[str]) -> int:
-    """How many lines are the same at the beginning of both, without those that stand around a difference."""
+    """Return the number of equal lines at the beginning of both, without the context of a difference."""
     pairs = enumerate(zip(before, after, strict=False))
     differs = next((number for number, (old, new) in pairs if old != new), min(len(before), len(after)))
     return max(0, differs - AROUND)

@@ -128,7 +128,7 @@ class Command:
         return self.brief() if self.foreign or self.called or not self.script else "a script of runbook's own"
 
     def objection(self) -> str:
-        """Why no host can be sent this; empty where it can.
+        """Return the reason why no host can be sent this; empty where it can.
 
         The kernel ends every argument, variable and path at a NUL character, so that a host would do something else.
         """
@@ -154,7 +154,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """What became of a command that was sent."""
+    """The outcome of a command that was sent."""
 
     exit_code: int | None
     """As the program returned it (128 + n for a signal, as shells say); None where there is none."""
@@ -165,9 +165,10 @@ class Completed:
     survivors: tuple[str, ...] = ()
     """Processes that would not die when the command was ended, each as ``pid N (state) name``."""
     refused: str = ""
-    """Why it was certainly not started: sudo said no, no shell started for it, or no host can be sent it."""
+    """The reason why it was certainly not started: sudo refused, no shell started for it, or no host can be sent it."""
     unconfined: str = ""
-    """Why nothing kept it from writing, where it is a probe that was to be kept from that (``Command.confined``)."""
+    """The reason why nothing kept it from writing, where it is a probe that was to be kept from that
+    (``Command.confined``)."""
     missing: tuple[int, int] = (0, 0)
     """Bytes of the middle of stdout and of stderr that were too much to be kept."""
 
@@ -183,7 +184,7 @@ class Completed:
         return self.exit_code in command.accepts
 
     def why_not(self, otherwise: str = "") -> str:
-        """Why this is no answer, in the words of the host where it has some, else *otherwise* and the exit code."""
+        """Return the reason why this is no answer: the host's own words, else *otherwise* and the exit code."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         if self.refused or (lines and not self.timed_out):
             return self.refused or lines[-1]

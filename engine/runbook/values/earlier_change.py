@@ -1,4 +1,4 @@
-"""What an earlier run did to a host, as a run that continues it has to know."""
+"""A change by an earlier run, for a run that continues it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EarlierChange:
     step: str
     """The id of the step as its playbook has it."""
     item: Json = None
-    """What the step was taken for, where it has an ``each``."""
+    """The item of the step's ``each``, where it has one."""
     position: int = -1
     """Its place in that list then, from 0: equal items are each their own; -1: all of them, or there is no ``each``."""
     done: bool

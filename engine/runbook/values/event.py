@@ -16,7 +16,7 @@ from runbook.values.undo import Undo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """What is reported with its time."""
+    """An event with its time."""
 
     at: str = ""
     """When it happened: ISO 8601, UTC, to the millisecond.  Set where it is reported."""
@@ -32,7 +32,7 @@ class RunStarted(Timed):
     hosts: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
     origin: RunOrigin | None = None
-    """Who started it, where, why, and from which files."""
+    """The origin of the run: user, place, reason, and files."""
     kind: Literal["run_started"] = "run_started"
 
 
@@ -62,7 +62,7 @@ class Asked(Timed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Timed):
-    """What the person said."""
+    """The answer of the person."""
 
     answer: Literal["yes", "no"]
     kind: Literal["answered"] = "answered"
@@ -86,11 +86,11 @@ class ChangeStarted(Timed):
     step: str
     action: str
     item: Json = None
-    """What the step is taken for, where it has an ``each``."""
+    """The item of the step's ``each``, where it has one."""
     summary: str
     risk: Risk
     targets: tuple[str, ...] = ()
-    """What it touches, for people."""
+    """The things that it touches, for people."""
     verifiable: bool
     """Whether a probe can tell afterwards if it was done."""
     on: str = ""
@@ -102,14 +102,14 @@ class ChangeStarted(Timed):
     because_of: tuple[str, ...] = ()
     """The steps one of which had to change something before (`if_changed`)."""
     undo: Undo | None = None
-    """How it can be undone; None: it was not recorded."""
+    """The way to undo it; None: it was not recorded."""
     diff: str = field(default="", repr=False, metadata={"private": True})
-    """What it changes in a file, as a plan shows that; it is not in the record."""
+    """The change in a file, as a plan shows it; it is not in the record."""
     kind: Literal["change_started"] = "change_started"
 
     @classmethod
     def of(cls, host: str, step: Step, item: Json, change: Change) -> ChangeStarted:
-        """That *change*, which *step* calls for on *host*, is about to be sent."""
+        """Return the event of *change*, which *step* calls for on *host* and which is about to be sent."""
         return cls(
             host=host,
             step=step.id,

@@ -40,5 +40,5 @@ def gap(missing: int, *, at_least: bool = False) -> str:
 
 
 def _bytes(text: str) -> int:
-    """How many bytes a host sent for *text*; at least, where some of them were no text."""
+    """Return the number of bytes that a host sent for *text*; at least, where some of them were no text."""
     return len(text.encode("utf-8", "replace")) - 2 * text.count(UNREADABLE)

@@ -11,7 +11,7 @@ from runbook.values.types import Json
 
 
 class HostKeys(StrEnum):
-    """What to do about a host's SSH key."""
+    """The treatment of a host's SSH key."""
 
     ACCEPT_NEW = "accept-new"  # an unknown key is accepted once and kept; a changed one is refused
     STRICT = "strict"  # an unknown key is refused
@@ -48,12 +48,12 @@ class Host:
     via: Host | None = None
     """The host that leads to it, where the inventory names one (``ssh_proxy``)."""
     placeholder: str = ""
-    """What stands where its address should be, such as ``<public-ip>``: such a host is never connected to."""
+    """The text in place of its address, such as ``<public-ip>``: such a host is never connected to."""
     status: str = "ready"
     host_keys: HostKeys = HostKeys.ACCEPT_NEW
     groups: tuple[str, ...] = ()
     secrets: tuple[SecretReference, ...] = ()
-    """What its own ``secrets:`` says, and where that says nothing, that of its groups."""
+    """The entries of its own ``secrets:``, and where that is silent, of its groups'."""
     vars: Mapping[str, Json] = field(default_factory=dict)
     """The host's fields as its file has them, secrets masked."""
     unread: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Inventory:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values of secret fields, to be masked wherever they might appear."""
     references: tuple[SecretReference, ...] = ()
-    """What stands under ``secrets:`` beside the hosts: where values are that playbooks may use, on every host."""
+    """The entries of ``secrets:`` beside the hosts: the places of values that playbooks may use, on every host."""
     digest: str = ""
     """sha256 of the files read, hexadecimal."""
     sources: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ TIMED_OUT = (124, 137)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """How what a command prints is to be kept."""
+    """The way to keep a command's output."""
 
     name: str
     """Of the file."""
@@ -24,7 +24,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What came from a host: the content of a file, or what a command printed."""
+    """The bytes that came from a host: the content of a file, or a command's output."""
 
     content: bytes
     cut: bool = False

@@ -23,15 +23,15 @@ class OwedStep:
     id: str
     action: str
     say: str = ""
-    """What it would do, in words."""
+    """The change that it would make, in words."""
     on: str = ""
     become: str = ""
     args: Mapping[str, Json] = field(default_factory=dict)
     """As they were rendered when the plan was made: what was there before the change."""
     by_hand: tuple[str, ...] = ()
-    """What a person would type to do the same."""
+    """The commands with which a person would do the same."""
     withheld: str = ""
-    """Why a record does not hold its arguments; empty: it does."""
+    """The reason why a record does not hold its arguments; empty: it does."""
 
     @property
     def words(self) -> str:
@@ -50,7 +50,7 @@ class NotePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwedCleanup:
-    """What one run owes one host."""
+    """The debt of one run to one host."""
 
     run: str
     playbook: str
@@ -72,7 +72,7 @@ class NotRecorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owed:
-    """That a run owes a host a clean-up, as the result of a host has it."""
+    """A clean-up that a run owes a host, as a part of the host's result."""
 
     run: str
     playbook: str = ""

@@ -13,7 +13,7 @@ from runbook.values.types import Json
 
 
 class Risk(StrEnum):
-    """What a change can do at worst, mildest first; the order of definition is the order of risk."""
+    """The worst effect of a change, mildest first; the order of definition is the order of risk."""
 
     READS = "reads"
     EDITS_FILES = "edits-files"
@@ -58,7 +58,7 @@ class NoChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """That a change ends the boot of the host, which then goes away and is expected back; times in seconds."""
+    """The reboot that a change causes: the host goes away and is expected back; times in seconds."""
 
     boot_id: str
     """Of the boot that it ends: the content of ``/proc/sys/kernel/random/boot_id`` before it is sent."""
@@ -107,13 +107,13 @@ class Blocked:
     in_doubt: bool = False
     """An earlier run has sent it, and nobody knows whether it was done: no later step runs."""
     drifted: bool = False
-    """What it would act on was changed by somebody else since."""
+    """The thing that it would act on was changed by somebody else since."""
     diff: str = ""
-    """What somebody else has changed, as ``diff -u`` shows it."""
+    """The changes by somebody else, as ``diff -u`` shows them."""
     malformed: bool = False
     """The step could not be made, as its arguments do not fit: no later step runs."""
     then: Change | None = None
-    """What would be done if nothing stood in the way; None: not known."""
+    """The change if nothing stood in the way; None: not known."""
     clears: bool = False
     """Whether an earlier step of the playbook may remove what stands in the way."""
     rests_on: tuple[str, ...] = ()
@@ -156,13 +156,13 @@ class PlannedStep:
     args: Mapping[str, Json] = field(default_factory=dict)
     """Rendered; what the action's ``Args`` are built from, now and when the step runs."""
     item: Json = None
-    """What it is taken for, where it has an ``each``."""
+    """The item of its ``each``, where it has one."""
     decision: Decision
     ready: bool = True
     """Whether its arguments are rendered, so that its probe can run when its turn comes; else the decision is final."""
     condition: str | None = None
-    """What it depends on, in words; None when it is certain."""
+    """The condition, in words; None when it is certain."""
     reach: tuple[Target, ...] = ()
     """The most that it may touch, whatever the probes at its turn show."""
     would: Change | None = None
-    """What it would do at its turn as things stood, where the plan itself does not do it yet."""
+    """The change at its turn as things stood, where the plan itself does not make it yet."""

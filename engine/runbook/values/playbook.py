@@ -24,7 +24,7 @@ def written_id(step_id: str) -> str:
 
 
 def place_in_each(step_id: str) -> int:
-    """Which item of its ``each`` a step is taken for, from 0: that of ``stop[2]`` is 2; -1 where it has no ``each``."""
+    """Return the number of a step's item in its ``each``, from 0: of ``stop[2]``, 2; -1 where it has no ``each``."""
     number = step_id.partition("[")[2].removesuffix("]")
     return int(number) if number.isdecimal() else -1
 
@@ -36,7 +36,7 @@ def written_step(steps: Iterable[Step], step_id: str) -> Step:
 
 
 class Severity(StrEnum):
-    """How bad a finding is; only error and critical drive remediation and make a verdict."""
+    """The severity of a finding; only error and critical drive remediation and make a verdict."""
 
     INFO = "info"
     WARNING = "warning"
@@ -62,7 +62,7 @@ class Where:
 
 
 class SecretSource(StrEnum):
-    """What the value of a secret is taken from; the words are the keys of a reference."""
+    """The source of a secret's value; the words are the keys of a reference."""
 
     ENVIRONMENT = "env"  # a variable of runbook's own environment
     FILE = "file"
@@ -121,7 +121,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often a faulty probe is taken again, and how many seconds lie between."""
+    """The number of repetitions of a faulty probe, and the seconds between."""
 
     times: int = 0
     every: float = 2.0
@@ -164,7 +164,7 @@ class Step:
     """Taken whatever happened before; *owed* when the host cannot be reached."""
     tags: tuple[str, ...] = ()
     left_out: str = ""
-    """Why the command line leaves this step out; empty: it does not."""
+    """The reason why the command line leaves this step out; empty: it does not."""
     become: str = ""
     """The user to become; empty for none."""
     env: tuple[tuple[str, str], ...] = ()
@@ -179,24 +179,24 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What a finding compares between the hosts of a run: expressions, evaluated on each host."""
+    """The comparison of a finding between the hosts of a run: expressions, evaluated on each host."""
 
     value: str
-    """What each host brings; ``none`` where the host takes no part."""
+    """The value of each host; ``none`` where the host takes no part."""
     by: str = ""
     """Only hosts for which this is the same are compared with each other; empty: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingRule:
-    """What some probes mean."""
+    """The conclusion from some probes."""
 
     id: str
     when: str
     severity: Severity
     say: str
     across: Comparison | None = None
-    """What is compared between the hosts once all are probed; None: the finding rests on its own host alone."""
+    """The comparison between the hosts once all are probed; None: the finding rests on its own host alone."""
     unless: tuple[str, ...] = ()
     settle: float = 0.0
     """Seconds to go on looking after a change before the next rung is taken."""
@@ -220,11 +220,11 @@ class Share:
     percent: bool = False
 
     def of(self, total: int) -> int:
-        """How many of *total* hosts that are, rounded up; at least one."""
+        """Return the number of hosts out of *total*, rounded up; at least one."""
         return max(1, -(-self._thousandths(total) // SCALE))
 
     def at_most(self, total: int) -> int:
-        """How many of *total* hosts are not more than that: rounded down; at least one."""
+        """Return the number of hosts out of *total*, rounded down; at least one."""
         return max(1, self._thousandths(total) // SCALE)
 
     def _thousandths(self, total: int) -> int:
@@ -262,7 +262,7 @@ class ConcurrencyLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """How often a host is changed."""
+    """The limit on how often a host is changed."""
 
     per_host: int
     within: float
@@ -271,7 +271,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """How many hosts are changed before a person has to look."""
+    """The limit on the hosts that are changed before a person has to look."""
 
     hosts: Share
     within: float
@@ -280,14 +280,15 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run may cost.  Shares are of all hosts that were selected for the run."""
+    """The limits of a run.  Shares are of all hosts that were selected for the run."""
 
     deadline: float = 0.0
     """Seconds; 0: no limit."""
     host_deadline: float = 0.0
     """Seconds of work on one host; 0: no limit."""
     batches: tuple[Share, ...] = ()
-    """How many hosts are changed together, batch after batch, the last one again and again; none: all at once."""
+    """The numbers of hosts that are changed together, batch after batch, the last one again and again; none: all at
+    once."""
     pause_between: float = 0.0
     """Seconds between the end of a batch and the beginning of the next one."""
     stop_after: Share | None = None
@@ -299,7 +300,7 @@ class Limits:
     confirm_from: str = ""
     """The risk from which on a step needs a person's yes, or a saved plan: ``--yes`` does not do; empty: none does."""
     approvals: int = 0
-    """How many others must have approved a saved plan before it is applied; 0: a run needs no saved plan."""
+    """The number of others who must approve a saved plan before it is applied; 0: a run needs no saved plan."""
     attempts: Attempts | None = None
     cooldown: float = 0.0
     """Seconds after its last change for which a host is not changed again; 0: none."""
@@ -328,7 +329,7 @@ class IncludedPlaybook:
 
 
 class SymptomKind(StrEnum):
-    """How a symptom is searched for."""
+    """The way to search for a symptom."""
 
     TEXT = "text"
     PATTERN = "pattern"
@@ -336,7 +337,7 @@ class SymptomKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symptom:
-    """What somebody has before him who needs the playbook: a part of an error message."""
+    """A part of the error message that the user of the playbook has."""
 
     written: str
     kind: SymptomKind = SymptomKind.TEXT
@@ -360,7 +361,7 @@ class Playbook:
     verify: tuple[Step, ...] = ()
     limits: Limits = Limits()
     parts: tuple[IncludedPlaybook, ...] = ()
-    """What is included, each after the part that includes it."""
+    """The included playbooks, each after the part that includes it."""
     path: str = ""
     digest: str = ""
     """sha256 of the file, and of every file that it includes or sends, hexadecimal."""

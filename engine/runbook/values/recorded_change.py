@@ -1,4 +1,4 @@
-"""What the records of earlier runs say of one host: changes that were sent to it, and what probes saw there."""
+"""The records of earlier runs on one host: changes that were sent to it, and what probes saw there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RecordedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedAnswer:
-    """What a probe saw on a host in an earlier run."""
+    """The answer of a probe on a host in an earlier run."""
 
     run: str
     state: Mapping[str, Json]

@@ -37,7 +37,7 @@ class Status(StrEnum):
 
 
 class Fault(StrEnum):
-    """What kept a step from its end."""
+    """The obstacle between a step and its end."""
 
     NONE = "none"
     COMMAND = "command"  # a command failed, timed out, or nobody knows what became of it: the host is stopped
@@ -48,7 +48,7 @@ class Fault(StrEnum):
 
 
 class Sent(StrEnum):
-    """How much of a step's change was sent to the host."""
+    """The part of a step's change that was sent to the host."""
 
     UNSAID = ""  # there was no change to send; of a cancelled step in the record of an older version: not known
     NOTHING = "nothing"
@@ -90,7 +90,8 @@ class SentCommand:
     seconds: float = 0.0
     timed_out: bool = False
     unconfined: str = ""
-    """Why nothing kept a probe of an author's from writing; empty: it was kept from that, or is known to only read."""
+    """The reason why nothing kept a probe of an author's from writing; empty: it was kept from that, or is known to
+    only read."""
     shown: str = ""
     """``$`` and a line that a person could paste, or the name and the arguments of a script of ours."""
     script: str = ""
@@ -159,7 +160,7 @@ class Victim:
     user: str
     command: str
     owner: str = ""
-    """Whose it is, in words: a scheduler's job, a service, its launcher, nobody's any more."""
+    """The owner, in words: a scheduler's job, a service, its launcher, nobody's any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,16 +236,16 @@ class HostResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedLimits:
-    """What earlier runs have used up of the limits over several runs, as a run finds them."""
+    """The part of the limits over several runs that earlier runs have used up, as a run finds it."""
 
     attempts: Mapping[str, int] = field(default_factory=dict)
-    """How often each host was changed within the time; those that were not are left out."""
+    """The number of changes of each host within the time; hosts without any are left out."""
     cooldown: Mapping[str, float] = field(default_factory=dict)
     """The seconds that are left to each host that must rest."""
     breaker: int = 0
     """The hosts that were changed within the time."""
     unknown: tuple[str, ...] = ()
-    """Why the records do not say."""
+    """The reasons why the records do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +266,7 @@ class AppliedLimits:
     confirm_from: str = ""
     """The risk from which on ``--yes`` does not do; empty: none."""
     approvals: int = 0
-    """How many others must approve a saved plan."""
+    """The number of others who must approve a saved plan."""
     attempts: int = 0
     """So many runs may change the same host within ``attempts_within``."""
     attempts_within: float = 0.0
@@ -274,7 +275,7 @@ class AppliedLimits:
     """So many hosts may be changed by all runs within ``breaker_within``."""
     breaker_within: float = 0.0
     used: UsedLimits | None = None
-    """What earlier runs have used up of the last three; None: there are none."""
+    """The part of the last three that earlier runs have used up; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +295,7 @@ class RunResult:
     limits: AppliedLimits | None = None
     hosts: tuple[HostResult, ...] = ()
     totals: Mapping[str, int] = field(default_factory=dict)
-    """How many hosts have each verdict."""
+    """The number of hosts with each verdict."""
     scripts: Mapping[str, str] = field(default_factory=dict)
     """The scripts of ours that the commands of the steps name by their digests."""
 

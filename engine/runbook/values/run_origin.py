@@ -45,7 +45,7 @@ class RestsOn:
     hosts: Mapping[str, str] = field(default_factory=dict)
     """A digest of what the inventory says of each host, by its name."""
     inputs: Mapping[str, Json] = field(default_factory=dict)
-    """Those of the playbook; secret ones as ``***``."""
+    """The inputs of the playbook; secret ones as ``***``."""
     secret_inputs: tuple[str, ...] = ()
     """The names of the secret ones that have another value than their default: they have to be given again."""
     secret_places: tuple[SecretPlace, ...] = ()
@@ -59,14 +59,14 @@ class RestsOn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrigin(RestsOn):
-    """Who started a run, where, why, and on what it rests."""
+    """The origin of a run: user, place, reason, and what it rests on."""
 
     command: str
-    """That of the command line: ``run``, ``exec``, ``resume`` ..."""
+    """The command of the command line: ``run``, ``exec``, ``resume`` ..."""
     by: str
     """``USER@MACHINE``."""
     sudo_user: str = ""
-    """Who became that user by sudo."""
+    """The user who became that user by sudo."""
     client: str = ""
     """The address that this user came from by SSH."""
     reason: str = ""

@@ -10,17 +10,17 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How often a probe is repeated, and how many seconds lie between."""
+    """The number of repetitions of a probe, and the seconds between."""
 
     times: int = 0
-    """How many samples; 0: as many as *span* takes."""
+    """The number of samples; 0: as many as *span* takes."""
     span: float = 0.0
     """Seconds from the first sample to the last."""
     every: float = 2.0
 
     @property
     def asked(self) -> int:
-        """How many samples that are, where none takes longer than *every*."""
+        """Return that number of samples, where none takes longer than *every*."""
         return self.times or ceil(round(self.span / self.every, 6)) + 1
 
     @property
@@ -44,17 +44,17 @@ class Missed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """What a probe with ``samples`` saw; the names of its fields are part of the language."""
+    """The samples of a probe; the names of its fields are part of the language."""
 
     samples: tuple[Json, ...] = ()
     """Each State as JSON with ``at``, the seconds since the first; one that is not known says so when it is touched."""
     asked: int
-    """How many were to be taken."""
+    """The number of samples that were to be taken."""
     known: int = 0
     unknown: tuple[Missed, ...] = ()
     seconds: float = 0.0
     """From the first sample to the last."""
     absent: str = ""
-    """Why the thing is proven not to be there, so that there are no samples."""
+    """The reason why its subject is proven to be absent, so that there are no samples."""
     began: float = field(metadata={"private": True})
     """When the first was taken, on our own clock."""

@@ -23,7 +23,7 @@ FORMS = "{env: NAME}, {file: PATH}, {command: [PROGRAM, ...]} or {keyring: {serv
 
 @dataclass(frozen=True, slots=True)
 class ReadSecrets:
-    """What a ``secrets:`` section holds, and what is wrong with it."""
+    """The entries of a ``secrets:`` section, and its mistakes."""
 
     references: tuple[SecretReference, ...]
     problems: tuple[Problem, ...]
@@ -100,7 +100,7 @@ class _Reading:
             self._wrong((*path, str(key)), f"secret {name}: {shown} is not allowed in a reference", hint)
 
     def _words(self, name: str, source: SecretSource, value: object, path: Path) -> tuple[str, ...] | None:
-        """What *value* says of *source*; None, and noted, where it is wrong."""
+        """Parse *value* of *source*; None, with a note, where it is wrong."""
         words, why, hint = _words_of(source, value)
         if not why and any("{{" in word or "{%" in word for word in words):
             why, hint = "nothing is filled in here", "write it out, without {{ }}"
@@ -113,7 +113,7 @@ class _Reading:
 
 
 def _words_of(source: SecretSource, value: object) -> tuple[tuple[str, ...], str, str]:
-    """What *value* says of *source*, why it is wrong, or nothing, and what it should be."""
+    """Parse *value* of *source*: its words, its mistake or nothing, and the expected form."""
     match source, value:
         case SecretSource.ENVIRONMENT, str():
             return (value,), "" if VARIABLE.fullmatch(value) else "`env` is not the name of an environment variable", ""

@@ -17,7 +17,7 @@ SHORT = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterChange:
-    """What a step may come to do at its turn that the plan itself does not do yet."""
+    """The change that a step may come to make at its turn, and that the plan itself does not make yet."""
 
     summary: str
     risk: Risk
@@ -32,7 +32,7 @@ class ShownStep:
     decision: str
     """``change``, ``no_change``, ``skip`` or ``blocked``."""
     summary: str
-    """What it would do, or why it would do nothing."""
+    """The change that it would make, or the reason why it would make none."""
     risk: Risk | None = None
     condition: str | None = None
     targets: tuple[Target, ...] = ()
@@ -72,7 +72,7 @@ def short_digest(value: Json) -> str:
 
 
 def described_later(later: Change | LaterChange | None) -> str:
-    """What a step does at its turn, as the end of a sentence."""
+    """Describe the change of a step at its turn, as the end of a sentence."""
     return f", then: {later.summary} ({later.risk})" if later else ""
 
 

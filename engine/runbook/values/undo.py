@@ -1,4 +1,4 @@
-"""How a change can be undone, as it is recorded before the change is made."""
+"""The way to undo a change, as it is recorded before the change is made."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class UndoStep:
     action: str
     args: Mapping[str, Json] = field(default_factory=dict)
     say: str
-    """What it does, for people."""
+    """The effect, for people."""
     if_restored: bool = False
     """Whether it is only taken once a file is back: the part before it, or those of the steps that it came after."""
     kind: Literal["step"] = "step"
@@ -54,8 +54,8 @@ class UndoStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """What takes a change back, in the order in which that is done, and what of it stays."""
+    """The steps that take a change back, in their order, and what of it stays."""
 
     parts: tuple[UndoFile | UndoStep, ...] = ()
     stays: tuple[str, ...] = ()
-    """What cannot be undone, and why, in sentences."""
+    """The parts that cannot be undone, and why, in sentences."""

@@ -27,7 +27,7 @@ LONGEST = 366 * SECONDS["d"]
 """Seconds that a duration may have: more is a slip."""
 
 DURATION = r"\s*(\d+(\.\d+)?|(\d+(\.\d+)?(ms|s|m|h|d))+)\s*"
-"""What a duration looks like as text."""
+"""The form of a duration as text."""
 
 
 def duration(value: object) -> float:
@@ -59,7 +59,7 @@ def share(value: object) -> Share:
 
 
 SHARE = r"(\d{1,7}(\.\d{1,3})?)\s*(%?)"
-"""What a share of the hosts looks like as text."""
+"""The form of a share of the hosts as text."""
 
 SHORTEST = 0.01
 """Seconds; whatever is bounded or repeated takes at least so long."""
@@ -80,7 +80,7 @@ def _short(value: object) -> str:
 
 
 SIZE = r"\s*(\d+(?:\.\d+)?)\s*(B|[kKMGT]B|[KMGT]iB|)\s*"
-"""What a size looks like as text."""
+"""The form of a size as text."""
 
 
 def size(value: object) -> int:

@@ -1,4 +1,4 @@
-"""How much of a run is shown on the console."""
+"""The amount of output on the console."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which recorded runs are asked for, as a command line has it; empty: every one."""
+    """The recorded runs that are asked for, as a command line has it; empty: every one."""
 
     host: str = ""
     playbook: str = ""
@@ -94,7 +94,7 @@ def list_text(folder: PrivateFolder, asked: Query, output: str = "console") -> s
 
 
 def _unheard_of(folder: PrivateFolder, query: RunQuery) -> Iterator[str]:
-    """What *query* asks for that no record names, with what was meant."""
+    """Yield the words of *query* that no record names, with the likely ones."""
     with closing(Index(folder)) as index:
         for what in ("host", "playbook", "finding"):
             word, known = getattr(query, what), index.names(what)

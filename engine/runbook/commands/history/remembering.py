@@ -41,7 +41,7 @@ def past_of(playbook: Playbook, inventory: Inventory, records: str | None) -> Ca
 
 
 def change_limits_of(order: Order, past: RecordedPast | None) -> ChangeLimits | None:
-    """What the limits over several runs leave to *order*; None where its playbook has none."""
+    """Return the changes that the limits over several runs leave to *order*; None where its playbook has none."""
     book = order.playbook
     if not book.limits.remember or not book.remediate:
         return None

@@ -148,7 +148,7 @@ def _moment(event: Event, host: str) -> str:
 
 
 def diff_text(folder: PrivateFolder, before: str, after: str) -> str:
-    """How the run *after* differs from the run *before*, host by host."""
+    """Describe the differences of the run *after* from the run *before*, host by host."""
     one, two = load_run(folder, before), load_run(folder, after)
     lines = [f"- {_title(one)}", f"+ {_title(two)}"]
     if one.started.origin and two.started.origin:

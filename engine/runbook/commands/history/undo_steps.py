@@ -21,7 +21,7 @@ CONTROLLER = "controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stays:
-    """What of a change cannot be undone."""
+    """A part of a change that cannot be undone."""
 
     step: str
     action: str
@@ -32,7 +32,7 @@ class Stays:
 
 @dataclass(slots=True)
 class HostUndo:
-    """What is done on one host, and what stays there."""
+    """The steps on one host, and the parts that stay there."""
 
     steps: list[Step] = field(default_factory=list)
     stays: list[Stays] = field(default_factory=list)
@@ -42,7 +42,8 @@ class HostUndo:
 
 @dataclass(slots=True)
 class _Reversal:
-    """What takes back one part of a change; of a file, all the changes that the run has made to it, one by one."""
+    """The step that takes back one part of a change; of a file, all the changes that the run has made to it, one by
+    one."""
 
     event: ChangeStarted
     part: UndoFile | UndoStep
@@ -52,7 +53,8 @@ class _Reversal:
 
 
 def undo_steps(recorded: RecordedRun, hosts: Collection[str]) -> Mapping[str, HostUndo]:
-    """What takes back the changes of *recorded*, the latest first, by host; *hosts*: those of the inventory."""
+    """Return the steps that take back the changes of *recorded*, the latest first, by host; *hosts*: those of the
+    inventory."""
     found: dict[str, HostUndo] = {}
     origin = recorded.started.origin
     hides = origin is None or bool(origin.secret_inputs) or origin.lent_secrets  # which an undo does not know

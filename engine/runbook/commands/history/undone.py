@@ -57,7 +57,7 @@ def _undoes(folder: PrivateFolder) -> dict[str, str]:
 def limits_of_undo(
     recorded: RecordedRun, load: Callable[[str], RecordedRun], say: Callable[[str], None], *, changes: bool
 ) -> Limits:
-    """What an undo of *recorded* keeps to of the limits of its playbook, as that stands now.  Raises ConfigError.
+    """Return the limits of an undo of *recorded*: those of its playbook, as that stands now.  Raises ConfigError.
 
     *load* reads the run that an undo has undone: its limits hold for an undo of the undo, too.  *changes*: the undo
     changes hosts without a saved plan.

@@ -1,4 +1,4 @@
-"""How commands run over shell channels, and how they are ended on the host.
+"""The sessions in which commands run on a host, and the ways to end them there.
 
 Each user of a host has one *session*: a shell that runs batches of commands (``agent.sh``), all the probes of a call in
 one go, those of authors too: what one of these leaves behind is ended before the next begins (``leftovers.sh``).  Each

@@ -1,4 +1,4 @@
-"""What a transport provides: channels to a shell on the host."""
+"""The channels to a shell on the host that a transport provides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Channel(Protocol):
         ...
 
     def receive(self, seconds: float) -> tuple[bytes, bytes, bool]:
-        """What came on stdout and on stderr, and whether both are at their end; waits for *seconds* at most."""
+        """Return the bytes of stdout and of stderr, and whether both have ended; waits for *seconds* at most."""
         ...
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class Opener(Protocol):
         ...
 
     def lost_because(self) -> str:
-        """Why we have given the line up ourselves; empty where the far end is gone."""
+        """Return the reason why we have given up the connection ourselves; empty where the far end is gone."""
         ...
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ CATCH_UP = 2.0
 """Seconds in which what has come meanwhile is read, before anything is concluded from the clock."""
 
 SILENT = ("the host did not say whether the command ended",)
-"""What survives a command, as far as is known, where nobody could be asked."""
+"""The survivors of a command, as far as is known, where nobody could be asked."""
 
 
 def require_open_connection(opener: Opener) -> None:

@@ -48,7 +48,7 @@ class SessionConnection:
         self._sessions: dict[tuple[str, bool], ShellSession] = {}
         """By the user, and whether it is confined."""
         self._unconfined: dict[str, str] = {}
-        """Why the user's commands cannot be confined."""
+        """The reason, by user, why the user's commands cannot be confined."""
         self._killers: dict[str, GroupKiller] = {}
         self._refused: dict[str, str] = {}
         self._login = ""
@@ -280,7 +280,7 @@ def _is_change(command: Command) -> bool:
 
 
 def _at_once(commands: Sequence[Command]) -> Iterator[Command]:
-    """Those of *commands* that are sent in one go, and the first in any case: a shell reads all before it runs any."""
+    """Yield the commands that are sent in one go, and the first in any case: a shell reads all before it runs any."""
     size = 0
     for number, command in enumerate(commands):
         size += len(command.script) + len(command.stdin) + sum(map(len, command.argv))
@@ -290,7 +290,7 @@ def _at_once(commands: Sequence[Command]) -> Iterator[Command]:
 
 
 def _go_on() -> None:
-    """What must be ended is ended, whatever the run was asked to do."""
+    """Never interrupt: a command that must be ended is ended, whatever the run was asked to do."""
 
 
 @contextmanager

@@ -23,7 +23,7 @@ LONGEST_WORD = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedOutput:
-    """What one command said on one stream."""
+    """The output of one command on one stream."""
 
     text: str
     word: str = ""
@@ -82,7 +82,7 @@ class Stream:
             self._waiting += data
 
     def take(self, token: str) -> CapturedOutput | None:
-        """What came before the mark *token*, with the word behind it; None while the mark has not come."""
+        """Return the output before the mark *token*, and the word behind it; None while the mark has not come."""
         mark = f"\n{token}".encode()
         at = self._waiting.find(mark)
         end = self._waiting.find(b"\n", at + len(mark)) if at >= 0 else -1

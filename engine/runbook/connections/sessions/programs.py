@@ -9,7 +9,7 @@ from runbook.shell import SAFE, script
 from runbook.values.command import Command, Effect
 
 EXEC = "exec sh"
-"""What is handed to the login shell, whichever that is; the shell that it becomes runs the text on its input."""
+"""The command for the login shell, whichever that is; the shell that it becomes runs the text on its input."""
 
 LINE_BY_LINE = """exec sh -c 'IFS= read -r l;eval "$l"'"""
 """As EXEC, where another program is to read on behind the first line: no newline, no ``!``, one pair of quotes."""
@@ -25,7 +25,7 @@ All that runs in a session is ended by a signal to its group: nobody else may be
 """
 
 PATH_GUARD = script(__package__, "path_guard")
-"""What a shell takes from the login user, made fit for the user that it runs as.
+"""The environment of a shell, made fit for the user that it runs as.
 
 Programs are not sought in the current directory (an empty or relative entry of PATH), and by root not in directories
 of other users or which everybody may write to, nor below such a directory (unless it has the sticky bit), by which name
@@ -68,8 +68,9 @@ REFUSED = "!"
 
 
 def control_group(session: str) -> str:
-    """What the control group of the session with that name is called: no long row of hexadecimal digits, which would be
-    taken for the id of a container."""
+    """Return the name of a session's control group: no long row of hexadecimal digits, which would be
+    taken for the id of a container.
+    """
     return "runbook-command-" + "-".join(session[at : at + 4] for at in range(0, len(session), 4))
 
 
@@ -109,7 +110,7 @@ TENTHS_TO_END = {Effect.READ: 3, Effect.SCRATCH: 20, Effect.WRITE: 50}
 
 
 def tenths_to_end(commands: Iterable[Command]) -> int:
-    """What they have together."""
+    """Return the time limit of *commands* together, in tenths of a second."""
     return max(TENTHS_TO_END[command.effect] for command in commands)
 
 
@@ -183,7 +184,7 @@ def command_text(command: Command, token: str, *, last: bool = False) -> str:
 
 
 _GIVEN_UP = '[ -z "$runbook_harm" ] || exit\n'
-"""What a harmed session does with the commands that were sent ahead: nothing."""
+"""The answer of a harmed session to the commands that were sent ahead: it runs none."""
 
 _TRUSTED = SAFE + script(__package__, "trusted_program")
 TRUSTED_PROGRAM = f"runbook_trusted_program={shlex.quote(_TRUSTED)}\n"
@@ -204,7 +205,7 @@ def needed(commands: Iterable[Command]) -> tuple[str, ...]:
 
 
 def _trusted(command: Command) -> str:
-    """What fails where root must not run *command* (law 9); empty: nothing stands in its way."""
+    """Return the check that fails where root must not run *command* (law 9); empty: nothing stands in its way."""
     if not command.foreign and not command.runs:
         return ""
     runs = command.runs or (("",) if command.script else ("", *command.argv),)

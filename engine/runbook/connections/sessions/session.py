@@ -18,7 +18,7 @@ GROUPS = {
     "shell that starts another one?), and setsid is missing, so no command could be ended safely",
     "hidden": "there is no /proc, so no command could be ended safely",
 }
-"""Why a shell cannot be a session, by what its greeting says of its process group."""
+"""The reason why a shell cannot be a session, by what its greeting says of its process group."""
 
 LONGEST_NAME = 256
 """Characters that a user's name may have."""
@@ -64,7 +64,7 @@ class ShellSession(UserShell):
             raise ShellRefused("its shell does not report its process group")
 
     def user(self, check: Check) -> str:
-        """Whose shell it is.  Raises ShellRefused where it does not say so, and what *check* raises."""
+        """Return the user of the shell.  Raises ShellRefused where it does not say so, and what *check* raises."""
         if not self._user:
             self.give(f"printf '\\n{self.name} %s\\n' \"$(id -un 2>/dev/null || id -u)\"\n")
             self._user = self.await_line(f"{self.name} ", check).partition(" ")[2]
@@ -85,7 +85,7 @@ class ShellSession(UserShell):
         self.send("".join(texts).encode())
 
     def teach(self, texts: Iterable[str]) -> str:
-        """Those of *texts* that it has not been sent yet; they count as sent."""
+        """Return those of *texts* that it has not been sent yet; they count as sent."""
         fresh = [text for text in texts if text not in self._taught]
         self._taught.update(fresh)
         return "".join(fresh)

@@ -30,7 +30,7 @@ CATCH_UP = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How to become who is wanted."""
+    """The way to become the wanted user."""
 
     user: str = ""
     """Empty: who logged in."""

@@ -16,14 +16,14 @@ C = TypeVar("C", bound=Closing)
 
 
 class SharedConnections:
-    """What the connections of a run share, such as those to gateways: made when first needed.  Safe for threads."""
+    """Connections that a run shares, such as those to gateways: made when first needed.  Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made: dict[object, Any] = {}
 
     def of(self, kind: Callable[[], C]) -> C:
-        """What *kind* gave when it was first asked for."""
+        """Return the result of the first call of *kind*."""
         with self._lock:
             if kind not in self._made:
                 self._made[kind] = kind()

@@ -18,7 +18,7 @@ from runbook.values.types import Json, Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a host brings to one finding that compares, and the names of its expressions."""
+    """The contribution of a host to one finding that compares, and the names of its expressions."""
 
     value: Json | Unknown
     group: Json | Unknown
@@ -41,14 +41,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one host is among those that it is compared with, and the names behind ``across.`` in expressions."""
+    """One host among those that it is compared with, and the names behind ``across.`` in expressions."""
 
     seen: Compared | Unknown | None
     fields: Mapping[str, Json] = field(default_factory=dict)
 
 
 def offers_of(context: HostContext, states: States) -> Offers:
-    """What the host of *context* brings to every finding that compares."""
+    """Return the contribution of the host of *context* to every finding that compares."""
     return {rule.id: _offer(rule, context.scope(states, rule.part)) for rule in context.playbook.comparisons}
 
 

@@ -23,7 +23,7 @@ from runbook.values.types import Json, Raw, Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What every probe of a playbook saw."""
+    """The state of every probe of a playbook."""
 
     results: tuple[StepResult, ...]
     states: States
@@ -213,7 +213,8 @@ def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknow
 
 
 def _unanswered(step: Step, result: StepResult) -> Unknown:
-    """What *step* has seen, whose *result* is no answer; the probe that it rests on itself is to blame."""
+    """Return the Unknown for *step*, whose *result* is no answer; it names the probe that the step depends on, if that
+    failed."""
     return Unknown(why=f"{step.id}: {result.why}", probe=next(iter(result.rests_on), step.id))
 
 

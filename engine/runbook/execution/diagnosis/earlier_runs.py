@@ -76,7 +76,8 @@ def _left(context: HostContext, step: Step, item: Json, decision: Decision, equa
 
 
 def _rebooted(step: Step, earlier: EarlierChange, decision: Decision) -> Decision | None:
-    """What becomes of a reboot that an earlier run has sent: seen by the boot that the host is in, never sent again."""
+    """Return the decision on a reboot that an earlier run has sent: by the boot that the host is in; it is never sent
+    again."""
     due = decision.then if isinstance(decision, Blocked) else decision
     if not isinstance(due, Change) or due.restart is None:
         return None

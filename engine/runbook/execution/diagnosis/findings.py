@@ -83,7 +83,7 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
 
 
 def _advice(rule: FindingRule, scope: Scope) -> tuple[str, ...]:
-    """What the author advises; advice whose template comes to nothing does not fit what was found."""
+    """Return the author's advice; advice whose template is empty does not fit what was found."""
     return tuple(said for text in rule.advise if (said := _said(text, scope)).strip())
 
 

@@ -8,7 +8,7 @@ from runbook.values.result import Victim
 
 
 def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip | Blocked | None:
-    """Why the findings keep *step* from running now; None when they do not.
+    """Return the reason why the findings keep *step* from running now; None when they do not.
 
     A finding that is unknown permits no change, however gentle (law 6); *force* lets it pass.
     """

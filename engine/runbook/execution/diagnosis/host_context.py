@@ -23,7 +23,7 @@ from runbook.values.types import Json, Unknown
 
 @dataclass(frozen=True, slots=True)
 class RecentAnswer:
-    """What a host said, and when."""
+    """An answer of a host, and its time."""
 
     answer: Completed
     number: int
@@ -101,7 +101,7 @@ class _Hang:
 
 
 class HangingPrograms:
-    """What did not answer within its time, by the place that was asked and the program (``Command.hangs``)."""
+    """The programs that did not answer in time, by the place that was asked and the program (``Command.hangs``)."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -130,7 +130,7 @@ class HangingPrograms:
 
 
 States = Mapping[str, Json | Unknown]
-"""What each probe saw, by its id: the State as JSON, or Unknown where it did not answer."""
+"""The state of each probe, by its id: the State as JSON, or Unknown where it did not answer."""
 
 
 def ignore_partial(_: PartialSamples) -> None:
@@ -138,7 +138,7 @@ def ignore_partial(_: PartialSamples) -> None:
 
 
 def host_variables(host: Host) -> dict[str, Json]:
-    """What expressions see of *host* behind ``host.``: the fields of its file, and what follows from them."""
+    """Return the names behind ``host.`` in expressions: the fields of its file, and what follows from them."""
     return {
         **host.vars,
         "name": host.name,
@@ -158,11 +158,12 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What all hosts of a run share: it is made once, and handed on whole."""
+    """Values that all hosts of a run share: made once, and handed on whole."""
 
     inputs: Mapping[str, Json]
     facts: Mapping[str, Json]
-    """What expressions name ``run``: ``id``, ``playbook``, ``started_at``; and ``by``, who started it."""
+    """The values behind ``run.`` in expressions: ``id``, ``playbook``, ``started_at``; and ``by``, the user who
+    started it."""
     planned_in: Mapping[str, Json] = field(default_factory=dict)
     """The facts of the run that made the saved plan which this one applies: expressions see these instead."""
     actions: Mapping[str, Action]
@@ -175,7 +176,7 @@ class RunContext:
     files: KeptFiles | None = field(default=None, repr=False)
     """Keeps the files that are fetched from hosts; None: the run has no record."""
     past: RecordedPast | None = field(default=None, repr=False)
-    """What earlier runs did to hosts, and saw there; None: this command reads no records."""
+    """The changes and observations of earlier runs on hosts; None: this command reads no records."""
     repeats: frozenset[str] = frozenset()
     """The steps that are sent again although nobody knows whether an earlier run has done them."""
     keeps_copies: bool = False
@@ -204,11 +205,11 @@ class HostContext:
     cut: Callable[[PartialSamples], None] = field(default=ignore_partial, repr=False)
     """Receives what a probe had seen when it was cut short."""
     earlier: tuple[EarlierChange, ...] = ()
-    """What earlier runs, with which this one goes on, have sent to the host."""
+    """The changes that earlier runs, with which this one goes on, have sent to the host."""
     why_ended: Callable[[], str] = field(default=lambda: "", repr=False)
     """Reason to end the work on the host, in words; empty: none."""
     refusal: Callable[[], str] = field(default=lambda: "", repr=False)
-    """Why the limits over several runs keep the host from being changed now; empty: it may be."""
+    """Gives the reason why the limits over several runs keep the host from being changed now; empty: it may be."""
     begin_change: Callable[[], str] = field(default=lambda: "", repr=False)
     """The same, right before something is sent; where it may be, that counts."""
     began: float = field(init=False, compare=False)
@@ -216,7 +217,7 @@ class HostContext:
     hangs: HangingPrograms = field(init=False, repr=False, compare=False)
     """The programs that have just not answered."""
     recent: RecentAnswers = field(init=False, repr=False, compare=False)
-    """What the host has answered while its plan is made."""
+    """The answers of the host while its plan is made."""
     changes: Changes = field(default_factory=Changes, compare=False)
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ class StepInstance:
     item: Json = None
     args: Args
     series: Series | None = None
-    """What it has seen over time, of a probe with ``samples``."""
+    """The samples over time, of a probe with ``samples``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def _taking(step: Step, scope: Scope, item: Json) -> StepInstance | SkippedInsta
 
 
 def skipped_now(step: Step, item: Json, context: HostContext, states: States) -> Skip | Blocked | None:
-    """Why *step*, which was to be taken for *item*, is not to be taken any more; None: it still is.
+    """Return the reason why *step*, planned for *item*, no longer runs; None: it still does.
 
     An item that has parts may have changed in one of them; whether it is there is reported by the step's own probe.
     """
@@ -94,7 +94,7 @@ def skipped_now(step: Step, item: Json, context: HostContext, states: States) ->
 
 
 def _guarded(step: Step, scope: Scope) -> Skip | Blocked | None:
-    """Why its ``when`` keeps *step* from being taken; None: it does not."""
+    """Return the reason why its ``when`` keeps *step* from running; None: it does not."""
     if not step.when:
         return None
     try:

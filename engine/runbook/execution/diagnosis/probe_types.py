@@ -31,7 +31,7 @@ class ProbeAnswer:
     state: Any
     """The action's own ``State``."""
     absent: str = ""
-    """Why the thing is proven not to be there; empty where it is."""
+    """The reason why its subject is proven to be absent; empty where it is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class ProbeFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """What one step's probe saw, and what was sent for it."""
+    """The outcome of one step's probe, and the commands that were sent for it."""
 
     outcome: ProbeAnswer | ProbeFailure
     commands: tuple[SentCommand, ...]
@@ -56,9 +56,9 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialSamples:
-    """What a probe with ``samples`` had seen when the run was asked to end, or the line was lost."""
+    """The samples of a probe that was cut short: the run was asked to end, or the connection was lost."""
 
     step: str
     why: str
-    """How far it had come."""
+    """The number of samples that had been taken, in words."""
     state: Mapping[str, Json]

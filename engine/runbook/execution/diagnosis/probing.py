@@ -93,7 +93,7 @@ class _Driven:
 def run_probes(
     requests: Sequence[ProbeRequest], context: HostContext, *, planning: bool = False
 ) -> tuple[ProbeResult, ...]:
-    """What each of *requests* sees, in their order; each round of questions is one call to the connection.
+    """Run the probes of *requests*, in their order; each round of questions is one call to the connection.
 
     What several of them ask in the same words in one round is asked once, so that a driver that hangs is not asked
     again and again; what one asks again in a later round is asked again, for it wants to see what has become of it.
@@ -165,7 +165,7 @@ def _ask(probes: Sequence[_Driven], place: str, context: HostContext, *, scratch
 def _recent(
     probes: Sequence[_Driven], asked: Sequence[Command], place: str, context: HostContext
 ) -> dict[Command, Completed]:
-    """What the host has lately answered to *asked*, and none of *probes* has heard yet."""
+    """Return the host's recent answers to *asked* that none of *probes* has had yet."""
     found = {}
     for command in asked:
         askers = [probe for probe in probes if command in probe.asked]
@@ -181,7 +181,8 @@ def _short(error: Exception) -> str:
 
 
 def _unheard(command: Command, answer: Completed) -> str:
-    """Why *answer* says nothing that a probe could read; what an author's own command printed is shown as it came."""
+    """Return the reason why *answer* is none that a probe could read; an author's own command is shown with what it
+    printed."""
     if answer.refused:
         return answer.refused
     if answer.cut and not command.foreign:

@@ -11,7 +11,8 @@ from runbook.values.playbook import Step
 from runbook.values.result import Fault, Sent, Status, StepResult
 
 Refusal = Skip | Blocked
-"""Why a step does not run: it does not apply (Skip), or it may not run, or nobody knows whether it may (Blocked)."""
+"""The reason why a step does not run: it does not apply (Skip), or it may not run, or its state is unknown (Blocked).
+"""
 
 
 def plain_result(context: HostContext, step: Step, planned: PlannedStep) -> StepResult:

@@ -34,7 +34,7 @@ LARGEST = 100_000
 
 
 def sampling_of(step: Step, context: HostContext) -> Sampling:
-    """How often *step* is to probe.  Raises ConfigError."""
+    """Return the interval and number of *step*'s samples.  Raises ConfigError."""
     return sampling(step.samples, context.scope({}, step.part))
 
 
@@ -50,7 +50,7 @@ def sample(
     fresh: bool = False,
     enough: Enough | None = None,
 ) -> tuple[ProbeResult, ...]:
-    """What each of *requests*, all of them with ``samples``, saw over time.
+    """Run the probes of *requests*, all of them with ``samples``, over time.
 
     *fresh*: something was changed; to what each saw *before* one sample is added, and that one must be known.
     *enough* ends a series early; by default the ``while`` of the step does.  Raises TransportError and Cancelled as the
@@ -172,7 +172,7 @@ class _Taker:
             return False
 
     def series(self) -> Series:
-        """What was seen so far."""
+        """Return the samples so far."""
         return Series(
             samples=tuple(self._samples),
             asked=self.sampling.asked,
@@ -184,7 +184,7 @@ class _Taker:
         )
 
     def probed(self) -> ProbeResult:
-        """What is to be said of the probe as a whole."""
+        """Return the result of the probe as a whole."""
         series, outcome = self.series(), self._last
         if isinstance(outcome, ProbeAnswer) and (series.known or self._absent):
             whole: ProbeAnswer | ProbeFailure = ProbeAnswer(args=outcome.args, state=series, absent=self._absent)
@@ -197,7 +197,7 @@ class _Taker:
 
 
 def remark(series: Series) -> str:
-    """What is to be said of *series* where it is not whole; else nothing."""
+    """Return a remark on *series* where it is incomplete; else nothing."""
     if not series.unknown:
         return ""
     reasons = "; ".join(dict.fromkeys(missed.why for missed in series.unknown[:3]))

@@ -31,7 +31,7 @@ class SharedProbes:
         self._lock = threading.Lock()
 
     def answer(self, key: str, take: Callable[[], ProbeResult], *, fresh: bool) -> ProbeResult:
-        """What *take* saw, or what another host's saw for the same *key*.
+        """Return the result of *take*, or that of another host for the same *key*.
 
         *fresh*: only an answer will do that was started after this call: something has been changed.  A fault is an
         answer, too: it is everybody's.  What *take* raises is its own host's, and the next one runs the probe.
@@ -117,5 +117,5 @@ class _Place:
 
 
 def no_other_hosts(name: str) -> Connection:
-    """What stands where a run knows no other hosts."""
+    """Raise for every name: the run knows no other hosts."""
     raise Unreachable(f"on {name}: no other host can be reached from here")

@@ -47,7 +47,7 @@ def exit_code(hosts: Iterable[HostResult], *, interrupted: bool, over: bool, det
 
 
 BAD_VERDICTS = {Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNKNOWN, Verdict.CANCELLED, Verdict.NOT_STARTED}
-"""Those of hosts that are not as they should be, or of which that is not known."""
+"""The verdicts of hosts that are not as they should be, or whose state is unknown."""
 
 
 def _is_failure(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> bool:

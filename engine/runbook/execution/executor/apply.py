@@ -19,7 +19,7 @@ from runbook.values.types import seconds
 
 @dataclass(slots=True)
 class SendResult:
-    """What became of a change's commands."""
+    """The outcome of a change's commands."""
 
     status: Status = Status.CHANGED
     """CHANGED when every command was answered as it should be; else FAILED, UNKNOWN or CANCELLED."""
@@ -29,7 +29,7 @@ class SendResult:
     kept: tuple[KeptFile, ...] = ()
     """Files of the record that came from the host."""
     lost: str = ""
-    """Why the host cannot be asked any more; empty while it can."""
+    """The reason why the host cannot be asked any more; empty while it can."""
 
     @property
     def extent(self) -> Sent:

@@ -19,11 +19,11 @@ class Cancellation:
         self.over = False
         """The deadline has come."""
         self.asked = 0
-        """How often a person has asked."""
+        """The number of times that a person has asked."""
         self.signals = 0
-        """How often of these by a signal."""
+        """The number of these by a signal."""
         self.spent = ""
-        """Why no further host is started, although those that were started go on to their end."""
+        """The reason why no further host is started, although those that were started go on to their end."""
 
     def level(self) -> int:
         """0: go on; 1: end probes, let writes in flight finish; 2: end everything now."""
@@ -86,7 +86,7 @@ class HostCancellation:
 
     @property
     def why(self) -> str:
-        """Why the work is to end, where it is the host's own deadline."""
+        """Return the reason why the work is to end, where it is the host's own deadline."""
         return f"the host's deadline of {seconds(self._allowed)} has passed"
 
     def level(self) -> int:

@@ -1,4 +1,4 @@
-"""What a person has agreed to, and whether that does for a change."""
+"""The consent of a person, and whether it covers a change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runbook.values.playbook import Step
 
 
 class Consent(Enum):
-    """What a person has agreed to."""
+    """The consent of a person."""
 
     SHOWN = "shown"  # saw this plan, and said yes
     YES = "yes"  # said yes beforehand, to whatever the probes call for
@@ -17,7 +17,7 @@ class Consent(Enum):
 
 
 def why_unconfirmed(consent: Consent, step: Step, change: Change, least: str, *, owing: bool) -> str:
-    """Why *consent* does not do for *change* of *step*, or nothing.
+    """Return the reason why *consent* does not cover *change* of *step*; empty: it does.
 
     *least*: the risk from which on a yes that was given beforehand does not do (``limits.confirm_from``).  Clean-up of
     a run that is *owing* it waits for nobody.

@@ -20,7 +20,7 @@ UNSUCCESSFUL = (
 
 
 def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> Skip | Blocked | None:
-    """Why *step* is not taken, because of what became of the steps that it names; None when it may be taken."""
+    """Return the reason why *step* does not run after the steps that it names; None when it may run."""
     for other in _named((*step.after, *step.if_changed), earlier):
         if other.status in UNSUCCESSFUL and not other.ignored and not step.always:
             return comes_after(other)
@@ -32,7 +32,7 @@ def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> Skip | Blocke
 
 
 def comes_after(other: StepResult) -> Blocked:
-    """Why a step is not taken whose ``after`` names *other*, which was not done."""
+    """Return the refusal of a step whose ``after`` names *other*, which was not done."""
     return Blocked(why=f"it comes after {other.id}, which {ended(other)}", rests_on=(other.id,))
 
 
@@ -61,7 +61,7 @@ def _failed(result: StepResult) -> bool:
 
 
 def ended(result: StepResult) -> str:
-    """What became of a step, as the end of a sentence."""
+    """Describe the outcome of a step, as the end of a sentence."""
     words = {
         Status.UNKNOWN: "has an unknown outcome",
         Status.UNREACHABLE: "could not reach the host",

@@ -1,4 +1,4 @@
-"""What was seen of a host, how old that may be, and which steps it still calls for."""
+"""The evidence for a host's steps: what was seen, how old it may be, and which steps it still calls for."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class CurrentArguments:
 
     args: Mapping[str, Json]
     dropped: tuple[Json, ...] = ()
-    """What the plan names, and the expression no longer gives."""
+    """The items that the plan names, and the expression no longer gives."""
 
     def dropped_in_words(self) -> str:
-        """What was dropped, as the end of a sentence; empty where nothing was."""
+        """Name the dropped items, as the end of a sentence; empty where there are none."""
         if not self.dropped:
             return ""
         said = (
@@ -172,7 +172,8 @@ class Evidence:
     # what it calls for
 
     def withdrawn(self, step: Step, *, wrote: bool) -> Refusal | None:
-        """Why nothing calls for *step* any more; None where something does.  *wrote*: the run has changed the host."""
+        """Return the reason why nothing calls for *step* any more; None where something does.  *wrote*: the run has
+        changed the host."""
         if refusal := self._withdrawn.get(step.id):
             return refusal
         if wrote or is_cleanup(step):
@@ -188,7 +189,7 @@ class Evidence:
         return None
 
     def gate(self, step: Step, planned: PlannedStep, *, wrote: bool, owes: bool) -> Refusal | None:
-        """Why the findings of this moment keep *step* from changing anything.
+        """Return the reason why the findings of this moment keep *step* from changing anything; None: they do not.
 
         *owes*: it is clean-up after a change, which is done also where its finding is unknown.
         """

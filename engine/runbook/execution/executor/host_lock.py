@@ -87,7 +87,7 @@ class Lock:
         return answer.place if isinstance(answer, LockHeld) else ""
 
     def untold(self, place: str) -> str:
-        """Why nothing keeps other runs from *place* while we change it, as the end of a sentence; said once."""
+        """Return the reason why no lock keeps other runs from *place*, as the end of a sentence; once."""
         why = self._untold.pop(place, "")
         return f"; changed without the host's lock, so another run would not have been noticed: {why}" if why else ""
 
@@ -121,7 +121,7 @@ class Lock:
         return dirname(answer.place) not in {dirname(held.place) for held in ours}
 
     def _users(self, place: str, become: str) -> list[str]:
-        """Those as whom the plan changes *place*, and *become*, in the order in which every run asks."""
+        """Return the users as whom the plan changes *place*, and *become*, in the order in which every run asks."""
         users = {become}
         for planned in self._plan.steps:
             step = written_step(self._context.playbook.remediate, planned.id)

@@ -43,7 +43,7 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a host's steps and findings."""
+    """The results of a host's steps, and its findings."""
 
     steps: tuple[StepResult, ...]
     findings: tuple[Finding, ...]
@@ -74,15 +74,17 @@ def execute(context: HostContext, plan: HostPlan, seen: Diagnosis, consent: Cons
 
 @dataclass(slots=True)
 class _Progress:
-    """How far the work on a host has come."""
+    """The progress of the work on a host."""
 
     results: list[StepResult] = field(default_factory=list)
     stopped_by: str = ""
     """The step after which no later one begins, with its outcome."""
     stopped_before_change: bool = False
-    """That step was not begun: where nothing was changed before it, there is nothing to clean up."""
+    """The step that stopped the host was not begun: where nothing was changed before it, there is nothing to clean up.
+    """
     ending: str = ""
-    """Why no more commands are sent to the host: it cannot be asked any more, or the run was asked to end."""
+    """The reason why no more commands are sent to the host: it cannot be asked any more, or the run was asked to end.
+    """
     disconnected: bool = False
     """The host cannot be asked any more.  Where the run was only asked to end, what is owed can still be done."""
     wrote: bool = False
@@ -105,7 +107,7 @@ class _Turn:
     args: Mapping[str, Json]
     """The arguments of the plan, or fewer."""
     dropped: str = ""
-    """What the plan names, and its expression does not any more, for people."""
+    """The items that the plan names, and its expression does not any more, for people."""
     sending: bool = False
 
     def is_ready(self) -> bool:
@@ -118,7 +120,7 @@ class _Due:
     """A change that is to be sent, and what it rests on."""
 
     fresh: ProbeAnswer
-    """What the step's own probe saw."""
+    """The state that the step's own probe saw."""
     change: Change
     left_alone: tuple[Target, ...]
     """The targets that the plan did not show."""
@@ -243,7 +245,7 @@ class _HostExecution:
         return step.always and changed
 
     def _unconfirmed(self, step: Step, change: Change) -> str:
-        """Why what a person has agreed to does not cover *change*; empty: it does."""
+        """Return the reason why the person's consent does not cover *change*; empty: it does."""
         least = self.context.playbook.limits.confirm_from
         owing = self.progress.wrote or isinstance(self.owed, OwedSettlement)
         return why_unconfirmed(self.consent, step, change, least, owing=owing)
@@ -301,7 +303,7 @@ class _HostExecution:
                 return self._decided(turn, fresh, plain)
 
     def _refusal(self, turn: _Turn) -> Refusal | None:
-        """Why the findings of this moment, or the plan, keep the step from running."""
+        """Return the reason why the findings of this moment, or the plan, keep the step from running."""
         step, planned, evidence, wrote = turn.step, turn.planned, self.evidence, self.progress.wrote
         findings = step.for_ or tuple(finding.id for finding in evidence.findings if finding.severity.drives)
         if turn.is_ready() and not self.progress.ending:
@@ -322,7 +324,7 @@ class _HostExecution:
         return self._refusal_of_plan(turn)
 
     def _refusal_of_plan(self, turn: _Turn) -> Refusal | None:
-        """Why the arguments of the step could not be filled in when the plan was made."""
+        """Return the reason why the arguments of the step could not be filled in when the plan was made."""
         if turn.is_ready():
             return None
         assert isinstance(turn.planned.decision, Skip | Blocked)

@@ -18,11 +18,11 @@ from runbook.values.playbook import Step, written_step
 from runbook.values.result import HostPlan, Status, StepResult
 
 DONE = (Status.OK, Status.CHANGED, Status.SKIPPED)
-"""How an `always` step ends that leaves nothing owed: done, or needless."""
+"""The ends of an `always` step that leave nothing owed: done, or needless."""
 
 
 class OwedRecord:
-    """What one run owes one host: recorded on this machine, and noted on the host."""
+    """The debt of one run to one host: recorded on this machine, and noted on the host."""
 
     def __init__(self, context: HostContext, plan: HostPlan) -> None:
         self._context, self._plan = context, plan
@@ -62,7 +62,7 @@ class OwedRecord:
         return ""
 
     def untold(self) -> str:
-        """Why the host itself has no note of what is owed to it, as the end of a sentence; said once."""
+        """Return the reason why the host itself has no note of what is owed to it, as the end of a sentence; once."""
         why, self._untold = self._untold, ""
         return f"; the host could not note which clean-up is owed to it: {why}" if why else ""
 
@@ -149,14 +149,14 @@ class OwedRecord:
 
 
 class OwedSettlement:
-    """What earlier runs owe one host, in a run that is there to do it; struck while the host is locked."""
+    """The debt of earlier runs to one host, in a run that is there to settle it; struck while the host is locked."""
 
     def __init__(self, context: HostContext, records: OwedRecords, cleanups: Iterable[OwedCleanup]) -> None:
         self._context, self._records = context, records
         self._open = list(cleanups)
 
     def keep(self, step: str, ended: Collection[str]) -> str:
-        """Why *step* must not be taken after all; nothing where it is still owed."""
+        """Return the reason why *step* must not be taken after all; empty where it is still owed."""
         for cleanup in self._open:
             if any(owed_step.id == step for owed_step in cleanup.steps) and not self._records.is_open(cleanup):
                 return f"run {cleanup.run} owes it no more: another `runbook settle` has ended meanwhile"

@@ -31,7 +31,7 @@ _INERT_FIELDS = ("lock", "called", "stands_for")
 
 
 class Policy(StrEnum):
-    """What becomes of targets that were not shown, and how much of the others has to be as it was."""
+    """The treatment of targets that were not shown, and the part of the others that must be unchanged."""
 
     DROP_TARGETS = "drop-targets"
     """A run leaves them out.  It made the plan itself, and its own steps may have changed words since: keys count."""
@@ -41,7 +41,7 @@ class Policy(StrEnum):
 
 
 class Excess(StrEnum):
-    """What makes a step more than was shown."""
+    """The way in which a step exceeds what was shown."""
 
     RISK = "risk"
     COMMANDS = "commands"
@@ -51,15 +51,15 @@ class Excess(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How a step that is present differs from the one that was shown."""
+    """The difference of a present step from the one that was shown."""
 
     excess: Excess | None = None
-    """Why it may not be done; None: it may, without its new targets."""
+    """The reason why it may not be done; None: it may, without its new targets."""
     new: tuple[Target, ...] = ()
 
 
 def compare(shown: ShownStep, present: ShownStep, policy: Policy) -> Comparison:
-    """What *present* would do, now or at its turn, that *shown* did not show."""
+    """Compare *present* with *shown*: what it would do, now or at its turn, that was not shown."""
     risk = _shown_risk(shown)
     if present.risk and risk and present.risk is not risk and present.risk.at_least(risk):
         return Comparison(excess=Excess.RISK)
@@ -102,7 +102,7 @@ def _shown_risk(shown: ShownStep) -> Risk | None:
 
 
 def _announced(step: ShownStep, policy: Policy) -> set[tuple[str, str, str]]:
-    """What *step* says that it would send, now or at its turn, to no single target: commands, lines and words."""
+    """Return all that *step* announces to send, now or at its turn, to no single target: commands, lines and words."""
     sent = [(step.commands, step.summary)] if step.decision == "change" and not step.targets else []
     sent += [(step.then.commands, step.then.summary)] if step.then else []
     return {(commands, step.lines, _compared_words(summary, policy)) for commands, summary in sent}
@@ -114,7 +114,7 @@ def _compared_words(summary: str, policy: Policy) -> str:
 
 
 def _identity(target: Target, policy: Policy) -> tuple[str | int, ...]:
-    """What tells *target* from others; of what Docker keeps, age and size change by themselves and do not count."""
+    """Return the identity of *target*; age and size of Docker's things change by themselves and do not count."""
     say = target.say.partition(" (")[0] if target.kind in AGEING else target.say
     words = (say, target.pid, target.user, target.command, target.owner)
     return target.kind, target.key, *(() if policy is Policy.DROP_TARGETS else words)
@@ -169,7 +169,7 @@ def _drifted(change: Change, why: str) -> PermittedDecision:
 
 
 def _not_shown(found: Comparison, shown: ShownStep, change: Change) -> str:
-    """What of *change* was not shown, as the end of a sentence."""
+    """Name the part of *change* that was not shown, as the end of a sentence."""
     if found.excess is Excess.RISK:
         return f" (risk: {change.risk}); the plan showed the risk {_shown_risk(shown)}"
     return f"; the plan did not show {', '.join(target.say for target in found.new) or 'that'}"
@@ -186,7 +186,7 @@ class More:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How a host differs from its saved plan."""
+    """The difference of a host from its saved plan."""
 
     more: tuple[More, ...]
     """Any of it makes the host ``drifted``."""
@@ -194,7 +194,7 @@ class Difference:
 
 
 def difference(shown: ShownHost, present: ShownHost, then: Sequence[Finding], now: Sequence[Finding]) -> Difference:
-    """What *present* and the findings *now* have that the saved plan has not, and the other way round."""
+    """Compare *present* and the findings *now* with the saved plan, in both directions."""
     before = {step.id: step for step in shown.steps}
     more = [More(step="", words=words) for words in _new_findings(then, now)]
     less: list[str] = []
@@ -215,7 +215,7 @@ def _new_findings(then: Sequence[Finding], now: Sequence[Finding]) -> Iterator[s
 
 
 def _more(shown: ShownStep, present: ShownStep) -> Iterator[str]:
-    """What *present* would do, now or at its turn, that *shown* did not show."""
+    """Yield what *present* would do, now or at its turn, and *shown* did not show."""
     found = compare(shown, present, Policy.HOLD_HOST)
     would = f"{present.id} would now"
     match found.excess:
@@ -270,7 +270,7 @@ def _who(target: Target) -> str:
 
 
 def _less(shown: ShownStep, present: ShownStep) -> Iterator[str]:
-    """What *shown* would have done and *present* need not."""
+    """Yield what *shown* would have done and *present* need not."""
     if shown.decision != "change":
         return
     if present.decision != "change":
@@ -286,7 +286,7 @@ def _less(shown: ShownStep, present: ShownStep) -> Iterator[str]:
 
 
 def shown_host(plan: HostPlan) -> ShownHost:
-    """What is kept of *plan*, in which secrets are masked."""
+    """Return the part of *plan* that is kept, with secrets masked."""
     results = {result.id: result for result in plan.results}
     steps = [shown_step(step, results.get(step.id)) for step in plan.steps]
     # the words for a step that finds all in order do not name what it might reach: nobody was shown that

@@ -26,7 +26,7 @@ def confirmed_result(
     left_alone: frozenset[str],
     plain: StepResult,
 ) -> StepResult:
-    """How a step ends whose commands were all answered as they should be, *fresh* being what was seen before them.
+    """Return the result of a step whose commands were all answered as they should be; *fresh*: the state before them.
 
     Its ``within`` is the time that it has to come true: until then it is probed repeatedly.
     Files that were fetched need no second probe.

@@ -31,7 +31,7 @@ class NotBack:
 
 
 def objection(context: HostContext, step: Step, restart: Restart | None) -> str:
-    """Why *restart* is not sent at all; empty: it may be."""
+    """Return the reason why *restart* is not sent at all; empty: it may be."""
     if restart is None:
         return ""
     if step.on:
@@ -77,7 +77,7 @@ def _connect(context: HostContext, restart: Restart) -> NotBack | None:
 
 
 def not_back(plain: StepResult, restart: Restart, found: NotBack) -> StepResult:
-    """How the step ends of a host that has not come back."""
+    """Return the result of the step on a host that has not come back."""
     time = seconds(restart.within)
     if found.reached:
         why = (

@@ -24,11 +24,11 @@ WHY_NOT = {
     Risk.REBOOTS: "a reboot cannot be taken back",
     Risk.UNKNOWN: "nobody but its author knows what the command changes",
 }
-"""Why a change cannot be undone whose action does not say how, by its risk."""
+"""The reason, by its risk, why a change cannot be undone whose action does not say how."""
 
 
 def change_started(context: HostContext, step: Step, item: Json, fresh: ProbeAnswer, change: Change) -> ChangeStarted:
-    """What is recorded before *change* is sent; where the run is recorded, copies of the files are kept first.
+    """Return the event that is recorded before *change* is sent; in a recorded run, copies of the files are kept first.
 
     Raises TransportError and Cancelled: then nothing was changed.
     """
@@ -55,7 +55,7 @@ def _with_copies(context: HostContext, step: Step, undo: Undo) -> Undo:
 
 
 def _not_kept(context: HostContext, step: Step, file: UndoFile) -> str:
-    """Why there is no copy of *file*; empty: there is one, or none is needed."""
+    """Return the reason why there is no copy of *file*; empty: there is one, or none is needed."""
     if not file.content or not file.before:
         return ""
     run = str(context.run.facts.get("id", ""))

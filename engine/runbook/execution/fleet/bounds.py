@@ -18,11 +18,12 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a run over *total* hosts keeps to."""
+    """The limits of a run over *total* hosts."""
 
     total: int
     batches: tuple[int, ...] = ()
-    """How many hosts are changed together, the last number again and again; none: all at once."""
+    """The number of hosts that are changed together, batch by batch, the last one again and again; none: all at once.
+    """
     pause_between: float = 0.0
     """Seconds."""
     stop_after: int = 0

@@ -14,7 +14,7 @@ from runbook.values.types import Unknown, plural, seconds
 
 
 class ChangeLimits:
-    """What earlier runs of a playbook leave to this one; used by many threads.
+    """The changes that earlier runs of a playbook leave to this one; used by many threads.
 
     *total*: the hosts of which the share of the breaker is one.  Where the records do not say, nothing is changed.
     """
@@ -31,7 +31,7 @@ class ChangeLimits:
         self._attempt: dict[str, str] = {}
 
     def refused(self, host: str) -> str:
-        """Why *host* must not be changed now; empty: it may be, or this run has begun to."""
+        """Return the reason why *host* must not be changed now; empty: it may be, or this run has begun to."""
         with self._lock:
             return "" if host in self._begun else self._held(host)
 
@@ -46,11 +46,11 @@ class ChangeLimits:
             return ""
 
     def _held(self, host: str) -> str:
-        """Why *host*, which this run has not begun to change, must not be changed."""
+        """Return the reason why *host*, which this run has not begun to change, must not be changed."""
         return "" if self._goes_on(host) else self._own(host) or self._tripped(host)
 
     def used(self, hosts: Iterable[str]) -> UsedLimits:
-        """What earlier runs have used up of the limits, of each of *hosts* and of all."""
+        """Return the part of the limits that earlier runs have used up, of each of *hosts* and of all."""
         with self._lock:
             attempts = {host: self._counted(host) for host in hosts}
             resting = {host: self._resting(host) for host in attempts}
@@ -64,7 +64,7 @@ class ChangeLimits:
         )
 
     def _own(self, host: str) -> str:
-        """Why the limits of each host keep *host* from being changed."""
+        """Return the reason why the limits of each host keep *host* from being changed."""
         if host not in self._of_host:
             self._of_host[host] = self._attempts(host) or self._cooldown(host)
         return self._of_host[host]

@@ -133,7 +133,7 @@ class HostClock:
 
 
 Cut = dict[str, PartialSamples]
-"""What probes had seen when they were cut short, by their ids."""
+"""The samples of probes that were cut short, by their ids."""
 
 MayChange = Callable[[], bool]
 """Whether the host, which has something to be changed, may begin now; where it may not, it waits for its turn."""
@@ -147,16 +147,16 @@ class Planned:
     plan: HostPlan | None = None
     seen: Diagnosis | None = None
     offers: Offers | None = None
-    """What the host brings to the findings that compare hosts; None: it was not probed."""
+    """The contribution of the host to the findings that compare hosts; None: it was not probed."""
     result: HostResult
-    """What is to be said of the host if nothing more is done."""
+    """The result of the host if nothing more is done."""
     waits: bool = False
     """It was to be changed, but its turn has not come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a host is taken by where hosts differ in that."""
+    """The playbook and values of a host, where hosts differ in them."""
 
     playbook: Playbook
     parts: Mapping[str, Mapping[str, Json]]
@@ -166,7 +166,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostWork:
-    """What belongs to every host of a run, and what is done on one of them."""
+    """The work on any host of a run, and all that it needs."""
 
     run: RunContext
     playbook: Playbook
@@ -177,7 +177,7 @@ class HostWork:
     secrets: Callable[[str], Mapping[str, Mapping[str, Json]]] = field(default=lambda _: {}, repr=False)
     """Gives the values of secrets for a host, by the prefix of the included playbook that uses them."""
     assignments: Mapping[str, Assignment] = field(default_factory=dict)
-    """What single hosts are taken by instead, by their names."""
+    """The playbook and values of single hosts that differ, by their names."""
     elsewhere: OtherHosts | None = None
     """The connections to the hosts that steps name with ``on``."""
     owing: Callable[[str], tuple[Owed, ...]] = field(default=lambda _: (), repr=False)
@@ -185,9 +185,9 @@ class HostWork:
     stop: Cancellation
     force: bool = False
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
-    """What earlier runs, with which this one goes on, have sent to each host."""
+    """The changes that earlier runs, with which this one goes on, have sent to each host."""
     change_limits: ChangeLimits | None = field(default=None, repr=False)
-    """What earlier runs leave to this one; None: whatever it has to do."""
+    """The changes that earlier runs leave to this one; None: no limit."""
 
     def planned(self, host: Host) -> Planned:
         """The plan of *host*; sends probes only."""

@@ -14,7 +14,8 @@ from runbook.values.result import Verdict
 from runbook.values.types import plural
 
 UNWELL = (Verdict.FAILED, Verdict.UNKNOWN, Verdict.UNRESOLVED, Verdict.UNREACHABLE, Verdict.CANCELLED)
-"""What counts for ``stop_after`` and ``max_unavailable``, and what a batch ends by in which no host is better."""
+"""The verdicts that count for ``stop_after`` and ``max_unavailable``, and that end a batch in which no host is better.
+"""
 
 BatchEnded = Callable[[int, tuple[str, ...], float], None]
 """Called when a batch has ended and another one follows: its number from 1, its hosts, the seconds until then."""
@@ -48,7 +49,7 @@ class Rollout:
         self._turns_of = Counter(self._turns.values())
         self._changing: set[str] = set()
         self._at_once: Counter[Group] = Counter()
-        """How many hosts of each group are being changed."""
+        """The number of hosts of each group that are being changed."""
         self._unwell: dict[str, Verdict] = {}
         self._number = 0
         self._batch: list[str] = []
@@ -106,13 +107,13 @@ class Rollout:
                 self._quiet_since = self._clock.now()
 
     def stopped(self) -> str:
-        """Why no further host is started, not even to be probed; empty: it may be."""
+        """Return the reason why no further host is started, not even to be probed; empty: it may be."""
         with self._lock:
             self._roll()
             return f"stop_after {self._bounds.words.stop_after}: {self._counted()}" if self._enough() else self._failed
 
     def used_up(self) -> str:
-        """Why no further host will ever begin to be changed; empty: one may."""
+        """Return the reason why no further host will ever begin to be changed; empty: one may."""
         with self._lock:
             limit = self._bounds.max_unavailable
             if limit and len(self._unwell) >= limit:

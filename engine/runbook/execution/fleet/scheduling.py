@@ -22,7 +22,7 @@ POLL = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostJobs(Generic[T]):
-    """What is done with a host; each is called once at most, from any thread."""
+    """The jobs for a host; each is called once at most, from any thread."""
 
     begin: Callable[[Host], T | Planned]
     """The work on a host that is new; what ``waits`` is resumed when its turn comes."""
@@ -43,9 +43,9 @@ class Schedule(Generic[T]):
     deadline: float = 0.0
     """Seconds on the clock after which no more is started; 0 for none."""
     fresh: deque[Host] = field(default_factory=deque)
-    """Those that are new, in their order."""
+    """The new hosts, in their order."""
     waiting: dict[str, Planned] = field(default_factory=dict)
-    """Those that have something to be changed, and wait for their turn."""
+    """The hosts that are to be changed, and wait for their turn."""
     done: dict[str, T] = field(default_factory=dict)
 
     def work_off(self, hosts: Sequence[Host]) -> tuple[T, ...]:
@@ -100,7 +100,7 @@ class Schedule(Generic[T]):
                 self._spent(why)
 
     def _halted(self) -> str:
-        """Why no further host may be started; empty: it may."""
+        """Return the reason why no further host may be started; empty: it may."""
         if self.stop.level():
             return self.stop.why or "the run was asked to end"
         return self.rollout.stopped()

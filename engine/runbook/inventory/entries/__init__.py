@@ -1,1 +1,1 @@
-"""What our own inventories say of hosts: ranges of them, defaults for all, and slips of top-level keys."""
+"""The special entries of our own inventories: ranges of hosts, defaults for all, and slips of top-level keys."""

@@ -1,4 +1,4 @@
-"""What ``defaults:`` beside the hosts says: fields for every host of the file that has not its own."""
+"""The fields under ``defaults:`` beside the hosts: for every host of the file that has not its own."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from runbook.text.suggestions import suggest
 
 DEFAULTS = "defaults"
 _OF_EACH = ("name", "ssh_host", "tailscale_ip", "fallback_host", "cloudflare_tunnel")
-"""What no two hosts have in common."""
+"""The fields that no two hosts have in common."""
 
 
 def defaults_in(
     document: object, hosts: Iterable[object], notes: Notes, spelled: Mapping[str, str]
 ) -> Mapping[str, object]:
-    """What *document* says under ``defaults:``, by our names of fields; mistakes in its names go to *notes*.
+    """Return the fields under ``defaults:`` in *document*, by our names; mistakes in names go to *notes*.
 
     Its *hosts* tell which fields there are besides ours; *spelled* gives our names of fields that the format calls
     otherwise.
@@ -38,7 +38,7 @@ def defaults_in(
 
 
 def _mistake(key: str, field: str, known: Iterable[str]) -> tuple[str, str] | None:
-    """Why *key*, which means *field*, cannot be given for all hosts, and what to do; None if it can.
+    """Return the reason why *key*, which means *field*, cannot be given for all hosts, and a remedy; None if it can.
 
     *known*: the fields that hosts have.
     """

@@ -42,7 +42,8 @@ def entries_of(name: str, fields: Fields) -> Iterator[tuple[str, Mapping[str, ob
 
 
 def _along(key: str, count: int, fields: Fields) -> list[str]:
-    """What *key* says for each of *count* hosts; empty where it has no range, or a wrong one, which is noted."""
+    """Return the value of *key* for each of *count* hosts; empty where it has no range, or a wrong one, which is
+    noted."""
     text = fields.values.get(key)
     if not isinstance(text, str) or not is_range(text) or _IPV6.fullmatch(text.strip().rpartition("@")[2]):
         return []

@@ -31,7 +31,7 @@ def note_slips(document: object, notes: Notes) -> None:
 
 
 def _meant(key: str, value: object) -> str:
-    """What *key*, with *value*, is meant to be, as a hint; empty if it is another program's."""
+    """Return the likely meaning of *key* with *value*, as a hint; empty if it is another program's."""
     if not isinstance(value, Mapping | list | tuple):
         field = key if key in OURS else slips([key], ()).get(key, "")
         ours = field.startswith("ssh_") and key.casefold().startswith("ssh")

@@ -41,7 +41,7 @@ def keep(address: str, port: int, folder: Path, command: list[str]) -> int:
 
 
 def _order(process: subprocess.Popen[bytes], file: Path) -> str | None:
-    """What the host's ``reboot`` asks for; None: the host has ended by itself."""
+    """Return the order of the host's ``reboot``; None: the host has ended by itself."""
     while process.poll() is None:
         if file.exists():
             time.sleep(3 * POLL)  # anybody who asked gets an answer
@@ -53,7 +53,7 @@ def _order(process: subprocess.Popen[bytes], file: Path) -> str | None:
 
 
 def _forget(folder: Path, order: str) -> None:
-    """What a boot takes with it."""
+    """Remove the files that a boot does not keep."""
     state = folder / "state"
     for name in ("up", "was_reset.0", "was_reset.1"):
         (state / name).unlink(missing_ok=True)

@@ -37,7 +37,7 @@ def mount(target: str, kind: str, source: str) -> int:
 
 
 def answer(request: bytes) -> bytes:
-    """What a server with an empty directory says to *request*; empty: nothing."""
+    """Return the answer of a server with an empty directory to *request*; empty: none."""
     _, operation, unique = struct.unpack_from("<IIQ", request)
     if operation in SILENT:
         return b""

@@ -94,7 +94,7 @@ class BoundedTransport(paramiko.Transport):
 
     flooded = ""
     silent = ""
-    """Why it was given up, where the server had stopped answering."""
+    """The reason why it was given up, where the server had stopped answering."""
     _channels: Any
     """The stubs leave it out, and so they do the four methods below that stand for paramiko's own."""
     _channel_handler_table: ClassVar = {
@@ -119,7 +119,7 @@ class BoundedTransport(paramiko.Transport):
 
     @property
     def saved_exception(self) -> Exception | None:
-        """What paramiko hands to the next thread that asks, and then forgets."""
+        """The exception that paramiko hands to the next thread that asks, and then forgets."""
         return self._saved
 
     @saved_exception.setter
@@ -128,7 +128,7 @@ class BoundedTransport(paramiko.Transport):
         self._ended_by = error or self._ended_by
 
     def ended(self) -> str:
-        """Why the connection has ended."""
+        """Return the reason why the connection has ended."""
         error = self._ended_by
         if known := self.silent or self.flooded or self._goodbye:
             return known
@@ -158,7 +158,7 @@ class BoundedTransport(paramiko.Transport):
             raise TimeoutError("no answer in time") from error
 
     def get_exception(self) -> Exception | None:
-        """What the calling thread's own channel was refused for, else what happened last."""
+        """Return the refusal of the calling thread's own channel, else the last exception."""
         return self._refused.pop(getattr(self._opening, "chanid", -1), None) or super().get_exception()
 
     def _next_channel(self) -> int:

@@ -26,7 +26,7 @@ class _Bell(threading.Event):
     """
 
     def clear(self) -> None:
-        """What one stream has no more of, the other may have."""
+        """Clear only where both streams are at their end."""
 
     def listen(self) -> None:
         """Forget every earlier ring."""
@@ -101,7 +101,7 @@ class SshConnection:
         return self._transport.is_active() and self._transport.is_alive()
 
     def lost_because(self) -> str:
-        """What the host has sent that we do not take."""
+        """Return the reason that the host's own messages give us to hang up."""
         return self._transport.flooded if isinstance(self._transport, BoundedTransport) else ""
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from runbook.connections.transports.ssh.bounded_transport import TALKS
 from runbook.errors import Unreachable
 
 SILENT = ("No existing session", "Indecipherable protocol version")
-"""What paramiko says where no SSH server answers."""
+"""The words of paramiko where no SSH server answers."""
 
 LONGEST = 300
 """Characters of a reason that a library gives."""
@@ -41,7 +41,7 @@ class GatewayFailed(Unreachable):
 
 
 def translated(error: Exception, *, greeted: bool = False) -> Exception:
-    """What went wrong while a connection was being made: NextAddress, or Unreachable where no other way would help.
+    """Translate an error of connecting: to NextAddress, or to Unreachable where no other way would help.
 
     *greeted*: the server has sent its SSH identification.
     """
@@ -65,7 +65,7 @@ def _hung_up(error: BaseException | None) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """Why a socket or a handshake failed, in plain words."""
+    """Return the reason why a socket or a handshake failed, in plain words."""
     match error:
         case socket.gaierror():
             return "the name cannot be resolved"

@@ -84,7 +84,7 @@ class GatewayConnection:
         )
 
     def lost(self) -> str:
-        """Why it is gone, in the same words for every host behind it; empty where it is there."""
+        """Return the reason why it is gone, in the same words for every host behind it; empty where it is there."""
         for connection in (*self.before, self):
             connection.transport.join(DYING)  # what leads through it may notice before it does
             if not connection.transport.is_active():

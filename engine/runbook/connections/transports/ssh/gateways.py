@@ -44,7 +44,7 @@ class GatewayKey:
     """Everything that makes a connection to a gateway what it is; what is equal is shared."""
 
     name: str
-    """What a person calls it."""
+    """The name that a person uses."""
     addresses: tuple[Address, ...]
     user: str
     keys: tuple[str, ...]
@@ -53,7 +53,7 @@ class GatewayKey:
     through: GatewayKey | str | None
     """The gateway in front of it, or its ProxyCommand."""
     policy: tuple[object, ...]
-    """What the run says about connections in general, and its agent."""
+    """The run's options for connections in general, and its agent."""
 
 
 @dataclass(slots=True)

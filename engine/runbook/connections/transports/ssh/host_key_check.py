@@ -94,7 +94,7 @@ def known_of(name: str, files: Sequence[Path]) -> tuple[KnownHost, ...]:
 
 
 def fingerprint(key: str) -> str:
-    """That of a key in base64."""
+    """Return the fingerprint of a key in base64."""
     from base64 import b64encode
 
     try:
@@ -131,7 +131,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
-"""What a server offers for a kind of key, where that is called otherwise."""
+"""The algorithms that a server offers for a kind of key, where their name is another one."""
 
 
 class Trust(paramiko.MissingHostKeyPolicy):

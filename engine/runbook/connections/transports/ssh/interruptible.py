@@ -17,9 +17,9 @@ C = TypeVar("C", bound=Closing)
 
 
 def waited_for(make: Callable[[], C], interrupt: Interrupt) -> C:
-    """What *make* gives, or raises.  Raises Unreachable when the run is asked to end before that.
+    """Return the result of *make*, or raise its error.  Raises Unreachable when the run is asked to end before that.
 
-    What comes after all is closed then: nothing was sent on it.
+    A result that comes after all is closed: nothing was sent on it.
     """
     made: list[C] = []
     failed: list[BaseException] = []

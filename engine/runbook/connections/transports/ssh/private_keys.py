@@ -37,7 +37,8 @@ class Agent(AgentSSH):
         super().__init__()
         self._within, self._asked = within, False
         self.fault = ""
-        """Why the keys of the agent are not known, or one of them could not sign; empty where that is not so."""
+        """The reason why the keys of the agent are not known, or why one of them could not sign; empty: neither is so.
+        """
 
     def held(self) -> Sequence[paramiko.AgentKey]:
         """The keys that it holds: none where there is no agent, or where it does not answer."""
@@ -74,14 +75,14 @@ def _reason(error: Exception) -> str:
 
 
 DEFAULT = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
-"""What OpenSSH tries where nothing names a key."""
+"""The files that OpenSSH tries where nothing names a key."""
 
 STRANGERS = 3
 """Keys of an agent that are tried besides the one that is named: servers hang up after six (MaxAuthTries)."""
 
 
 UNANSWERED = "Authentication timeout"
-"""What paramiko says where a server neither takes nor refuses a key in time: nothing was refused."""
+"""The words of paramiko where a server neither takes nor refuses a key in time: nothing was refused."""
 
 
 class _Locked(Exception):
@@ -93,7 +94,7 @@ class _Locked(Exception):
 
 
 class Login:
-    """Who we say we are to one host; paramiko calls ``authenticate`` once the host's key is accepted."""
+    """Our identity for one host; paramiko calls ``authenticate`` once the host's key is accepted."""
 
     def __init__(self, user: str, named: str, configured: Iterable[str], options: ConnectOptions) -> None:
         """*named*: the key file that the inventory names; *configured*: those of ssh_config."""
@@ -142,7 +143,8 @@ class Login:
         return f"login as {self._user}{key} was refused" + (f" ({notes})" if notes else "")
 
     def _keys(self, agent: Agent) -> Iterator[paramiko.PKey]:
-        """What is offered, in order; the agent is asked once a key needs it, or none of the files has done."""
+        """Yield the keys in the order of the offer; the agent is asked once a key needs it, or none of the files has
+        sufficed."""
         yield from self._from_files(agent)
         yield from agent.held()[: STRANGERS + len(self._files)]
 

@@ -55,7 +55,7 @@ class Router:
         return connection
 
     def _before(self, connection: fabric.Connection, host: Host, way: Route | None = None) -> Before:
-        """What leads to *host*: the inventory's word, else that of ssh_config."""
+        """Return the step before *host* on the way to it: by the inventory, else by ssh_config."""
         if way and way.proxy:
             return _Program(way.proxy, host.proxy_env)
         if jump := host.via:
@@ -151,7 +151,7 @@ class _Program:
 
 
 Before = Gateway | _Program | None
-"""What leads to a host."""
+"""The step before a host on the way to it."""
 
 
 def _refuse_unsafe(name: str, user: str) -> None:

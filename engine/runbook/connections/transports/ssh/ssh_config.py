@@ -61,7 +61,7 @@ paramiko.config.invoke = MatchExec  # type: ignore[attr-defined]  # its stubs le
 
 
 def ssh_config(address: Address | None = None, user: str = "") -> paramiko.SSHConfig:
-    """What the files say; *address* and *user* go before them, so that ``%p`` in a ProxyCommand is the right port.
+    """Return the merged files; *address* and *user* go before them, so that ``%p`` in a ProxyCommand is the right port.
 
     Raises Unreachable when a file that is there cannot be read.
     """
