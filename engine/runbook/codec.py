@@ -23,7 +23,7 @@ NOT_THEIRS = f"the host uses the key {UNKNOWN}, which stands here for what is no
 DEEPEST = 100
 """Levels of nesting in a value: what lies deeper is not known."""
 
-LARGEST = 4096
+MAX_INTEGER_BITS = 4096
 """Bits of a whole number: Python writes none of over 4300 digits."""
 
 MOST_REASONS = 3
@@ -53,7 +53,7 @@ def to_json(value: object, depth: int = 0) -> Json:
             return to_json(value.value, deeper)
         case float() if not isfinite(value):
             return {UNKNOWN: f"{value} is not a JSON number"}
-        case int() if value.bit_length() > LARGEST:
+        case int() if value.bit_length() > MAX_INTEGER_BITS:
             return {UNKNOWN: f"a whole number of {value.bit_length()} bits"}
         case str() | int() | float():
             return value
@@ -62,7 +62,7 @@ def to_json(value: object, depth: int = 0) -> Json:
         case set() | frozenset():
             return sorted((to_json(each, deeper) for each in value), key=str)
         case _ if is_dataclass(value):
-            return {name: to_json(getattr(value, field), deeper) for field, name in _shown(kind)}  # type: ignore[arg-type]
+            return {name: to_json(getattr(value, field), deeper) for field, name in _public_fields(kind)}  # type: ignore[arg-type]
     raise TypeError(f"{kind.__name__} cannot be written as JSON")
 
 
@@ -70,7 +70,7 @@ _AS_IT_IS = frozenset({str, bool, type(None)})
 
 
 @cache
-def _shown(kind: type) -> tuple[tuple[str, str], ...]:
+def _public_fields(kind: type) -> tuple[tuple[str, str], ...]:
     """The fields of the dataclass *kind* that are written, each with its name in JSON."""
     return tuple((field.name, field.name.rstrip("_")) for field in fields(kind) if not field.metadata.get("private"))
 

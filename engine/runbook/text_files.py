@@ -6,13 +6,13 @@ from pathlib import Path
 
 from runbook.errors import ConfigError
 
-LARGEST = 4 * 1024 * 1024
+MAX_FILE_BYTES = 4 * 1024 * 1024
 """Bytes that any file of ours may have, but for an inventory."""
-LARGEST_INVENTORY = 8 * 1024 * 1024
+MAX_INVENTORY_BYTES = 8 * 1024 * 1024
 """Bytes of an inventory: that of 10 000 hosts has 5 MB."""
 
 
-def read_text(path: Path, largest: int = LARGEST) -> str:
+def read_text(path: Path, largest: int = MAX_FILE_BYTES) -> str:
     """The text of *path*, of at most *largest* bytes.  Raises ConfigError when it cannot be had."""
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends

@@ -13,7 +13,7 @@ from runbook.language.arguments import build
 from runbook.library.jobs import processes
 from runbook.library.processes import end
 from runbook.library.processes.facts.table import table_of
-from runbook.library.processes.facts.victims import named
+from runbook.library.processes.facts.victims import processes_in_words
 from runbook.protocols import Fails, Holds
 from runbook.values.plan import Blocked, Change, NoChange
 from runbook.values.types import Unknown
@@ -153,7 +153,7 @@ def test_a_victim_that_a_person_was_not_shown_can_be_left_out(machine, stage):
     less = end.without(state, frozenset({state.alive[0].key}))
     assert [it.pid for it in less.alive] == [state.alive[1].pid]
     assert end.decide(args(given(machine, stage, *(it.pid for it in jobs)), max_victims=1), state) == Blocked(
-        why=f"2 processes would be ended, but max_victims is 1: {named(state.alive)}"
+        why=f"2 processes would be ended, but max_victims is 1: {processes_in_words(state.alive)}"
     )
 
 

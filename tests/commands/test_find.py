@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runbook.commands.find import LARGEST, SymptomSearch, read_error_text
+from runbook.commands.find import MAX_SEARCHED_BYTES, SymptomSearch, read_error_text
 from runbook.commands.input_files import library, read_playbook
 from runbook.plugins import discover
 from runbook.values.playbook import Playbook, Symptom, SymptomKind
@@ -152,10 +152,10 @@ def test_a_line_longer_than_a_piece_is_searched_too():
 
 def test_of_a_larger_file_the_end_is_searched(tmp_path):
     log = tmp_path / "log"
-    log.write_text(f"{NOBODY}\n" + "x" * LARGEST + f"\n{BUSY}\n")
+    log.write_text(f"{NOBODY}\n" + "x" * MAX_SEARCHED_BYTES + f"\n{BUSY}\n")
     error = read_error_text([f"@{log}"], "", lambda: pytest.fail("stdin"))
     assert error.cut
-    assert len(error.text) <= LARGEST
+    assert len(error.text) <= MAX_SEARCHED_BYTES
     assert NOBODY not in error.text
     assert BUSY in error.text
 
@@ -163,7 +163,9 @@ def test_of_a_larger_file_the_end_is_searched(tmp_path):
 def test_a_key_that_the_cut_has_parted_is_not_kept(tmp_path):
     log = tmp_path / "log"
     key = "c2VjcmV0\n" * 100
-    log.write_text(f"-----BEGIN PRIVATE KEY-----\n{key}-----END PRIVATE KEY-----\n".ljust(LARGEST + 100, "\n"))
+    log.write_text(
+        f"-----BEGIN PRIVATE KEY-----\n{key}-----END PRIVATE KEY-----\n".ljust(MAX_SEARCHED_BYTES + 100, "\n")
+    )
     assert "c2VjcmV0" not in read_error_text([], str(log), lambda: pytest.fail("stdin")).text
 
 

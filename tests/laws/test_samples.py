@@ -12,7 +12,7 @@ from runbook.commands.one_run import SystemClock
 from runbook.errors import Cancelled, Unreachable
 from runbook.execution.diagnosis import SharedProbes, verdict
 from runbook.execution.diagnosis.host_context import RunContext
-from runbook.execution.diagnosis.sampling import LARGEST, shortened
+from runbook.execution.diagnosis.sampling import MAX_SERIES_CHARACTERS, shortened
 from runbook.execution.executor import Consent, execute
 from runbook.execution.fleet import Cancellation, Fleet
 from runbook.execution.planner import make_plan
@@ -432,13 +432,13 @@ def test_a_result_has_room_for_so_many_samples_and_says_how_many_it_left_out():
     samples = tuple({"at": float(it), "text": "x" * 1000} for it in range(500))
     series = Series(samples=samples, asked=500, known=500, seconds=499.0, began=0.0)
     shown = shortened(series)
-    assert len(json.dumps(shown)) < LARGEST + 5000
+    assert len(json.dumps(shown)) < MAX_SERIES_CHARACTERS + 5000
     assert shown["left_out"] + len(shown["samples"]) == 500
     assert (shown["samples"][0]["at"], shown["samples"][-1]["at"]) == (0.0, 499.0)
     assert shown["asked"] == 500
     whole = replace(series, samples=samples[:50])
     assert shortened(whole) == to_json(whole)
-    huge = replace(series, samples=({"at": 0.0, "text": "x" * LARGEST},) * 3)
+    huge = replace(series, samples=({"at": 0.0, "text": "x" * MAX_SERIES_CHARACTERS},) * 3)
     assert [len(shortened(huge)["samples"]), shortened(huge)["left_out"]] == [2, 1]
 
 

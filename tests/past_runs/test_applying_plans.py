@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow  # whole runs, one after the other
 
 
 def test_a_host_with_a_new_victim_has_drifted_and_the_others_are_done(scene):
-    """Mutants: permitted.py ``_more`` without its new targets; narrowing.py ``_held_back`` that keeps ``seen``."""
+    """Mutants: permitted.py ``_unplanned`` without its new targets; narrowing.py ``_held_back`` that keeps ``seen``."""
     first, second = scene.sleeper("a"), scene.sleeper("b")
     made = scene.plan()
     assert (made.code, alive(first), alive(second)) == (0, True, True), made.err

@@ -166,7 +166,7 @@ def test_a_condition_or_a_later_change_that_was_made_up_is_more_than_was_shown(s
     ],
 )
 def test_what_is_more_than_was_shown_is_named(saved, fresh, words):
-    """Mutants: permitted.py: each ``yield`` of ``_more`` and ``_named`` left out."""
+    """Mutants: permitted.py: each ``yield`` of ``_unplanned`` and ``_unplanned_targets`` left out."""
     assert more(saved, fresh) == [words]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from runbook.errors import ConfigError
 from runbook.secret_sources import program
-from runbook.secret_sources.reading import LARGEST, value_of
+from runbook.secret_sources.reading import MAX_SECRET_BYTES, value_of
 from runbook.values.playbook import SecretReference, SecretSource, Where
 from tests.support.waiting import gone, until
 
@@ -100,7 +100,7 @@ UNFIT = {
     "hunter2\nab1\nAdmin22": "its line 2 has 3 characters, and fewer than 4 cannot be hidden",
     "-----BEGIN X KEY-----\nabcd\n-----END X KEY-----\nxyz": "its line 4 has 3 characters",
     "root\n{{{{{\ntest": "none of its lines can be hidden",
-    "x" * (LARGEST + 1): "larger than 64 KiB",
+    "x" * (MAX_SECRET_BYTES + 1): "larger than 64 KiB",
 }
 
 

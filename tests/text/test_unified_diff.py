@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runbook.secrets.config_lines import masked_config
-from runbook.text.unified_diff import MOST, unified
+from runbook.text.unified_diff import MAX_DIFF_CHARACTERS, unified
 from tests.support.tables import every_row
 
 texts = st.lists(st.sampled_from(["a", "b", "", "  x: 1", "-", "+ y"]), max_size=12).map("\n".join)
@@ -81,7 +81,7 @@ def test_a_secret_whose_block_gets_another_name_is_shown_on_neither_side():
 def test_a_difference_has_a_bound_and_says_what_is_left_out():
     """Mutants: unified_diff.py ``_bounded`` without its ``break``."""
     shown = unified("", "a line of text\n" * 30_000, "/dev/null", "b")
-    assert len(shown) < MOST + 100
+    assert len(shown) < MAX_DIFF_CHARACTERS + 100
     lines = shown.splitlines()
     assert lines[-1] == f"... {30_003 - len(lines) + 1} more lines are left out"
 

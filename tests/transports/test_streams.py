@@ -5,7 +5,7 @@ from __future__ import annotations
 from runbook.connections.sessions.framed_output import KEPT, UNREAD, Stream
 from runbook.values.command import Completed
 from runbook.values.excerpts import excerpt, gap
-from runbook.values.kept_output import LEAST, MOST_OF_HOST, kept
+from runbook.values.kept_output import MIN_KEPT_CHARACTERS, MOST_OF_HOST, kept
 from runbook.values.playbook import Phase
 from runbook.values.result import SentCommand, Status, StepResult
 from tests.support.tables import every_row
@@ -72,7 +72,7 @@ def test_a_host_keeps_so_much_and_its_longest_answers_are_cut():
     assert [len(it.stdout) for it in small.commands[:2]] == [10, 2000]
     assert all("bytes left out" in it.stdout for it in small.commands[2:])
     (few,) = kept([step], most=1)
-    assert all(len(it.stdout) < LEAST + 50 for it in few.commands)
+    assert all(len(it.stdout) < MIN_KEPT_CHARACTERS + 50 for it in few.commands)
     assert kept([small]) == (small,)
 
 

@@ -13,14 +13,14 @@ Given = Mapping[str, Any]
 """The options and arguments before the word, by name."""
 Completer = Callable[[Given, str], Iterable[str]]
 
-MOST = 200
+MAX_PROPOSALS = 200
 """Proposals that are worth showing."""
 
 
 def proposals(complete: Completer, given: Given, begun: str) -> list[str]:
     """Return the proposals of *complete* that begin as *begun* does; none where a file cannot be read."""
     try:
-        return [word for word in complete(given, begun) if word.startswith(begun)][:MOST]
+        return [word for word in complete(given, begun) if word.startswith(begun)][:MAX_PROPOSALS]
     except Exception:  # a broken file is reported by the command, not by the key that completes it
         return []
 

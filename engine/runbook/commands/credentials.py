@@ -11,7 +11,7 @@ from runbook.connections import transports
 from runbook.errors import ConfigError
 from runbook.values.inventory import Host
 
-LONGEST = 4096
+MAX_PASSWORD_FILE_BYTES = 4096
 """Bytes of a password file that are read; its first line is the password."""
 
 
@@ -60,7 +60,7 @@ def _first_line(option: str, path: str) -> str:
                 raise ConfigError(
                     f"{option}: others can read {path} (mode {stat.S_IMODE(mode):04o}); run chmod 600 {path}"
                 )
-            text = file.read(LONGEST).decode().split("\n")[0].removesuffix("\r")
+            text = file.read(MAX_PASSWORD_FILE_BYTES).decode().split("\n")[0].removesuffix("\r")
     except OSError as error:
         raise ConfigError(f"{option} {path}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:

@@ -159,7 +159,7 @@ def _piece(first: int, lines: Sequence[str]) -> _Piece:
     return _Piece(first, tuple(lines), text, text.lower())
 
 
-LARGEST = 4 * 1024 * 1024
+MAX_SEARCHED_BYTES = 4 * 1024 * 1024
 """Bytes of a text that are searched, its last ones: the end of a log is what its reader has come for."""
 
 ONCE = 1024 * 1024
@@ -187,27 +187,27 @@ def read_error_text(words: Sequence[str], file: str, stdin: Callable[[], IO[byte
     if bool(words) == bool(file):
         raise ConfigError(f"give an error text, in one way: {WAYS}")
     if file:
-        return _of_file(file)
+        return _text_of_file(file)
     if len(words) == 1 and words[0] == "-":
-        return _of_stdin(stdin)
+        return _text_of_stdin(stdin)
     if len(words) == 1 and _FILE.fullmatch(words[0]):
-        return _of_file(words[0][1:])
+        return _text_of_file(words[0][1:])
     return _prepared(" ".join(words).encode(errors="replace"))
 
 
-def _of_file(name: str) -> ErrorText:
+def _text_of_file(name: str) -> ErrorText:
     path = Path(name)
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
             raise ConfigError(f"cannot read {name}: {kind_of_file(path)}")
         with path.open("rb") as stream:
-            stream.seek(max(0, os.fstat(stream.fileno()).st_size - LARGEST - 1))
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - MAX_SEARCHED_BYTES - 1))
             return _prepared(_end_of(stream))
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _of_stdin(stdin: Callable[[], IO[bytes]]) -> ErrorText:
+def _text_of_stdin(stdin: Callable[[], IO[bytes]]) -> ErrorText:
     try:
         return _prepared(_end_of(stdin()))
     except (OSError, RuntimeError, AttributeError) as error:  # closed, or a directory
@@ -219,13 +219,13 @@ def _end_of(stream: IO[bytes]) -> bytes:
     """The last bytes of *stream*, one more than are searched if there are more."""
     end = b""
     while piece := stream.read(ONCE):
-        end = (end + piece)[-LARGEST - 1 :]
+        end = (end + piece)[-MAX_SEARCHED_BYTES - 1 :]
     return end
 
 
 def _prepared(raw: bytes) -> ErrorText:
-    cut = len(raw) > LARGEST
-    text = _COLOUR.sub("", raw[-LARGEST:].decode("utf-8", errors="replace"))
+    cut = len(raw) > MAX_SEARCHED_BYTES
+    text = _COLOUR.sub("", raw[-MAX_SEARCHED_BYTES:].decode("utf-8", errors="replace"))
     return ErrorText(masked_text(_from_a_whole_line(text) if cut else text), cut)
 
 
@@ -237,7 +237,7 @@ def _from_a_whole_line(text: str) -> str:
     return text[text.find("\n") + 1 :]
 
 
-MOST = 5
+MAX_PLAYBOOKS = 5
 """Playbooks that are named."""
 
 SHOWN = 120
@@ -277,7 +277,7 @@ def playbooks_for(words: Sequence[str], file: str, output: str, stdin: Callable[
 def _search(error: ErrorText) -> _Result:
     known = known_playbooks(discover())
     playbooks, search = [*known.usable.values()], SymptomSearch(error.text)
-    found = search.found_in(playbooks)[:MOST]
+    found = search.found_in(playbooks)[:MAX_PLAYBOOKS]
     slow = [
         (playbook.name, f"its symptom {on_one_line(symptom.written, SHOWN)!r} took too long to search for")
         for playbook in playbooks
@@ -298,7 +298,7 @@ def _lines(result: _Result) -> Iterator[str]:
     if not result.found:
         yield NOTHING
     if result.error.cut:
-        yield f"note: only the last {LARGEST // 1024 // 1024} MiB of the text were searched"
+        yield f"note: only the last {MAX_SEARCHED_BYTES // 1024 // 1024} MiB of the text were searched"
     for name, why in result.left_out:
         yield f"note: {name} was left out: {why}"
 

@@ -22,7 +22,7 @@ from runbook.extensions import PLAYBOOKS, installed
 from runbook.foreign_files import MOVE_IT, is_foreign, refuse_foreign
 from runbook.protocols import Action
 from runbook.text.suggestions import suggest
-from runbook.text_files import LARGEST_INVENTORY, kind_of_file, read_text
+from runbook.text_files import MAX_INVENTORY_BYTES, kind_of_file, read_text
 from runbook.values.inventory import Inventory
 from runbook.values.playbook import Playbook, Where
 from runbook.values.types import Json, plural
@@ -228,7 +228,7 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     from runbook.commands.inventory_files import open_inventory
     from runbook.inventory import read
 
-    texts = [(read_text(path, LARGEST_INVENTORY), path) for path in paths]
+    texts = [(read_text(path, MAX_INVENTORY_BYTES), path) for path in paths]
     with no_garbage_collection():
         files = [open_inventory(path, text) for text, path in texts]
         parsed = [(file.value, str(path), file.where) for file, path in zip(files, paths, strict=True)]

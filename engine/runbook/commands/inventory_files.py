@@ -93,9 +93,9 @@ def _beginning(file: Path, _: tuple[str | int, ...]) -> Where:
 
 
 def _text_of(file: Path) -> str:
-    from runbook.text_files import LARGEST, read_text
+    from runbook.text_files import MAX_FILE_BYTES, read_text
 
-    return read_text(refuse_foreign(file, MOVE_IT), LARGEST)
+    return read_text(refuse_foreign(file, MOVE_IT), MAX_FILE_BYTES)
 
 
 def _variable_files(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -19,7 +19,7 @@ from runbook.values.types import Json
 USERS = ("root", "login")
 """The steps: root's locks, and those of the user who logs in."""
 
-WORDS = {"locked by": "held", "being locked by": "asked"}
+STATE_BY_FIELD = {"locked by": "held", "being locked by": "asked"}
 """What is said of a run, by the field of ``host_locks`` in which it stands."""
 
 
@@ -55,7 +55,7 @@ def lines_of(results: Sequence[HostResult]) -> Iterator[str]:
         if result.error:
             rest.setdefault(f"{result.verdict}: {result.error}", []).append(result.host)
             continue
-        locks = dict.fromkeys(line for user in USERS for line in _held(steps[user]))
+        locks = dict.fromkeys(line for user in USERS for line in _lock_lines(steps[user]))
         yield from (f"{result.host}: {line}" for line in locks)
         if why := _unknown(steps):
             rest.setdefault(why, []).append(result.host)
@@ -65,9 +65,9 @@ def lines_of(results: Sequence[HostResult]) -> Iterator[str]:
         yield f"{fold(hosts)}: {why}"
 
 
-def _held(step: StepResult) -> list[str]:
+def _lock_lines(step: StepResult) -> list[str]:
     state = step.state if isinstance(step.state, Mapping) else {}
-    return [f"{word} {run}" for word, key in WORDS.items() for run in _texts(state.get(key))]
+    return [f"{word} {run}" for word, key in STATE_BY_FIELD.items() for run in _texts(state.get(key))]
 
 
 def _texts(value: Json) -> list[str]:

@@ -24,7 +24,7 @@ from runbook.secrets.detection import masked_argv, secret_spans
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking, masked
 from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
-from runbook.text_files import LARGEST_INVENTORY, read_text
+from runbook.text_files import MAX_INVENTORY_BYTES, read_text
 from runbook.values.playbook import Playbook
 from runbook.values.types import Raw
 
@@ -66,10 +66,10 @@ def secrets_of(playbook: Playbook) -> tuple[str, ...]:
     """What *playbook* itself says that is secret: by the names that it stands under, or by what is around it."""
     found: list[str] = []
     for step in playbook.steps:
-        found += _named(dict(step.env))
-        found += _named(step.args)
+        found += _secret_names(dict(step.env))
+        found += _secret_names(step.args)
     for part in playbook.parts:
-        found += _named(part.given)
+        found += _secret_names(part.given)
     for declared in (*playbook.inputs, *(declared for part in playbook.parts for declared in part.inputs)):
         found += secrets_in(
             {"secret": declared.default} if declared.hides(declared.default) else {"input": declared.default}
@@ -91,7 +91,7 @@ def secrets_in_playbook_file(name: str) -> tuple[str, ...]:
     """The secrets in the file of playbook *name*, which may be full of mistakes, and in what it includes."""
     with suppress(ConfigError, OSError, ValueError):
         path = find_playbook(name)
-        return tuple(dict.fromkeys(_of_playbook_text(read_text(path), str(path), {str(path)})))
+        return tuple(dict.fromkeys(_secrets_in_text(read_text(path), str(path), {str(path)})))
     return ()
 
 
@@ -103,7 +103,7 @@ def secrets_on_command_line(
     with suppress(ConfigError):
         for path in inventory_paths(inventory):
             with suppress(ConfigError):
-                found += secrets_in(open_inventory(path, read_text(path, LARGEST_INVENTORY)).value)
+                found += secrets_in(open_inventory(path, read_text(path, MAX_INVENTORY_BYTES)).value)
     given: dict[str, Any] = {}
     for option in inputs.inputs if inputs else ():
         name, _, text = option.partition("=")
@@ -137,7 +137,7 @@ def _marked_inputs(playbook: str) -> frozenset[str]:
     return frozenset()
 
 
-def _of_playbook_text(text: str, file: str, read: set[str]) -> Iterator[str]:
+def _secrets_in_text(text: str, file: str, read: set[str]) -> Iterator[str]:
     """The secrets in *text*, and in what it includes, each file of that once; *read* has those that were read."""
     tree: Any = parse_playbook(text, file).value
     if not isinstance(tree, Mapping):
@@ -149,34 +149,34 @@ def _of_playbook_text(text: str, file: str, read: set[str]) -> Iterator[str]:
         yield from secrets_in({"secret": default} if secret else {"input": default})
     for section in SECTIONS:
         steps = tree.get(section)
-        yield from _named(steps)
+        yield from _secret_names(steps)
         for step in steps if isinstance(steps, list) else ():
             if isinstance(step, Mapping) and isinstance(step.get("include"), str):
                 with suppress(ConfigError, OSError):
                     path, inner = open_included(step["include"], file)
                     if path not in read and len(read) <= MOST:
                         read.add(path)
-                        yield from _of_playbook_text(inner, path, read)
+                        yield from _secrets_in_text(inner, path, read)
 
 
-def _named(value: object) -> Iterator[str]:
+def _secret_names(value: object) -> Iterator[str]:
     """What is secret in *value*: what stands under secret names in it, and what its texts give away."""
     match value:
         case Raw(value=inner):
-            yield from _named(inner)
+            yield from _secret_names(inner)
         case Mapping():
             for key, item in value.items():
                 inner = item.value if isinstance(item, Raw) else item
                 if isinstance(key, str) and is_secret(key, inner):
                     yield from (form for text in _leaves(inner) for form in _without_scheme(text))
                 else:
-                    yield from _named(inner)
+                    yield from _secret_names(inner)
         case list() | tuple():
             words = [each for each in value if isinstance(each, str)]
             shown = masked_argv(words)
             yield from (word for word, it in zip(words, shown, strict=True) if it == MASK and word != MASK)
             for item in value:
-                yield from _named(item)
+                yield from _secret_names(item)
         case str() if "{{" not in value:
             yield from (value[start:end] for start, end in secret_spans(value))
 

@@ -36,8 +36,8 @@ from runbook.values.playbook import Playbook
 from runbook.values.result import Mode
 from runbook.values.types import plural
 
-NAME = "settle"
-INTERRUPTED = 130
+COMMAND = "settle"
+EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ def _order(
     ]
     steps = tuple(step for host in hosts for step in prepared.assignments[host.name].playbook.remediate)
     order = order_for(
-        Playbook(name=NAME, remediate=steps),
+        Playbook(name=COMMAND, remediate=steps),
         options,
         person,
         inventory=inventory,
@@ -214,12 +214,12 @@ def _perform(
     order: Order, prepared: Prepared, options: SettleOptions, person: Person, hiding: SecretMasking, stdout: TextIO
 ) -> int:
     results = Collector()
-    order = replace(order, origin=origin_of(order, NAME))
+    order = replace(order, origin=origin_of(order, COMMAND))
     with OpenRun(order, options, person, hiding, changing=False, listeners=(results,), stdout=stdout) as open_run:
         stop, code = open_run.stop, go(open_run.run, options, person)
-        if results.result and results.result.mode is Mode.RUN and code != INTERRUPTED and not options.plan_only:
+        if results.result and results.result.mode is Mode.RUN and code != EXIT_INTERRUPTED and not options.plan_only:
             code = _strike_needless(order, prepared, results, person, stop) or code
-    return open_run.code(INTERRUPTED if stop.asked else code)
+    return open_run.code(EXIT_INTERRUPTED if stop.asked else code)
 
 
 def _strike_needless(order: Order, prepared: Prepared, results: Collector, person: Person, stop: Cancellation) -> int:
@@ -265,7 +265,7 @@ def _forget(folder: PrivateFolder, options: SettleOptions, person: Person) -> in
     _tell_damaged(broken, person, stays=False)
     count = plural(len(wanted) + len(broken), "record")
     if not options.yes and not _confirmed(count, person):
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     _remove(folder, [each.name for each in wanted] + [Path(unreadable.file).name for unreadable in broken])
     person.say(f"{count} removed; a host's own note goes when it restarts (in /run/runbook or ~/.cache/runbook there)")
     return 0

@@ -71,7 +71,7 @@ def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str])
     Probes without tags are always taken; with ``--tags`` only those changes and assertions are made that carry one of
     them.  Raises ConfigError for a tag that no step carries.
     """
-    wanted, skipped = _words(wanted), _words(skipped)
+    wanted, skipped = _argument_words(wanted), _argument_words(skipped)
     known = sorted({tag for step in playbook.steps for tag in step.tags})
     problems = [_unknown(word, known) for word in (*wanted, *skipped) if word not in known]
     if problems:
@@ -107,7 +107,7 @@ def without_scratch(playbook: Playbook) -> Playbook:
     return _each_step(playbook, lambda step: replace(step, left_out=why) if step.scratch else step)
 
 
-def _words(given: Sequence[str]) -> list[str]:
+def _argument_words(given: Sequence[str]) -> list[str]:
     return [word for text in given for word in (part.strip() for part in text.split(",")) if word]
 
 

@@ -29,8 +29,8 @@ from runbook.values.result import Mode
 from runbook.values.run_origin import RunOrigin
 from runbook.values.types import plural
 
-NAME = "undo"
-STAYS = 1
+COMMAND = "undo"
+EXIT_NOTHING_UNDOABLE = 1
 """The exit code where a run has changed hosts, and nothing of that can be undone: they are not as they were."""
 
 
@@ -87,13 +87,13 @@ def undo_order(run: str, options: UndoOptions, person: Person, *, approved: bool
     limits = limits_of_undo(recorded, lambda it: load_run(folder, it), person.say, changes=changes)
     own = {host.name: [to_json(step) for step in steps[host.name].steps] for host in selection.hosts}
     playbook = Playbook(
-        name=NAME, remediate=every, limits=limits, digest=digest_of({"run": recorded.run, "steps": own})
+        name=COMMAND, remediate=every, limits=limits, digest=digest_of({"run": recorded.run, "steps": own})
     )
     assignments = {
         name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={}) for name, it in steps.items()
     }
     order = order_for(playbook, replace(options, force=False), person, inventory=inventory, selection=selection)
-    origin_now = replace(origin_of(order, NAME), undoes=recorded.run)
+    origin_now = replace(origin_of(order, COMMAND), undoes=recorded.run)
     count = plural(len(selection.hosts), "host")
     person.say(f"run {recorded.run} of {recorded.started.playbook}: {count} with changes that can be undone")
     return replace(order, assignments=assignments, origin=origin_now)
@@ -171,7 +171,7 @@ def _nothing_to_do(recorded: RecordedRun, found: Mapping[str, HostUndo], person:
         person.say(f"run {recorded.run} has changed nothing on these hosts: there is nothing to undo")
         return 0
     person.say(f"run {recorded.run}: nothing can be undone; {fold(changed)} stays as that run has left it")
-    return STAYS
+    return EXIT_NOTHING_UNDOABLE
 
 
 def _selection(steps: Mapping[str, HostUndo], inventory: Inventory) -> Selection:

@@ -156,7 +156,7 @@ def _draft(step: Step, taking: StepInstance | SkippedInstance, context: HostCont
         draft.dormant = f"only if {' or '.join(step.if_failed)} fails"
     action = context.action(step)
     if action.decide is None:
-        words = _words(step, context, taking.args)
+        words = _waiting_decision(step, context, taking.args)
         draft.decision = Skip(why=draft.dormant) if draft.dormant else draft.gate or words
         unknown = isinstance(draft.decision, Blocked)
         draft.fault = Fault.PROBE if unknown else Fault.NONE
@@ -171,7 +171,7 @@ def _refused(step: Step, refusal: Refusal, gate: Refusal | None) -> _Draft:
     return _Draft(step=step, decision=refusal, fault=fault_of(refusal))
 
 
-def _words(step: Step, context: HostContext, args: Mapping[str, Json]) -> NoChange | Blocked:
+def _waiting_decision(step: Step, context: HostContext, args: Mapping[str, Json]) -> NoChange | Blocked:
     from runbook.language.arguments import build
 
     action = context.action(step)

@@ -30,13 +30,13 @@ def led(hosts: Sequence[Host]) -> tuple[Host, ...]:
     return tuple(_led(host, by_name) for host in hosts)
 
 
-def _named(host: Host) -> str:
+def _jump_host_name(host: Host) -> str:
     name = host.vars.get("ssh_proxy")
     return str(name).strip() if name not in (None, "") and host.transport == "ssh" else ""
 
 
 def _mistake(host: Host, by_name: Mapping[str, Host]) -> Problem | None:
-    name = _named(host)
+    name = _jump_host_name(host)
     if name and name not in by_name:
         hint = suggest(name, by_name, "for a host of your ssh_config, write ProxyJump there")
         return problem_at(
@@ -45,14 +45,14 @@ def _mistake(host: Host, by_name: Mapping[str, Host]) -> Problem | None:
     way = [host.name]
     while name and name not in way:
         way.append(name)
-        name = _named(by_name[name]) if name in by_name else ""
+        name = _jump_host_name(by_name[name]) if name in by_name else ""
     if name != host.name:
         return None
     return problem_at(host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy forms a loop: {' via '.join([*way, name])}")
 
 
 def _led(host: Host, by_name: Mapping[str, Host]) -> Host:
-    name = _named(host)
+    name = _jump_host_name(host)
     return replace(host, via=_led(by_name[name], by_name)) if name else host
 
 

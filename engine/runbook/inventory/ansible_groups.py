@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from runbook.inventory.ansible_ranges import MOST_HOSTS, expanded, port_of
-from runbook.inventory.fields import Notes, Path, said
+from runbook.inventory.fields import Notes, Path, value_in_words
 from runbook.text.suggestions import suggest
 
 ALL, UNGROUPED = "all", "ungrouped"
@@ -70,12 +70,14 @@ class Tree:
         if body is None:
             return
         if not isinstance(body, Mapping):
-            self.notes.add(path, f"{name}: expected a mapping with hosts, children or vars, not {said('', body)}")
+            self.notes.add(
+                path, f"{name}: expected a mapping with hosts, children or vars, not {value_in_words('', body)}"
+            )
             return
         for key in body:
             if key not in SECTIONS:
                 hint = suggest(str(key), SECTIONS, "variables of a group stand below vars")
-                self.notes.add((*path, str(key)), f"{name}: a group has no key {said('', key)}", hint)
+                self.notes.add((*path, str(key)), f"{name}: a group has no key {value_in_words('', key)}", hint)
         group.variables.update(self._variables(body.get("vars"), (*path, "vars"), name))
         for child, inner in self._section(body.get("children"), (*path, "children"), name):
             self._group(child, inner, (*path, "children", child), name)
@@ -88,13 +90,13 @@ class Tree:
             section = {section: None}
         if section is not None and not isinstance(section, Mapping):
             words = f"{name}.{path[-1]}: expected a mapping of names, each with a colon behind it"
-            self.notes.add(path, f"{words}, not {said('', section)}")
+            self.notes.add(path, f"{words}, not {value_in_words('', section)}")
         elif section:
             yield from ((str(key), value) for key, value in section.items())
 
     def _variables(self, tree: object, path: Path, name: str) -> Variables:
         if tree is not None and not isinstance(tree, Mapping):
-            self.notes.add(path, f"{name}: expected a mapping of variables, not {said('', tree)}")
+            self.notes.add(path, f"{name}: expected a mapping of variables, not {value_in_words('', tree)}")
             return {}
         return {str(key): Variable(value=value, path=(*path, str(key))) for key, value in (tree or {}).items()}
 
@@ -103,7 +105,7 @@ class Tree:
         try:
             names = expanded(plain)
         except ValueError as error:
-            self.notes.add(path, f"{group}.hosts: the host pattern {said('', pattern)} {error}")
+            self.notes.add(path, f"{group}.hosts: the host pattern {value_in_words('', pattern)} {error}")
             return
         if len(self.hosts) + sum(name not in self.hosts for name in names) > MOST_HOSTS:
             self.notes.add(path, f"the file names more than {MOST_HOSTS} hosts up to here")
@@ -188,4 +190,6 @@ def note_priorities(tree: Tree) -> None:
         found = group.variables.get(PRIORITY)
         text = str(found.value).strip() if found else "1"
         if found and not (text.lstrip("-").isdecimal() and len(text) < 10):
-            tree.notes.add(found.path, f"{group.name}: {PRIORITY}: expected a number, not {said('', found.value)}")
+            tree.notes.add(
+                found.path, f"{group.name}: {PRIORITY}: expected a number, not {value_in_words('', found.value)}"
+            )

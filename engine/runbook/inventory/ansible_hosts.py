@@ -27,14 +27,14 @@ from runbook.values.inventory import Host, Inventory
 GROUP_FILES, HOST_FILES = "group_vars/", "host_vars/"
 """Keys of the tree under which the files of these directories stand, by group or host; no group is called so."""
 
-OURS = ("hosts", "standard_hosts", "vast_hosts", "groups", "slurm_nodes")
+OTHER_FORMATS = ("hosts", "standard_hosts", "vast_hosts", "groups", "slurm_nodes")
 MOST_VALUES = 3_000_000
 """Variables that all hosts may have together."""
 
 
 def recognises(document: object) -> bool:
     """Whether *document* has ``all`` with what groups have, or a group with hosts or children."""
-    if not isinstance(document, Mapping) or any(key in document for key in OURS):
+    if not isinstance(document, Mapping) or any(key in document for key in OTHER_FORMATS):
         return False
     every = document.get(ALL)
     if isinstance(every, Mapping) and every and set(every) <= {*SECTIONS}:
@@ -82,7 +82,7 @@ def _hosts(tree: Tree, ranks: Ranks, files: _Files) -> Iterable[Host]:
     for name, listed in tree.hosts.items():
         direct = tuple(listed.groups)
         if direct not in of_groups:
-            of_groups[direct] = _of_groups(direct, tree, ranks, files)
+            of_groups[direct] = _groups_and_variables(direct, tree, ranks, files)
         groups, inherited = of_groups[direct]
         of_host = files.of(HOST_FILES, name)
         unread = (*_encrypted(inherited), *_encrypted(of_host))
@@ -113,7 +113,9 @@ def _with_address(variables: Variables) -> Variables:
     return variables if hidden is None or known else {**variables, names[0]: replace(hidden, value=VAULT)}
 
 
-def _of_groups(direct: tuple[str, ...], tree: Tree, ranks: Ranks, files: _Files) -> tuple[tuple[str, ...], Variables]:
+def _groups_and_variables(
+    direct: tuple[str, ...], tree: Tree, ranks: Ranks, files: _Files
+) -> tuple[tuple[str, ...], Variables]:
     """All groups of hosts that are in *direct*, and what these groups say: the file first, then the directories."""
     inside = frozenset[str]().union(*(ranks.ancestors[name] for name in direct))
     ordered = in_order(inside, tree, ranks)

@@ -163,7 +163,7 @@ class _Reading:
         self.places[path] = (number, column)
 
     def _host(self, number: int, line: str) -> None:
-        words = list(self._words(number, line))
+        words = list(self._tokens(number, line))
         if not words:
             return
         column, pattern = words[0]
@@ -198,7 +198,7 @@ class _Reading:
             self.tree[home]["hosts"][host][name] = value
             self.places[home, "hosts", host, name] = (number, place)
 
-    def _words(self, number: int, line: str) -> Iterator[tuple[int, str]]:
+    def _tokens(self, number: int, line: str) -> Iterator[tuple[int, str]]:
         """The words of *line* as a shell splits them, each with its column; a ``#`` begins a comment."""
         at = 0
         while at < len(line):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from runbook.inventory.ansible_groups import Variables
-from runbook.inventory.fields import Fields, Notes, Path, said
+from runbook.inventory.fields import Fields, Notes, Path, value_in_words
 from runbook.inventory.host_names import mistake_in
 from runbook.inventory.hosts import host_of
 from runbook.secrets.names import MASK
@@ -42,9 +42,9 @@ _TEMPLATE = re.compile(r"\{\{|\{%")
 def host_from(name: str, path: Path, variables: Variables, groups: tuple[str, ...], notes: Notes) -> Host | None:
     """The host *name* with *variables*, or None where it cannot be called so."""
     if mistake := mistake_in(name):
-        notes.add(path, f"the host name {said('', name)} cannot be used", mistake)
+        notes.add(path, f"the host name {value_in_words('', name)} cannot be used", mistake)
         return None
-    values = {key: _shown(variable.value) for key, variable in variables.items()}
+    values = {key: _masked(variable.value) for key, variable in variables.items()}
     spelled = {ours: there for ours, names in SPELLED.items() if (there := _given(names, values))}
     _note_contradictions(name, variables, notes)
     places: dict[Path, Path] = {(name, key): variable.path for key, variable in variables.items()}
@@ -72,15 +72,15 @@ def _given(names: tuple[str, ...], values: Mapping[str, object]) -> str:
     return next((name for name in names if values.get(name) not in (None, "")), "")
 
 
-def _shown(value: object) -> object:
+def _masked(value: object) -> object:
     """*value* without what a vault has encrypted, which nobody is shown and nothing can use."""
     match value:
         case str():
             return MASK if VAULT in value else value
         case Mapping():
-            return {key: _shown(inner) for key, inner in value.items()}
+            return {key: _masked(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_shown(each) for each in value]
+            return [_masked(each) for each in value]
     return value
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 
-OURS = frozenset(
+HOST_FIELDS = frozenset(
     [
         "ssh_host",
         "tailscale_ip",
@@ -71,7 +71,7 @@ def slips(names: Collection[str], there: Collection[str]) -> dict[str, str]:
 
     A slip of a field that is *there* as well does no harm, and is another program's.
     """
-    found = {name: _meant(name) for name in names if name not in OURS}
+    found = {name: _meant(name) for name in names if name not in HOST_FIELDS}
     return {name: meant for name, meant in found.items() if meant and meant not in there}
 
 
@@ -79,14 +79,14 @@ def slips(names: Collection[str], there: Collection[str]) -> dict[str, str]:
 def _meant(name: str) -> str:
     """The field of ours that *name* stands for; empty if none."""
     plain = re.sub(r"[-. ]", "_", name.strip().casefold())
-    if name in OTHERS or plain in OURS:
-        return plain if plain in OURS else ""
+    if name in OTHERS or plain in HOST_FIELDS:
+        return plain if plain in HOST_FIELDS else ""
     if plain in MEANT or plain in OTHERS or len(plain) < 4:
         return MEANT.get(plain, "")
     letters = plain.replace("_", "")
-    same = [field for field in sorted(OURS) if field.replace("_", "") == letters]
+    same = [field for field in sorted(HOST_FIELDS) if field.replace("_", "") == letters]
     if same:
         return same[0]
     # a name of more words than the field has is another name: provider_id, status_note
-    fields = [field for field in sorted(OURS) if field.count("_") == plain.count("_")]
+    fields = [field for field in sorted(HOST_FIELDS) if field.count("_") == plain.count("_")]
     return next(iter(get_close_matches(plain, fields, n=1, cutoff=ALIKE)), "")

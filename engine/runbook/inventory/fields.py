@@ -84,7 +84,9 @@ class Fields:
                 return value.strip()
             case int() if not isinstance(value, bool):
                 return text_of(value)
-        self.wrong(key, f"expected text, not {said(key, value)}", "" if _is_tree(value) else "put it in quotes")
+        self.wrong(
+            key, f"expected text, not {value_in_words(key, value)}", "" if _is_tree(value) else "put it in quotes"
+        )
         return ""
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -94,7 +96,7 @@ class Fields:
             return parts_of(self.text(key))
         wrong = [part for part in value if isinstance(part, bool) or not isinstance(part, str | int)]
         if wrong:
-            self.wrong(key, f"expected text, or a list of texts, not a list with {said(key, wrong[0])}")
+            self.wrong(key, f"expected text, or a list of texts, not a list with {value_in_words(key, wrong[0])}")
             return ()
         return tuple(text for part in value for text in parts_of(part))
 
@@ -102,7 +104,7 @@ class Fields:
         """The text of *key* if it is one word that no program can take for an option; else empty, and noted."""
         text = self.text(key)
         if text and (text.startswith("-") or any(each.isspace() or not each.isprintable() for each in text)):
-            self.wrong(key, f"expected one word that does not begin with '-', not {said(key, text)}")
+            self.wrong(key, f"expected one word that does not begin with '-', not {value_in_words(key, text)}")
             return ""
         return text
 
@@ -116,7 +118,7 @@ class Fields:
             number = int(value)
         if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= 65535:
             return number
-        self.wrong(key, f"expected a port from 1 to 65535, not {said(key, value)}")
+        self.wrong(key, f"expected a port from 1 to 65535, not {value_in_words(key, value)}")
         return 0
 
     def flag(self, key: str) -> bool:
@@ -126,7 +128,7 @@ class Fields:
             return bool(value)
         word = str(value).strip().lower() if isinstance(value, str) else text_of(value)
         if word not in YES | NO:
-            self.wrong(key, f"expected true or false, not {said(key, value)}")
+            self.wrong(key, f"expected true or false, not {value_in_words(key, value)}")
         return word in YES
 
 
@@ -139,7 +141,7 @@ def parts_of(value: object) -> tuple[str, ...]:
     return tuple(text for part in str(value).split(",") if (text := part.strip()))
 
 
-def said(key: str, value: object) -> str:
+def value_in_words(key: str, value: object) -> str:
     """*value* in the words of a mistake: short, and without showing a secret."""
     match value:
         case Mapping():

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from runbook.errors import ConfigError, Problem
-from runbook.inventory.fields import NO, YES, Notes, Path, parts_of, problem_at, said
-from runbook.inventory.host_names import NAME, mistake_in
+from runbook.inventory.fields import NO, YES, Notes, Path, parts_of, problem_at, value_in_words
+from runbook.inventory.host_names import HOST_NAME, mistake_in
 from runbook.inventory.host_secrets import SECRETS, secrets_at, slips_of_secrets, with_secrets_of_groups
 from runbook.text.name_ranges import MOST_NAMES, expanded, fold
 from runbook.text.suggestions import suggest
@@ -81,9 +81,9 @@ def has_cuda(host: Host) -> bool:
 
     The label is ``gpu``, or in older files ``gpu_type`` beside ``has_gpu``.
     """
-    said = _text(host.vars.get("cuda_capable")).lower()
-    if said:
-        return said in YES
+    value_in_words = _text(host.vars.get("cuda_capable")).lower()
+    if value_in_words:
+        return value_in_words in YES
     label = _text(host.vars.get("gpu"))
     if not label:
         there = _text(host.vars.get("has_gpu")).lower()
@@ -145,9 +145,12 @@ def named_in(document: object, notes: Notes) -> tuple[NamedGroup, ...]:
     if section is None:
         return ()
     if not isinstance(section, Mapping):
-        notes.add(("groups",), f"groups: expected a mapping of group names to lists of hosts, not {said('', section)}")
+        notes.add(
+            ("groups",),
+            f"groups: expected a mapping of group names to lists of hosts, not {value_in_words('', section)}",
+        )
         return ()
-    return tuple(it for name, members in section.items() if (it := _named(name, members, notes)))
+    return tuple(it for name, members in section.items() if (it := _group_of(name, members, notes)))
 
 
 def _slips(document: object) -> Iterable[str]:
@@ -175,10 +178,10 @@ def _resembles_group(entry: object) -> bool:
     return named or any(slips_of_secrets(entry)) or ("hosts" in entry and _is_list_of_texts(entry["hosts"]))
 
 
-def _named(name: object, members: object, notes: Notes) -> NamedGroup | None:
+def _group_of(name: object, members: object, notes: Notes) -> NamedGroup | None:
     path = ("groups", name) if isinstance(name, str | int) else ("groups",)
     if mistake := mistake_in(name):
-        notes.add(path, f"the group name {said('', name)} cannot be used", mistake)
+        notes.add(path, f"the group name {value_in_words('', name)} cannot be used", mistake)
         return None
     secrets: tuple[SecretReference, ...] = ()
     if isinstance(members, Mapping):
@@ -187,7 +190,7 @@ def _named(name: object, members: object, notes: Notes) -> NamedGroup | None:
             return NamedGroup(name=str(name), members=None, secrets=secrets, where=notes.at(path))
         path = (*path, "hosts")
     if not isinstance(members, list | tuple):
-        notes.add(path, f"groups.{name}: expected a list of host names, not {said('', members)}")
+        notes.add(path, f"groups.{name}: expected a list of host names, not {value_in_words('', members)}")
         return None
     names = [
         each for number, member in enumerate(members) for each in _members(str(name), member, (*path, number), notes)
@@ -200,10 +203,10 @@ def _members(group: str, member: object, path: Path, notes: Notes) -> Sequence[s
     try:
         names = expanded(member, MOST_NAMES, "hosts") if isinstance(member, str) and "[" in member else [member]
     except ValueError as error:
-        notes.add(path, f"groups.{group}: {said('', member)} {error}")
+        notes.add(path, f"groups.{group}: {value_in_words('', member)} {error}")
         return ()
     if mistake_in(names[0]):
-        notes.add(path, f"groups.{group}: expected the name of a host, not {said('', member)}")
+        notes.add(path, f"groups.{group}: expected the name of a host, not {value_in_words('', member)}")
         return ()
     return [str(each) for each in names]
 
@@ -227,7 +230,7 @@ def _derived(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for host, kinds in traits_of.items():
         for value in dict.fromkeys(value for values in kinds.values() for value in values):
-            if value not in unclear and NAME.fullmatch(value):
+            if value not in unclear and HOST_NAME.fullmatch(value):
                 found.setdefault(value, []).append(host)
     return {name: tuple(members) for name, members in found.items()}
 

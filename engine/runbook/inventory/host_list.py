@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from runbook.inventory.fields import Notes, said
+from runbook.inventory.fields import Notes, value_in_words
 from runbook.inventory.hosts import Values, checked_defaults, hosts_at, inventory_of
 from runbook.protocols import Place
 from runbook.values.inventory import Host, Inventory
@@ -31,7 +31,7 @@ def load(document: object, source: str, where: Place) -> Inventory:
 
 def _hosts(item: object, number: int, notes: Notes, defaults: Values) -> Iterator[Host]:
     if not isinstance(item, Mapping):
-        notes.add(("hosts", number), f"hosts.{number}: expected a mapping with a name, not {said('', item)}")
+        notes.add(("hosts", number), f"hosts.{number}: expected a mapping with a name, not {value_in_words('', item)}")
         return
     if item.get("name") is None:
         notes.add(("hosts", number), f"hosts.{number}: lacks a name")

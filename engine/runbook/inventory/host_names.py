@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-NAME = re.compile(r"\w[\w.:+-]*")
+HOST_NAME = re.compile(r"\w[\w.:+-]*")
 """No space and no sign that means something in a pattern of hosts, so that every name can be written in one."""
 
 RULE = "a name may have letters, digits and . _ - : +"
@@ -16,6 +16,6 @@ def mistake_in(name: object) -> str:
     """Return the reason why nothing may be called *name*; empty if it may."""
     if isinstance(name, bool) or not isinstance(name, str | int):
         return "is not text; put it in quotes"
-    if not NAME.fullmatch(str(name)):
+    if not HOST_NAME.fullmatch(str(name)):
         return RULE
     return f"{RESERVED!r} means every host" if str(name) == RESERVED else ""

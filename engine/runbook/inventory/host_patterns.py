@@ -25,7 +25,7 @@ OPERATORS: Mapping[str, Callable[[Names, Names], Names]] = {
     "^": Names.symmetric_difference,
 }
 RANGE = re.compile(r"[0-9]{1,15}(-[0-9]{1,15}(/[0-9]{1,15})?)?")
-LARGEST = 10_000
+MAX_NAMES = 10_000
 """Names that one operand may write."""
 SHOWN = 10
 SHOWN_LONG = 80
@@ -221,8 +221,8 @@ class _Choosing:
                 f"{operand}: between [ and ] there are numbers and ranges, such as gpu-[01-16] or gpu-[1-3,7]", ""
             )
             return []
-        if prod(sum(map(_count, word.split(","))) for word in inside) > LARGEST:
-            self._wrong(f"{operand}: expands to more than {LARGEST} names", self._what_there_is())
+        if prod(sum(map(_count, word.split(","))) for word in inside) > MAX_NAMES:
+            self._wrong(f"{operand}: expands to more than {MAX_NAMES} names", self._what_there_is())
             return []
         try:
             numbers = [list(map(str, RangeSet(word, autostep=AUTOSTEP_DISABLED))) for word in inside]

@@ -12,8 +12,8 @@ from runbook.errors import ConfigError, Problem
 from runbook.inventory.entries.default_fields import DEFAULTS, defaults_in
 from runbook.inventory.entries.host_ranges import entries_of, is_range
 from runbook.inventory.entries.placeholders import is_placeholder
-from runbook.inventory.field_names import OURS, slips
-from runbook.inventory.fields import Fields, Notes, Path, problem_at, said
+from runbook.inventory.field_names import HOST_FIELDS, slips
+from runbook.inventory.fields import Fields, Notes, Path, problem_at, value_in_words
 from runbook.inventory.host_names import mistake_in
 from runbook.inventory.host_secrets import SECRETS, secrets_of_host
 from runbook.secrets.documents import secrets_in, shown
@@ -50,7 +50,9 @@ def hosts_in(
     *spelled* gives our names of fields that the format calls otherwise; *defaults* hold for what a host does not say.
     """
     if not isinstance(section, Mapping):
-        notes.add(path, f"{path[-1]}: expected a mapping of host names to their fields, not {said('', section)}")
+        notes.add(
+            path, f"{path[-1]}: expected a mapping of host names to their fields, not {value_in_words('', section)}"
+        )
         return ()
     if not section:
         notes.add(path, f"{path[-1]}: names no hosts")
@@ -75,16 +77,16 @@ def hosts_at(
     place = tuple(each for each in path if isinstance(each, str | int))
     dotted = ".".join(map(str, path))
     if not is_range(name) and (mistake := mistake_in(name)):
-        notes.add(place, f"{dotted}: the host name {said('', name)} cannot be used", mistake)
+        notes.add(place, f"{dotted}: the host name {value_in_words('', name)} cannot be used", mistake)
         return
     if fields is not None and not isinstance(fields, Mapping):
-        notes.add(place, f"{dotted}: expected a mapping of fields, not {said('', fields)}")
+        notes.add(place, f"{dotted}: expected a mapping of fields, not {value_in_words('', fields)}")
         return
     read = _fields(fields or {}, place, notes, spelled or {})
     entries = entries_of(str(name), read) if is_range(name) else iter([(str(name), read.values)])
     for each, values in entries:
         if mistake := mistake_in(each):
-            notes.add(place, f"{dotted}: the host name {said('', each)} cannot be used", mistake)
+            notes.add(place, f"{dotted}: the host name {value_in_words('', each)} cannot be used", mistake)
             return
         yield host_of(each, _with_defaults(each, replace(read, values=values), defaults or {}))
 
@@ -94,7 +96,7 @@ def _fields(tree: Mapping[object, object], place: Path, notes: Notes, spelled: M
     values = {str(key): value for key, value in tree.items()}
     ours = {key: values[written] for key, written in spelled.items() if written in values and key not in values}
     read = Fields(values={**values, **ours}, path=place, notes=notes, spelled={word: spelled[word] for word in ours})
-    for name_of_field, meant in slips(values.keys() - set(spelled.values()), read.values.keys() & OURS).items():
+    for name_of_field, meant in slips(values.keys() - set(spelled.values()), read.values.keys() & HOST_FIELDS).items():
         read.wrong(name_of_field, "unknown field", f"did you mean {meant}?")
     return read
 
@@ -199,11 +201,11 @@ def _ways(name: str, fields: Fields) -> tuple[str, tuple[Address, ...], str]:
     """The user, the addresses in order of preference, and the placeholder that stands in place of one."""
     named, sign, written = _address(fields, "ssh_host").rpartition("@")
     if sign and not (named and written):
-        fields.wrong("ssh_host", f"expected user@host, not {said('', named + sign + written)}")
+        fields.wrong("ssh_host", f"expected user@host, not {value_in_words('', named + sign + written)}")
     user = fields.word("ssh_user")
     user, port = named or user, fields.port("ssh_port")
     if fault := fault_in_user(user):
-        fields.wrong("ssh_host" if named else "ssh_user", f"the user name {said('', user)} {fault}")
+        fields.wrong("ssh_host" if named else "ssh_user", f"the user name {value_in_words('', user)} {fault}")
     tailscale, fallback = _address(fields, "tailscale_ip"), _address(fields, "fallback_host")
     if not sign and fields.values.get("ssh_host") in (None, ""):
         written = name
@@ -226,10 +228,12 @@ def _host_part(key: str, text: str, fields: Fields) -> str:
     if re.fullmatch(r"\[[0-9A-Fa-f:.]+(%\w+)?\]", text) and _is_ipv6(text[1:-1]):
         return text[1:-1]
     if re.fullmatch(r"[^:]+:\d+|\[.*\]:\d+", text):
-        fields.wrong(key, f"expected an address without a port, not {said(key, text)}", "the port goes into ssh_port")
+        fields.wrong(
+            key, f"expected an address without a port, not {value_in_words(key, text)}", "the port goes into ssh_port"
+        )
         return ""
     if ":" in text and not _is_ipv6(text):
-        fields.wrong(key, f"expected a host name or an IP address, not {said(key, text)}")
+        fields.wrong(key, f"expected a host name or an IP address, not {value_in_words(key, text)}")
         return ""
     if re.search(r":[1-9]\d{2,4}$", text) and not fields.values.get("ssh_port"):
         address, _, port = text.rpartition(":")
@@ -239,7 +243,7 @@ def _host_part(key: str, text: str, fields: Fields) -> str:
         fields.wrong(key, f"{text} may end with a port", hint)
         return ""
     if fault_in_host(text) or re.search(r"[/@\[\]!*?,#=]", text):
-        fields.wrong(key, f"expected a host name or an IP address, not {said(key, text)}")
+        fields.wrong(key, f"expected a host name or an IP address, not {value_in_words(key, text)}")
         return ""
     return text
 
@@ -266,7 +270,7 @@ def _tunnel(fields: Fields) -> tuple[str, tuple[tuple[str, str], ...]]:
     if not hostname or is_placeholder(hostname):
         return "", ()
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", hostname):
-        fields.wrong("cloudflare_tunnel", f"expected the host name of a tunnel, not {said('', hostname)}")
+        fields.wrong("cloudflare_tunnel", f"expected the host name of a tunnel, not {value_in_words('', hostname)}")
         return "", ()
     return f"cloudflared access ssh --hostname {hostname}", tokens
 

@@ -208,14 +208,14 @@ class _Reading:
             if name.upper() == "ALL":
                 found += self.nodes
             elif name in self.sets and name not in self.nodes:
-                found += self._of_set(self.sets[name])
+                found += self._nodes_of_set(self.sets[name])
             elif name in self.nodes:
                 found.append(name)
             else:
                 self.notes.add(*record.place(key), f"there is no node {name[:60]}", "name it in a line with NodeName=")
         return found
 
-    def _of_set(self, record: Record) -> list[str]:
+    def _nodes_of_set(self, record: Record) -> list[str]:
         features = {*filter(None, record.text("feature").split(","))}
         by_feature = [name for name, fields in self.nodes.items() if features & {*fields.get("features", ())}]
         plain = [name for name in self._expanded(record, "nodes") if name in self.nodes]

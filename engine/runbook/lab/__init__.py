@@ -19,7 +19,7 @@ from runbook.lab.location import default_directory
 from runbook.lab.node import OF_NODES
 from runbook.lab.scenarios import SCENARIOS, Scenario, inputs_of
 
-OURS = ("unshare", "sshd", "sshd-session", "sshd-auth", "dockerd", "containerd", "containerd-shim-runc-v2")
+HOST_PROGRAMS = ("unshare", "sshd", "sshd-session", "sshd-auth", "dockerd", "containerd", "containerd-shim-runc-v2")
 """Programs that keep a host going, and are not its faults."""
 SERVER = "runbook.lab.ssh_server"
 """The module that does so where there is no sshd."""
@@ -28,7 +28,7 @@ SERVER = "runbook.lab.ssh_server"
 def processes_on_host(outer: int) -> tuple[tuple[int, str], ...]:
     """The processes below *outer*, each with its pid inside of the host and its command line."""
     parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
-    found = [_seen(Path(f"/proc/{pid}")) for pid in parents if _is_below(pid, outer, parents)]
+    found = [_process_identity(Path(f"/proc/{pid}")) for pid in parents if _is_below(pid, outer, parents)]
     return tuple(sorted(item for item in found if item is not None))
 
 
@@ -51,7 +51,7 @@ def _above(pid: int, parents: dict[int, int]) -> Iterator[int]:
         yield pid
 
 
-def _seen(process: Path) -> tuple[int, str] | None:
+def _process_identity(process: Path) -> tuple[int, str] | None:
     """Its pid inside and its command line; None where it is gone, defunct, or keeps the host going."""
     try:
         words = [part.decode(errors="replace") for part in (process / "cmdline").read_bytes().split(b"\0") if part]
@@ -60,7 +60,7 @@ def _seen(process: Path) -> tuple[int, str] | None:
         return None
     # The first number is ours, the second the host's; those of containers have a third one.
     inner = next((int(line.split()[1:3][-1]) for line in status.splitlines() if line.startswith("NSpid:")), 0)
-    if not words or inner <= 1 or words[0].rpartition("/")[2].split(":")[0] in OURS or SERVER in words[:3]:
+    if not words or inner <= 1 or words[0].rpartition("/")[2].split(":")[0] in HOST_PROGRAMS or SERVER in words[:3]:
         return None
     return inner, " ".join(words)
 

@@ -24,7 +24,7 @@ from runbook.lab.gateway import received
 
 PORT = 8770
 ALONE = ("down", "mute")
-MOST = 65536
+MAX_BODY_BYTES = 65536
 """Bytes of a request's body: anybody who reaches the port may send one."""
 
 
@@ -138,9 +138,9 @@ def serve(address: str, name: str, state: Path, descriptors: Iterable[int] = ())
 
         def do_POST(self) -> None:
             size = self.headers.get("Content-Length") or "0"
-            if not (size.isascii() and size.isdigit() and len(size) < 10 and int(size) <= MOST):
+            if not (size.isascii() and size.isdigit() and len(size) < 10 and int(size) <= MAX_BODY_BYTES):
                 self.close_connection = True
-                self._say(413, {"error": f"send a body of at most {MOST} bytes, with its Content-Length"})
+                self._say(413, {"error": f"send a body of at most {MAX_BODY_BYTES} bytes, with its Content-Length"})
                 return
             text = self.rfile.read(int(size))
             cluster.note(f"POST {self.path} {text.decode(errors='replace')}")

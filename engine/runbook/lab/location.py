@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runbook.errors import ConfigError
 
-MOST = 1000
+MAX_HOSTS = 1000
 """Hosts of one lab."""
 PER_NET = 254
 OF_US = "lab.json"
@@ -62,8 +62,8 @@ def make(folder: Path) -> None:
 
 def require(number: int) -> None:
     """Raises ConfigError where *number* hosts are too many."""
-    if number > MOST:
-        raise ConfigError(f"a lab has at most {MOST} hosts, not {number}: start two labs, each with its own --dir")
+    if number > MAX_HOSTS:
+        raise ConfigError(f"a lab has at most {MAX_HOSTS} hosts, not {number}: start two labs, each with its own --dir")
 
 
 def addresses(folder: Path, number: int) -> tuple[list[str], int]:

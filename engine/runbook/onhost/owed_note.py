@@ -20,7 +20,7 @@ TIMEOUT = 15.0
 LIST_TIMEOUT = 5.0
 """Seconds that it may take to print its notes."""
 
-LONGEST = 200
+MAX_LINE_CHARACTERS = 200
 """Characters of a line of a note."""
 
 MOST_STEPS = 20
@@ -101,4 +101,4 @@ def _read(block: list[str]) -> HostNote | None:
 def _line(text: str) -> str:
     """*text* as one line of a note, without what steers a terminal."""
     plain = "".join(sign if sign.isprintable() else " " for sign in text)
-    return " ".join(plain.split())[:LONGEST]
+    return " ".join(plain.split())[:MAX_LINE_CHARACTERS]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from runbook.errors import ProbeError
-from runbook.onhost.writing import LARGEST, PathState, file_writing
+from runbook.onhost.writing import MAX_DIFF_BYTES, PathState, file_writing
 from runbook.shell import PLACES, SAFE, script
 from runbook.values.command import Command, Completed, Effect, write_script
 from runbook.values.undo import Ownership
 
-MOST = 16 << 20
+MAX_COPY_BYTES = 16 << 20
 """Bytes of a file of which a copy is kept."""
 
 TIMEOUT = 30.0
@@ -41,7 +41,7 @@ class FileCopy:
 
 def keep_copy(run: str, path: str, digest: str, become: str = "") -> Command:
     """Keep a copy of *path*, whose content has that sha256, for *run*; the file itself stays as it is."""
-    words = (run, path, digest, str(MOST))
+    words = (run, path, digest, str(MAX_COPY_BYTES))
     return Command(script=_KEEP, argv=words, effect=Effect.SCRATCH, timeout=TIMEOUT, become=become, private=True)
 
 
@@ -57,7 +57,7 @@ def why_not_kept(done: Completed) -> str:
 
 def ask_copy(run: str, digest: str) -> Command:
     """Find the copy of *run* with that sha256."""
-    return Command(script=_PROBE, argv=(run, digest, str(LARGEST)), effect=Effect.READ, private=True)
+    return Command(script=_PROBE, argv=(run, digest, str(MAX_DIFF_BYTES)), effect=Effect.READ, private=True)
 
 
 def read_copy(done: Completed) -> FileCopy:

@@ -12,7 +12,7 @@ from runbook.shell import SAFE, VIEW, script
 from runbook.text.unified_diff import unified
 from runbook.values.command import Command, Completed, Effect, write_script
 
-LARGEST = 256 * 1024
+MAX_DIFF_BYTES = 256 * 1024
 """Bytes of a file that are read for the sake of a diff."""
 
 CHANGED, NOT_WRITTEN = 10, 12
@@ -66,7 +66,7 @@ class PathState:
 
 def ask_place(path: str, *, follow: bool, owner: str = "", group: str = "") -> Command:
     """Read *path*, which is absolute or begins with ``~/``, and who *owner* and *group* are there."""
-    argv = (path, "yes" if follow else "no", str(LARGEST), owner, group)
+    argv = (path, "yes" if follow else "no", str(MAX_DIFF_BYTES), owner, group)
     return Command(script=_LOOK, argv=argv, effect=Effect.READ, private=True)
 
 

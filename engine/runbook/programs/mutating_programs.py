@@ -165,7 +165,7 @@ def _in_argv(argv: list[str]) -> Iterator[MutatingCommand]:
     if program == "find":
         yield from _in_find(rest)
     if program in ("docker", "podman", "kubectl") and "exec" in words[:2]:
-        yield from _inside(rest)
+        yield from _inner_commands(rest)
 
 
 def _in_shell(rest: list[str]) -> Iterator[MutatingCommand]:
@@ -226,7 +226,7 @@ def _only_asks(program: str, rest: list[str]) -> bool:
     return rest in (["--version"], ["--help"])
 
 
-def _inside(rest: list[str]) -> Iterator[MutatingCommand]:
+def _inner_commands(rest: list[str]) -> Iterator[MutatingCommand]:
     """The command behind ``docker exec [options] CONTAINER``."""
     after = rest[rest.index("exec") + 1 :]
     while after and after[0].startswith("-"):

@@ -12,7 +12,7 @@ from typing import Any
 START = "0" * 64
 """The stand-in for the digest before the first line."""
 
-LARGEST = 10**12
+MAX_LINES = 10**12
 """No chain has so many lines."""
 
 _SEAL = ',"sha":"'
@@ -57,7 +57,7 @@ def position(raw: bytes) -> tuple[int, str] | None:
     """The number and the digest that a line (without its newline) says it has; None where it cannot be read."""
     link = _link(0, raw, START)
     number = link.value.get("n") if isinstance(link.value, dict) else None
-    if not link.sha or not isinstance(number, int) or not 0 < number < LARGEST:
+    if not link.sha or not isinstance(number, int) or not 0 < number < MAX_LINES:
         return None
     return number, link.sha
 
@@ -73,7 +73,7 @@ def _link(number: int, raw: bytes, before: str) -> Link:
         return Link(number=number, value=None, sha="", fault="it has no digest")
     sha, said = seal[1].decode(), value.get("n")
     if said != number:
-        claim = f"it says that it is line {said}" if isinstance(said, int) and said < LARGEST else "it has no number"
+        claim = f"it says that it is line {said}" if isinstance(said, int) and said < MAX_LINES else "it has no number"
         fault = f"{claim}: lines were removed, added or moved before it"
         return Link(number=number, value=value, sha=sha, fault=fault)
     if sha256(before.encode() + body).hexdigest() != sha:

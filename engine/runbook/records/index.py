@@ -21,7 +21,7 @@ from runbook.records.run_summary import RunSummary, process_of, stored_text
 Row = TypeVar("Row")
 Kind = TypeVar("Kind")
 
-NAME = "index.sqlite"
+INDEX_FILE = "index.sqlite"
 FORMAT = 6
 
 LATEST = 253402300799.0
@@ -141,7 +141,9 @@ class Index:
         where, values = _conditions(query)
         limit = f" LIMIT {min(query.limit, _MOST):d}" if query.limit else ""
         text = f"SELECT *, {_RESUMED_BY} FROM runs{where} ORDER BY started DESC, run DESC{limit}"  # noqa: S608 - no value is in the text
-        return self._answer(lambda: [_run_row(row, self._folder) for row in _named(self._base.execute(text, values))])
+        return self._answer(
+            lambda: [_run_row(row, self._folder) for row in _named_rows(self._base.execute(text, values))]
+        )
 
     def hosts(self, run: str, query: RunQuery | None = None) -> list[HostRow]:
         """The hosts of *run* that have an end; with *query* those that fit its host, verdict and finding."""
@@ -173,7 +175,7 @@ class Index:
         where, values = _host_conditions(query)
         text = f"SELECT * FROM hosts WHERE run = ?{where} ORDER BY rowid"  # noqa: S608 - no value is in the text
         rows = self._base.execute(text, (run, *values))
-        return [_host_row(row, present) for row in _named(rows)]
+        return [_host_row(row, present) for row in _named_rows(rows)]
 
     def _answer(self, question: Callable[[], list[Row]]) -> list[Row]:
         """The answer to *question*; where the index is damaged, that of an index that is rebuilt."""
@@ -186,16 +188,16 @@ class Index:
 
     def _kept(self) -> sqlite3.Connection:
         """The database in the folder, up to date.  Raises sqlite3.Error where it is damaged, and OSError."""
-        file = self._folder.appending(NAME)  # mode 600, and no link
+        file = self._folder.appending(INDEX_FILE)  # mode 600, and no link
         try:
             there = os.fstat(file)
             os.fchmod(file, 0o600)
-            base = sqlite3.connect(self._folder.path / NAME, timeout=10)
+            base = sqlite3.connect(self._folder.path / INDEX_FILE, timeout=10)
         finally:
             os.close(file)
         try:
-            if not os.path.samestat(there, os.stat(self._folder.path / NAME, follow_symlinks=False)):
-                raise Unsafe(f"{NAME} was exchanged")
+            if not os.path.samestat(there, os.stat(self._folder.path / INDEX_FILE, follow_symlinks=False)):
+                raise Unsafe(f"{INDEX_FILE} was exchanged")
             with base:
                 base.execute("BEGIN IMMEDIATE")
                 _provide_tables(base)
@@ -265,7 +267,7 @@ def make_anew(folder: PrivateFolder) -> None:
 
 
 def _remove(folder: PrivateFolder) -> None:
-    for name in (f"{NAME}-journal", f"{NAME}-wal", f"{NAME}-shm", NAME):
+    for name in (f"{INDEX_FILE}-journal", f"{INDEX_FILE}-wal", f"{INDEX_FILE}-shm", INDEX_FILE):
         folder.remove(name)
 
 
@@ -337,7 +339,7 @@ def _written(moment: float) -> str:
     return datetime.fromtimestamp(bounded, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _named(cursor: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
+def _named_rows(cursor: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
     names = [item[0] for item in cursor.description]
     for row in cursor:
         yield dict(zip(names, row, strict=True))

@@ -13,7 +13,7 @@ from runbook.records.chain import START, Link, links, position, sealed
 from runbook.records.private_folder import PrivateFolder
 from runbook.values.types import plural
 
-NAME = "ledger"
+LEDGER_FILE = "ledger"
 PRUNED = "pruned"
 
 BROKEN = "broken"
@@ -62,7 +62,7 @@ class Ledger:
     def entries(self) -> tuple[list[Entry], list[str]]:
         """Return its entries, and its faults.  Raises OSError."""
         try:
-            with self._folder.opened(NAME) as file:
+            with self._folder.opened(LEDGER_FILE) as file:
                 return _read(links(file))
         except FileNotFoundError:
             return [], []
@@ -70,7 +70,7 @@ class Ledger:
     def torn(self) -> bool:
         """Whether its last line is not whole, while nobody writes to it.  Raises OSError."""
         try:
-            with self._folder.opened(NAME) as file:
+            with self._folder.opened(LEDGER_FILE) as file:
                 fcntl.flock(file, fcntl.LOCK_SH)
                 size = os.fstat(file.fileno()).st_size
                 return size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
@@ -79,7 +79,7 @@ class Ledger:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        file = self._folder.appending(NAME)
+        file = self._folder.appending(LEDGER_FILE)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield file
@@ -109,7 +109,7 @@ def _read(chain: Iterable[Link]) -> tuple[list[Entry], list[str]]:
         if value.get("what") == BROKEN:
             fault = "the line before it could not be read when it was written: the chain begins again here"
         if fault:
-            faults.append(f"{NAME}: line {link.number}: {fault}")
+            faults.append(f"{LEDGER_FILE}: line {link.number}: {fault}")
         if isinstance(value.get("run"), str):
             lines = value.get("lines")
             entries.append(

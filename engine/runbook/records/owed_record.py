@@ -17,7 +17,7 @@ from runbook.values.run_origin import ProcessIdentity, RestsOn
 from runbook.values.types import Json
 
 FORMAT = 3
-SHORT = 4
+MIN_CUT_CHARACTERS = 4
 """Characters from which on a secret is cut out of a longer text."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -174,7 +174,7 @@ def encoded(value: Json, secrets: Secrets, mask: Masking) -> Json:
 
 def _encoded_text(text: str, secrets: Secrets, mask: Masking) -> Json:
     known = {secret: name for name, secret in secrets.items() if isinstance(secret, str) and secret}
-    if any(len(secret) < SHORT and secret in text for secret in known):
+    if any(len(secret) < MIN_CUT_CHARACTERS and secret in text for secret in known):
         raise Withheld("its arguments hold a secret that is too short to be distinguished from other text")
     ordered = sorted(known, key=len, reverse=True)
     parts = re.split("|".join(map(re.escape, ordered)).join("()"), text) if ordered else [text]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from runbook.onhost.owed_note import HostNote
 from runbook.records.owed_record import Damaged, Record, decoded, file_name, inputs_in, parsed, without_secrets
-from runbook.records.private_folder import LARGEST, PrivateFolder, Unsafe, state_directory
+from runbook.records.private_folder import MAX_FILE_BYTES, PrivateFolder, Unsafe, state_directory
 from runbook.records.process_identity import lives, this_process
 from runbook.secrets.masking import Masking
 from runbook.values.owed import NotedIn, NotRecorded, Owed, OwedCleanup, OwedStep
@@ -44,7 +44,7 @@ def all_records(folder: PrivateFolder) -> tuple[tuple[Record, ...], tuple[Unread
     return tuple(sorted(records, key=lambda it: (it.since, it.run))), tuple(damaged)
 
 
-def _of_host(basis: RestsOn, host: str, places: Sequence[str]) -> RestsOn:
+def _part_for_host(basis: RestsOn, host: str, places: Sequence[str]) -> RestsOn:
     """Return the part of *basis* that concerns *host*, and the hosts in *places* on which its steps run."""
     return replace(
         basis,
@@ -81,7 +81,7 @@ class RunRecords:
         record = Record(
             run=cleanup.run,
             playbook=cleanup.playbook,
-            rests_on=_of_host(self._basis, cleanup.host, [step.on for step in steps]),
+            rests_on=_part_for_host(self._basis, cleanup.host, [step.on for step in steps]),
             host=cleanup.host,
             by=cleanup.by,
             since=cleanup.since,
@@ -111,8 +111,8 @@ class RunRecords:
         if self._folder is None:
             return self._why
         text = record.text()
-        if len(text) > LARGEST // 2:
-            return f"its record would be larger than {LARGEST // 2048} KiB"
+        if len(text) > MAX_FILE_BYTES // 2:
+            return f"its record would be larger than {MAX_FILE_BYTES // 2048} KiB"
         try:
             self._folder.write(record.name, text)
         except (OSError, ValueError) as error:

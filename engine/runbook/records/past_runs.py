@@ -19,10 +19,10 @@ from runbook.records.verification import by_run, missing
 from runbook.values.recorded_change import RecordedAnswer, RecordedChange
 from runbook.values.types import Unknown
 
-MOST = 300
+MAX_JOURNALS = 300
 """Journals that are read for one question."""
 
-MOST_BYTES = 512 * 1024 * 1024
+MAX_JOURNAL_BYTES = 512 * 1024 * 1024
 """The bytes of journals that are read in one run, all of them together."""
 
 
@@ -166,8 +166,8 @@ class PastRuns:
             if isinstance(found, Unknown):
                 return found
             made.append((journal.run, found))
-            if len(made) > MOST:
-                return Unknown(why=f"there are more than {MOST} records of that time")
+            if len(made) > MAX_JOURNALS:
+                return Unknown(why=f"there are more than {MAX_JOURNALS} records of that time")
         return made
 
     def _newest(self, host: str) -> Iterator[tuple[str, Content] | Unknown]:
@@ -183,8 +183,10 @@ class PastRuns:
                 return
             if found is None:
                 continue
-            if (count := count + 1) > MOST:
-                yield Unknown(why=f"the newest {MOST} records of {host} do not say, and older ones are not read")
+            if (count := count + 1) > MAX_JOURNALS:
+                yield Unknown(
+                    why=f"the newest {MAX_JOURNALS} records of {host} do not say, and older ones are not read"
+                )
                 return
             yield journal.run, found
 
@@ -228,8 +230,8 @@ class PastRuns:
             return None
         if run not in self._contents:
             self._bytes += journal.size
-            if self._bytes > MOST_BYTES:
-                return Unknown(why=f"more than {MOST_BYTES // 1024**2} MiB of records would have to be read")
+            if self._bytes > MAX_JOURNAL_BYTES:
+                return Unknown(why=f"more than {MAX_JOURNAL_BYTES // 1024**2} MiB of records would have to be read")
             self._contents[run] = content_of(self._folder, run, noted, self._probes)
         content = self._contents[run]
         return _not_believed(run, content.fault) if content.fault else content

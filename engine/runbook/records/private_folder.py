@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from runbook.foreign_files import user_name
 
-LARGEST = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 """Bytes of a file that is read as a whole."""
 
 MOST_LINKS = 40
@@ -82,11 +82,11 @@ class PrivateFolder:
         return found
 
     def read(self, name: str) -> str:
-        """The text of a file of at most ``LARGEST`` bytes.  Raises OSError, and ValueError where it is no text."""
+        """Return the text of a file of at most ``MAX_FILE_BYTES``.  Raises OSError, and ValueError where it is no text."""
         with self.opened(name) as file:
-            raw = file.read(LARGEST + 1)
-        if len(raw) > LARGEST:
-            raise Unsafe(f"it is larger than {LARGEST // 1024} KiB")
+            raw = file.read(MAX_FILE_BYTES + 1)
+        if len(raw) > MAX_FILE_BYTES:
+            raise Unsafe(f"it is larger than {MAX_FILE_BYTES // 1024} KiB")
         return raw.decode("utf-8")
 
     @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from runbook.errors import ConfigError
 from runbook.records.fetched_files import remove_files, size_of_files
 from runbook.records.finding_runs import named_run
-from runbook.records.index import NAME, Index, RunQuery, make_anew
+from runbook.records.index import INDEX_FILE, Index, RunQuery, make_anew
 from runbook.records.journal import ENDING, UNNAMED
 from runbook.records.ledger import PRUNED, Entry, Ledger
 from runbook.records.private_folder import PrivateFolder
@@ -56,7 +56,7 @@ def _index_faults(folder: PrivateFolder) -> list[str]:
     try:
         make_anew(folder)
     except OSError as error:
-        return [f"{NAME} cannot be rebuilt: {error.strerror or error}"]
+        return [f"{INDEX_FILE} cannot be rebuilt: {error.strerror or error}"]
     return []
 
 

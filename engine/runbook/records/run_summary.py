@@ -11,7 +11,7 @@ from runbook.records.reading import BegunChanges, may_have_been_sent
 from runbook.values.plan import Risk
 from runbook.values.run_origin import ProcessIdentity
 
-LARGEST = 2**63
+SQLITE_INTEGERS = 2**63
 """Integers of SQLite are smaller than that."""
 
 
@@ -189,4 +189,4 @@ def process_of(origin: object) -> ProcessIdentity | None:
 
 def _is_whole(value: object) -> TypeGuard[int]:
     """Whether *value* is an integer of 64 bits."""
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < SQLITE_INTEGERS

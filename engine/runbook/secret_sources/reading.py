@@ -14,7 +14,7 @@ from runbook.secrets.masking import SHORTEST, is_ordinary
 from runbook.values.playbook import SecretReference, SecretSource
 from runbook.values.types import plural
 
-LARGEST = 64 * 1024
+MAX_SECRET_BYTES = 64 * 1024
 """Bytes that a secret may have: the kernel passes on a variable of twice that at most."""
 
 
@@ -27,7 +27,7 @@ def value_of(reference: SecretReference) -> str:
         case SecretSource.FILE:
             value = _one_line_end_less(_decoded(_file(_path(words[0], reference.where.file)), f"the file {words[0]}"))
         case SecretSource.COMMAND:
-            value = _one_line_end_less(_decoded(printed(words, LARGEST), f"what {words[0]} prints"))
+            value = _one_line_end_less(_decoded(printed(words, MAX_SECRET_BYTES), f"what {words[0]} prints"))
         case SecretSource.KEYRING:
             value = _from_keyring(*words)
         case SecretSource.INVENTORY:
@@ -43,8 +43,8 @@ def objection_to(value: str) -> str:
         return "it is empty"
     if "\0" in value:
         return "it contains a NUL character, which no environment can hold"
-    if len(value.encode("utf-8", "surrogateescape")) > LARGEST:
-        return f"it is larger than {LARGEST // 1024} KiB"
+    if len(value.encode("utf-8", "surrogateescape")) > MAX_SECRET_BYTES:
+        return f"it is larger than {MAX_SECRET_BYTES // 1024} KiB"
     if len(value.strip()) < SHORTEST:
         count = plural(len(value.strip()), "character")
         return f"it has {count}, and fewer than {SHORTEST} cannot be hidden in what hosts print"
@@ -94,7 +94,7 @@ def _file(path: Path) -> bytes:
                 raise ConfigError(f"{path} belongs to another user (uid {found.st_uid}): copy it to a file of your own")
             if (mode := stat.S_IMODE(found.st_mode)) & 0o077:
                 raise ConfigError(f"other users can access {path} (mode {mode:04o}): run chmod 600 {path}")
-            return file.read(LARGEST + 2)
+            return file.read(MAX_SECRET_BYTES + 2)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
 

@@ -13,7 +13,7 @@ SOURCES = ("env", "file", "command", "keyring")
 """The keys of a reference to a secret, each of which says where its value is."""
 
 DEEPEST = 40
-LARGEST = 20_000
+MAX_HOST_VALUES = 20_000
 """Values that one host may have; more is not a description of a host."""
 
 ARMOUR = re.compile(r"-----(?:BEGIN|END) (?:[A-Z0-9]{1,9} ){0,3}(?:KEY|BLOCK|CERTIFICATE|PARAMETERS|MESSAGE)-----")
@@ -32,7 +32,7 @@ def looks_like_reference(tree: object) -> bool:
 
 def shown(fields: Mapping[str, object]) -> dict[str, Any]:
     """*fields* as JSON, secrets masked.  Raises ValueError when they are no description of a host."""
-    left = iter(range(LARGEST))
+    left = iter(range(MAX_HOST_VALUES))
 
     def walk(value: object, secret: bool, depth: int) -> Any:
         if depth > DEEPEST or next(left, None) is None:
@@ -71,9 +71,9 @@ def _without_references(document: object) -> object:
     for key in _OF_HOSTS & found.keys():
         match found[key]:
             case Mapping() as named:
-                found[key] = {name: _of_place(it) for name, it in named.items()}
+                found[key] = {name: _without_place(it) for name, it in named.items()}
             case list() | tuple() as listed:
-                found[key] = [_of_place(each) for each in listed]
+                found[key] = [_without_place(each) for each in listed]
     return found
 
 
@@ -81,7 +81,7 @@ _OF_HOSTS = {"hosts", "groups", "standard_hosts", "vast_hosts"}
 """The keys of a file below which hosts and groups stand."""
 
 
-def _of_place(tree: object) -> object:
+def _without_place(tree: object) -> object:
     return _literal_ones(tree) if isinstance(tree, Mapping) else tree
 
 
@@ -108,14 +108,14 @@ def _secret_values(document: object) -> Iterator[str]:
                 if (id(value), secret) in seen:
                     continue
                 seen.add((id(value), secret))
-                waiting.extend(_inside(value, secret))
+                waiting.extend(_nested_values(value, secret))
             case None | bool():
                 continue
             case _ if secret:
                 yield text_of(value)
 
 
-def _inside(value: Mapping[object, object] | Iterable[object], secret: bool) -> list[tuple[object, bool]]:
+def _nested_values(value: Mapping[object, object] | Iterable[object], secret: bool) -> list[tuple[object, bool]]:
     if isinstance(value, Mapping):
         pairs = [(it, secret or is_secret(text_of(key), it)) for key, it in value.items()]
     else:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 MASK = "***"
 
-WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 SECRET = re.compile(
     r"\w*(token|passw(or)?ds?|passphrases?|passcode|secrets?|apikeys?)|pwd|credentials?|bearer|authorization|cookies?"
     r"|requirepass|masterauth|sshpass"
@@ -49,7 +49,7 @@ def is_secret(key: str, value: object) -> bool:
 
 @lru_cache(maxsize=4096)
 def _kind_of(key: str) -> str:
-    words = [found_text.lower() for found_text in WORDS.findall(key[:200])]
+    words = [found_text.lower() for found_text in NAME_PARTS.findall(key[:200])]
     if not words or ABOUT_IT.fullmatch(words[-1]):
         return ""
     if any(map(SECRET.fullmatch, words)) or words[-1] == "pass":

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import product
 from math import prod
 
-MOST = 500
+MAX_FOLDED_NAMES = 500
 """Names with several numbers in each take seconds to fold beyond this."""
 
 
@@ -16,7 +16,7 @@ def fold(names: Iterable[str]) -> str:
     once = list(dict.fromkeys(names))
     if len(once) < 2 or any(not re.fullmatch(r"[A-Za-z0-9_.:+-]+", word) for word in once):
         return ",".join(once)
-    if len(once) > MOST and any(len(re.findall(r"\d+", word)) > 2 for word in once):
+    if len(once) > MAX_FOLDED_NAMES and any(len(re.findall(r"\d+", word)) > 2 for word in once):
         return ",".join(once)
     folded = _folded(once)
     return folded or ",".join(once)

@@ -20,7 +20,7 @@ def printable(text: str) -> str:
     It goes by the categories of Unicode: controls, formats (what turns, joins or hides text), halves of pairs, private
     and unassigned characters, and ends of lines and paragraphs.
     """
-    return _ODD.sub(_seen, text)
+    return _ODD.sub(_escaped, text)
 
 
 def printable_line(text: str, indent: str = "    ") -> str:
@@ -43,7 +43,7 @@ def json_text(value: object, encoding: str | None) -> str:
     return text.translate(_KEEPS_JSON)
 
 
-def _seen(found: re.Match[str]) -> str:
+def _escaped(found: re.Match[str]) -> str:
     part = found.group()
     if part.isprintable() and not _HIDDEN.search(part):
         return part

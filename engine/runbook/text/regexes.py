@@ -24,10 +24,10 @@ from runbook.errors import ProbeError
 if TYPE_CHECKING:
     import regex  # imported where it is used: that takes 15 ms
 
-LONGEST = 2000
+MAX_PATTERN_CHARACTERS = 2000
 """Characters that a pattern may have."""
 
-LARGEST = 100_000
+MAX_EXPANDED_SIZE = 100_000
 """Characters and groups that a pattern may have with its counted repeats written out: ``regex`` does write them out."""
 
 LONGEST_TEXT = 1 << 20
@@ -71,14 +71,14 @@ class SearchTimeout(ProbeError):
 
 def fault_in_regex(pattern: str, flags: int = 0) -> str:
     """Return the reason why *pattern* cannot be searched for; empty when it can."""
-    if len(pattern) > LONGEST:
-        return f"a regular expression may have {LONGEST} characters, this one has {len(pattern)}"
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        return f"a regular expression may have {MAX_PATTERN_CHARACTERS} characters, this one has {len(pattern)}"
     if "#" in pattern and _VERBOSE_PART.search(pattern):
         return "comments in a part of a regular expression are not supported: begin all of it with (?x)"
     try:
         re.compile(pattern, flags)  # its messages are those that authors of Python's patterns know
-        if _size(pattern) > LARGEST:
-            return f"its counted repeats are too large: written out it has more than {LARGEST} characters"
+        if _size(pattern) > MAX_EXPANDED_SIZE:
+            return f"its counted repeats are too large: written out it has more than {MAX_EXPANDED_SIZE} characters"
         compile_regex(pattern, flags)
     except Exception as error:
         if isinstance(error, (re.error, RecursionError, OverflowError)) or type(error).__module__.startswith("regex"):

@@ -12,10 +12,10 @@ import re
 
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex, fault_in_regex
 
-LEAST = 3
+MIN_SYMPTOM_CHARACTERS = 3
 """Letters and digits that a plain text must have: fewer stand in texts of any kind."""
 
-LONGEST = 300
+MAX_SYMPTOM_CHARACTERS = 300
 """Characters that a plain text may have."""
 
 _PIECE = re.compile(r"(?P<space>\s+)|(?P<number>[0-9]+)|[^\s0-9]+")
@@ -58,10 +58,11 @@ def fault_in_text(written: str) -> str:
     """Return the reason why the plain text *written* is no symptom; empty when it is one."""
     if not written.strip():
         return "an empty text is in every text"
-    if len(re.findall(r"[^\W_]", written)) < LEAST:
-        return f"{written.strip()!r} is in texts of any kind: it needs {LEAST} letters or digits"
-    if len(written) > LONGEST:
-        return f"a text may have {LONGEST} characters, this one has {len(written)}: the part that never changes will do"
+    if len(re.findall(r"[^\W_]", written)) < MIN_SYMPTOM_CHARACTERS:
+        return f"{written.strip()!r} is in texts of any kind: it needs {MIN_SYMPTOM_CHARACTERS} letters or digits"
+    if len(written) > MAX_SYMPTOM_CHARACTERS:
+        most, has = MAX_SYMPTOM_CHARACTERS, len(written)
+        return f"a text may have {most} characters, this one has {has}: the part that never changes will do"
     return ""
 
 

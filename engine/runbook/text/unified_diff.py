@@ -11,7 +11,7 @@ NO_END = "\n\\ No newline at end of file"
 AROUND = 3
 """Lines of the same that stand around a difference."""
 
-MOST = 256 * 1024
+MAX_DIFF_CHARACTERS = 256 * 1024
 """Characters of a difference that are kept; what is left out is counted."""
 
 MOST_PAIRS = 10_000**2
@@ -34,7 +34,7 @@ def unified(old: str, new: str, name: str, new_name: str, show: Callable[[Sequen
         return f"--- {name}\n+++ {new_name}\n{many}\n"
     hidden = _hidden(old, show) | _hidden(new, show)
     made = list(unified_diff(before, after, name, new_name, n=AROUND, lineterm=""))
-    return _bounded([*made[:2], *(_shown(_moved(line, above), hidden) for line in made[2:])])
+    return _bounded([*made[:2], *(_with_masks(_moved(line, above), hidden) for line in made[2:])])
 
 
 def _same(before: Sequence[str], after: Sequence[str]) -> int:
@@ -57,7 +57,7 @@ def _hidden(text: str, show: Callable[[Sequence[str]], list[str]]) -> dict[str, 
     return {line: shown for line, shown in zip(lines, show(lines), strict=True) if line != shown}
 
 
-def _shown(line: str, hidden: Mapping[str, str]) -> str:
+def _with_masks(line: str, hidden: Mapping[str, str]) -> str:
     """A line of a difference; what says that it has no end is no part of it."""
     said, *end = line[1:].split("\n")
     return "\n".join([line[0] + hidden.get(said, said), *end])
@@ -74,7 +74,7 @@ def _bounded(lines: Sequence[str]) -> str:
     kept = length = 0
     for line in lines:
         length += len(line) + 1
-        if length > MOST:
+        if length > MAX_DIFF_CHARACTERS:
             break
         kept += 1
     left = f"... {len(lines) - kept} more lines are left out\n" if kept < len(lines) else ""

@@ -6,14 +6,14 @@ import re
 
 from runbook.secrets.masking import UNREADABLE
 
-MOST = 64 * 1024
+MAX_KEPT_CHARACTERS = 64 * 1024
 """Characters that are kept of each stream of one command."""
 
 
 _GAP = re.compile(r"\n\[\.\.\. (at least )?(\d{1,15}) bytes left out \.\.\.\]\n")
 
 
-def excerpt(text: str, missing: int = 0, most: int = MOST) -> str:
+def excerpt(text: str, missing: int = 0, most: int = MAX_KEPT_CHARACTERS) -> str:
     """*text*, or its beginning and its end with a line between them that says how much is left out.
 
     *missing*: bytes that *text* itself lacks in its middle, where ``gap`` says so already.  An excerpt of an excerpt

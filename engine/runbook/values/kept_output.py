@@ -11,7 +11,7 @@ from runbook.values.result import HostPlan, SentCommand, StepResult
 MOST_OF_HOST = 1024 * 1024
 """Characters that are kept of all commands of one host together."""
 
-LEAST = 1024
+MIN_KEPT_CHARACTERS = 1024
 """Characters that are kept of each stream, however many commands there are."""
 
 
@@ -38,7 +38,7 @@ def _share(sizes: list[int], most: int) -> int:
     for number, size in enumerate(sizes):
         share = left // (len(sizes) - number)
         if size > share:
-            return max(LEAST, share)
+            return max(MIN_KEPT_CHARACTERS, share)
         left -= size
     return max(sizes)
 

@@ -129,7 +129,7 @@ class SentCommand:
         return cls(line=line, script=digest, text=text, effect=command.effect.value, shown=command.shown())
 
 
-LONG = 400
+LONG_SCRIPT_CHARACTERS = 400
 """Characters of a script of ours from which on a record has its digest instead of its text, host by host."""
 
 
@@ -138,7 +138,7 @@ def _recorded(command: Command) -> tuple[str, str, str]:
 
     What an author wrote is always there as it was sent.
     """
-    if command.foreign or len(command.script) < LONG:
+    if command.foreign or len(command.script) < LONG_SCRIPT_CHARACTERS:
         return str(command), "", ""
     text, digest = _text_of(command.script)
     fed = f" <STDIN  # {len(command.stdin)} characters" if command.stdin else ""

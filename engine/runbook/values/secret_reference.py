@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+SECRET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 FORMS = "{env: NAME}, {file: PATH}, {command: [PROGRAM, ...]} or {keyring: {service: S, user: U}}"
 
@@ -65,7 +65,7 @@ class _Reading:
         self.problems.append(Problem(file=at.file, line=at.line, column=at.column, message=message, hint=hint))
 
     def _reference(self, name: object, entry: object, path: Path) -> SecretReference | None:
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not SECRET_NAME.fullmatch(name):
             words = "the name of a secret has letters, digits and _ only, and begins with a letter"
             self._wrong(path, words)
             return None

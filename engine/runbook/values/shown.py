@@ -11,7 +11,7 @@ from runbook.values.plan import Change, Risk, Target
 from runbook.values.result import StepResult
 from runbook.values.types import Json
 
-SHORT = 16
+DIGEST_CHARACTERS = 16
 """Characters of a short digest."""
 
 
@@ -68,7 +68,7 @@ def shown_lines(result: StepResult) -> str:
 
 def short_digest(value: Json) -> str:
     """A short digest of a value, which only says whether two things are the same."""
-    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:SHORT]
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:DIGEST_CHARACTERS]
 
 
 def described_later(later: Change | LaterChange | None) -> str:

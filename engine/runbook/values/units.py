@@ -23,7 +23,7 @@ BYTES = {
 }
 
 
-LONGEST = 366 * SECONDS["d"]
+MAX_DURATION = 366 * SECONDS["d"]
 """Seconds that a duration may have: more is a slip."""
 
 DURATION = r"\s*(\d+(\.\d+)?|(\d+(\.\d+)?(ms|s|m|h|d))+)\s*"
@@ -35,7 +35,7 @@ def duration(value: object) -> float:
     seconds = _seconds(value)
     if seconds is None:
         raise ConfigError(f"{_short(value)} is not a duration: write 500ms, 10s, 5m, 2h, 7d or a number of seconds")
-    if not seconds <= LONGEST:
+    if not seconds <= MAX_DURATION:
         raise ConfigError(f"{_short(value)} is longer than a year: write 500ms, 10s, 5m, 2h, 7d or a number of seconds")
     return seconds
 
@@ -67,7 +67,7 @@ SHORTEST = 0.01
 
 def _seconds(value: object) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(min(value, LONGEST * 2)) if value >= 0 else None
+        return float(min(value, MAX_DURATION * 2)) if value >= 0 else None
     if not isinstance(value, str) or len(value) > 100 or not re.fullmatch(DURATION, value):
         return None
     parts = re.findall(r"(\d+(\.\d+)?)(ms|s|m|h|d)", value)

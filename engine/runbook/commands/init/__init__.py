@@ -9,7 +9,7 @@ from runbook.commands.input_files import ENDINGS, library
 from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import refuse_foreign
 
-NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+PLAYBOOK_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 """What a playbook may be called: it is a word of a command line, and the name of a file."""
 
 FILES = {
@@ -48,7 +48,7 @@ _NEXT = (
 
 def new_text(name: str) -> str:
     """Write a playbook called *name* to ``./playbooks``; what to do next, in words.  Raises ConfigError."""
-    if not NAME.fullmatch(name):
+    if not PLAYBOOK_NAME.fullmatch(name):
         words = f"{name!r} is no name for a playbook"
         raise ConfigError(Problem(message=words, hint="small letters, digits and single dashes: stuck-training"))
     for ending in ENDINGS:

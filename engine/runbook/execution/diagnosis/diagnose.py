@@ -11,7 +11,7 @@ from runbook.execution.diagnosis.items import SkippedInstance, StepInstance, ste
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
 from runbook.execution.diagnosis.refusal import refused_step
 from runbook.execution.diagnosis.retries import probe_with_retries
-from runbook.execution.diagnosis.sampling import LONG, remark, sample, shortened
+from runbook.execution.diagnosis.sampling import REPORTED_FROM_SECONDS, remark, sample, shortened
 from runbook.language.expressions.templates import is_template, names
 from runbook.text.shortened import first_few
 from runbook.values.plan import Blocked, Skip
@@ -59,13 +59,13 @@ def diagnose(context: HostContext) -> Diagnosis:
 def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> set[str]:
     """The probes that findings weigh, but for slow ones, where the playbook has taken samples for long."""
     probes = {step.id: step for step in playbook.diagnose}
-    if not any(probe.samples and results[probe.id].seconds >= LONG for probe in probes.values()):
+    if not any(probe.samples and results[probe.id].seconds >= REPORTED_FROM_SECONDS for probe in probes.values()):
         return set()
     weighed = {probe for rule in playbook.findings for probe in rule.probes}
     again = {
         probe
         for probe in weighed & probes.keys()
-        if results[probe].status is Status.OK and results[probe].seconds < LONG
+        if results[probe].status is Status.OK and results[probe].seconds < REPORTED_FROM_SECONDS
     }
     return {word for word in again if not probes[word].samples and not probes[word].scratch}
 
@@ -132,7 +132,7 @@ def _outcome_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance
                 each.append(reported(step, probed))
     if not step.each:
         return each[0]
-    kept = [(it, outcomes) for (it, _), outcomes in zip(times, each, strict=True) if not _left_out(it)]
+    kept = [(it, outcomes) for (it, _), outcomes in zip(times, each, strict=True) if not _is_left_out(it)]
     items = [_with_item(taking.item, state) for taking, (_, state) in kept]
     return _result_of_items(step, kept, items), items
 
@@ -153,7 +153,7 @@ def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:
         ignored=bool(bad) and step.ignore_failure,
         verified=not bad,
         seconds=max((result.seconds for result in results), default=0.0),
-        state={"items": _shown(kept) if step.samples else items},
+        state={"items": _shown_items(kept) if step.samples else items},
         commands=tuple(command for result in results for command in result.commands),
     )
 
@@ -163,7 +163,7 @@ def _why_items_failed(bad: Sequence[tuple[StepInstance | SkippedInstance, StepRe
     return first_few((f"{taking.item}: {result.why}" for taking, result in bad), 3, "; ")
 
 
-def _shown(kept: Kept) -> list[Json]:
+def _shown_items(kept: Kept) -> list[Json]:
     """The items as a result shows them: with as many samples as there is room for."""
     blind = [
         (taking.item, Unknown(why=result.why) if isinstance(state, Unknown) else result.state)
@@ -172,7 +172,7 @@ def _shown(kept: Kept) -> list[Json]:
     return [_with_item(item, state) for item, state in blind]
 
 
-def _left_out(taking: StepInstance | SkippedInstance) -> bool:
+def _is_left_out(taking: StepInstance | SkippedInstance) -> bool:
     """Whether the item is not in the list: its ``when`` is false."""
     return isinstance(taking, SkippedInstance) and isinstance(taking.refusal, Skip)
 
@@ -226,7 +226,7 @@ def _waves(steps: Sequence[Step]) -> list[list[Step]]:
     earliest: dict[str, int] = {}
     needs: dict[str, set[str]] = {}
     for step in steps:
-        needs[step.id] = named(step) & earliest.keys()
+        needs[step.id] = names_used(step) & earliest.keys()
         earliest[step.id] = 1 + max((earliest[need] for need in needs[step.id]), default=-1)
     count = max(earliest.values(), default=-1) + 1
     level = dict.fromkeys(earliest, count - 1)
@@ -236,21 +236,21 @@ def _waves(steps: Sequence[Step]) -> list[list[Step]]:
     return [[step for step in steps if level[step.id] == number] for number in range(count)]
 
 
-def named(step: Step) -> set[str]:
+def names_used(step: Step) -> set[str]:
     """The roots of every name that *step* uses in ``when`` and in its arguments."""
     texts = [word for word in (step.when, step.each) if word]
-    found = {root for text in texts for root, _ in names(text)} | _named_in(step.args)
+    found = {root for text in texts for root, _ in names(text)} | _names_in(step.args)
     return {f"{step.part}_{word}" for word in found} if step.part else found
 
 
-def _named_in(tree: object) -> set[str]:
+def _names_in(tree: object) -> set[str]:
     match tree:
         case Raw():
             return set()
         case str():
             return {root for root, _ in names(tree)} if is_template(tree) else set()
         case Mapping():
-            return set().union(*map(_named_in, tree.values()))
+            return set().union(*map(_names_in, tree.values()))
         case list() | tuple():
-            return set().union(*map(_named_in, tree))
+            return set().union(*map(_names_in, tree))
     return set()

@@ -30,7 +30,7 @@ def continued(
     has sent a step that *step* follows; *results* are those of this run.  *equal*: see ``equal_items``.
     """
     again = follows_again(step, {written_id(result.id) for result in results if sent(result)})
-    return permitted(context, decision if again else _left(context, step, item, decision, equal))
+    return permitted(context, decision if again else _decision_after(context, step, item, decision, equal))
 
 
 def permitted(context: HostContext, decision: Decision) -> Decision:
@@ -46,9 +46,9 @@ def permitted(context: HostContext, decision: Decision) -> Decision:
     return decision
 
 
-def _left(context: HostContext, step: Step, item: Json, decision: Decision, equal: Sequence[int]) -> Decision:
+def _decision_after(context: HostContext, step: Step, item: Json, decision: Decision, equal: Sequence[int]) -> Decision:
     """*decision*, or what becomes of it because the runs that this one goes on with have sent that change already."""
-    earlier = _of(context, step, item, equal)
+    earlier = _earlier_change(context, step, item, equal)
     repeats = step.id in context.run.repeats or written_id(step.id) in context.run.repeats
     if earlier is None or repeats:
         return decision
@@ -105,7 +105,7 @@ def changed_earlier(context: HostContext, step: Step) -> bool:
     return any(change.step == written_id(step.id) and (change.done or change.verifiable) for change in context.earlier)
 
 
-def _of(context: HostContext, step: Step, item: Json, equal: Sequence[int]) -> EarlierChange | None:
+def _earlier_change(context: HostContext, step: Step, item: Json, equal: Sequence[int]) -> EarlierChange | None:
     """The last change of *step* for *item*; one for an item that the record must not show may be for any."""
     named = [change for change in context.earlier if change.step == written_id(step.id)]
     same = [change for change in named if item_text(change.item) == item_text(item)]

@@ -74,7 +74,7 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
         id=rule.id,
         severity=rule.severity,
         status=status,
-        say=_said(rule.say, scope) if status is not Presence.ABSENT else "",
+        say=_rendered(rule.say, scope) if status is not Presence.ABSENT else "",
         why=reason,
         rests_on=rests_on,
         evidence={name: _evidence(text, scope) for name, text in rule.evidence.items()} if present else {},
@@ -84,10 +84,10 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
 
 def _advice(rule: FindingRule, scope: Scope) -> tuple[str, ...]:
     """Return the author's advice; advice whose template is empty does not fit what was found."""
-    return tuple(said for text in rule.advise if (said := _said(text, scope)).strip())
+    return tuple(said for text in rule.advise if (said := _rendered(text, scope)).strip())
 
 
-def _said(text: str, scope: Scope) -> str:
+def _rendered(text: str, scope: Scope) -> str:
     """*text* filled in; as it is written, with the reason, where that fails: no finding is lost for its words."""
     try:
         return say(text, scope)

@@ -18,7 +18,7 @@ from runbook.values.types import Json, Unknown
 
 Args = Mapping[str, Json]
 
-MOST = 1000
+MAX_ITEMS = 1000
 """Items that an ``each`` may have."""
 
 
@@ -65,10 +65,10 @@ def _items(step: Step, scope: Scope) -> list[Json] | Skip | Blocked:
             of_each = step.when and any(root == "item" for root, _ in names(step.when))
             off = None if of_each else _guarded(step, scope)
             return off if isinstance(off, Skip) else _blocked_by(unknown, f"`each` is unknown: {why}")
-        case list() if len(found) <= MOST:
+        case list() if len(found) <= MAX_ITEMS:
             return found
         case list():
-            return Blocked(why=f"`each` has {len(found)} items; at most {MOST} are allowed")
+            return Blocked(why=f"`each` has {len(found)} items; at most {MAX_ITEMS} are allowed")
     return Blocked(why=f"`each` needs a list, but {step.each} is {type(found).__name__}")
 
 

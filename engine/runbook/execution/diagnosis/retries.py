@@ -11,7 +11,7 @@ from runbook.execution.diagnosis.probe_types import ProbeFailure, ProbeRequest, 
 from runbook.execution.diagnosis.probing import run_probes
 from runbook.values.playbook import Step
 
-LEAST = 0.1
+MIN_ATTEMPT_SECONDS = 0.1
 """Seconds that the last attempt of a ``within`` has, where the pause before it took all there was."""
 
 
@@ -46,7 +46,7 @@ def probe_with_retries(
 
 def _with_what_is_left(request: ProbeRequest, spent: float) -> ProbeRequest:
     within = request.step.within
-    return replace(request, left=max(within - spent, LEAST)) if within else request
+    return replace(request, left=max(within - spent, MIN_ATTEMPT_SECONDS)) if within else request
 
 
 def _may_repeat(step: Step, spent: float, tries: int, *, fresh: bool) -> bool:

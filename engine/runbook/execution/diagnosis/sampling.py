@@ -20,7 +20,7 @@ from runbook.values.result import SentCommand
 from runbook.values.sampling import Missed, Sampling, Series
 from runbook.values.types import Json, plural, seconds
 
-LONG = 5.0
+REPORTED_FROM_SECONDS = 5.0
 """Seconds from which people are informed that samples are being taken."""
 
 GAP = 3
@@ -29,7 +29,7 @@ GAP = 3
 COMMANDS = 20
 """The commands of a series that are reported, those sent last."""
 
-LARGEST = 100_000
+MAX_SERIES_CHARACTERS = 100_000
 """Characters that the samples of one series may have in a result."""
 
 
@@ -89,7 +89,7 @@ def _side_by_side(takers: Sequence[_Taker], context: HostContext) -> list[ProbeR
 
 def _tell(takers: Sequence[_Taker], context: HostContext) -> None:
     """Say what will take its time."""
-    long = [taker for taker in takers if not taker.fresh and taker.sampling.seconds >= LONG]
+    long = [taker for taker in takers if not taker.fresh and taker.sampling.seconds >= REPORTED_FROM_SECONDS]
     if long:
         names = ", ".join(dict.fromkeys(each.request.step.id for each in long))
         most = seconds(max(each.sampling.seconds for each in long))
@@ -156,7 +156,7 @@ class _Taker:
     def _mind_the_gap(self, at: float) -> None:
         """Note that nothing was seen for long: within a series, never between it and the sample that is added to it."""
         last, self._at = self._at, at
-        if self._samples and not self.fresh and at - last > max(GAP * self.sampling.every, LONG):
+        if self._samples and not self.fresh and at - last > max(GAP * self.sampling.every, REPORTED_FROM_SECONDS):
             why = f"nothing was seen for {seconds(round(at - last, 1))}"
             self._samples.append({UNKNOWN: why})
             self._missed.append(Missed(at=round((at + last) / 2, 3), why=why))
@@ -211,7 +211,7 @@ def shortened(series: Series) -> Mapping[str, Json]:
     samples = series.samples
     sizes = [len(json.dumps(value)) for value in samples]
     head = tail = 0
-    room = LARGEST
+    room = MAX_SERIES_CHARACTERS
     while head + tail < len(samples):
         size = sizes[head] if head <= tail else sizes[-1 - tail]
         if (room := room - size) < 0 and head and tail:

@@ -21,12 +21,12 @@ UNSUCCESSFUL = (
 
 def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> Skip | Blocked | None:
     """Return the reason why *step* does not run after the steps that it names; None when it may run."""
-    for other in _named((*step.after, *step.if_changed), earlier):
+    for other in _results_of((*step.after, *step.if_changed), earlier):
         if other.status in UNSUCCESSFUL and not other.ignored and not step.always:
             return comes_after(other)
-    if step.if_changed and not any(_changed(result) for result in _named(step.if_changed, earlier)):
+    if step.if_changed and not any(_changed(result) for result in _results_of(step.if_changed, earlier)):
         return Skip(why=f"{' and '.join(step.if_changed)} changed nothing")
-    if step.if_failed and not any(_failed(result) for result in _named(step.if_failed, earlier)):
+    if step.if_failed and not any(_failed(result) for result in _results_of(step.if_failed, earlier)):
         return Skip(why=f"{' and '.join(step.if_failed)} did not fail")
     return None
 
@@ -44,7 +44,7 @@ def disabled_by(planned: PlannedStep) -> str:
     )
 
 
-def _named(ids: Iterable[str], earlier: Sequence[StepResult]) -> list[StepResult]:
+def _results_of(ids: Iterable[str], earlier: Sequence[StepResult]) -> list[StepResult]:
     """The results of the steps in *ids*; a step with ``each`` has several."""
     wanted = set(ids)
     return [result for result in earlier if written_id(result.id) in wanted]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any
 
-from runbook.execution.diagnosis.diagnose import Diagnosis, named, probe_again
+from runbook.execution.diagnosis.diagnose import Diagnosis, names_used, probe_again
 from runbook.execution.diagnosis.findings import evaluate_findings
 from runbook.execution.diagnosis.gates import gate_of, is_cleanup
 from runbook.execution.diagnosis.host_context import HostContext
@@ -101,7 +101,7 @@ class Evidence:
         rules = self._rules([step for step, _ in steps])
         probes = {probe for rule in rules for probe in rule.probes}
         for step, _ in steps:
-            probes |= named(replace(step, args={}))
+            probes |= names_used(replace(step, args={}))
         # nothing was changed: no finding is given time to go (`settle`), only to be really gone
         self._until_settled(probes, [rule for rule in rules if rule.gone_for and self._was_present(rule)], 0.0)
         for step, planned in steps:
@@ -210,7 +210,7 @@ class Evidence:
 
     def has_current_arguments(self, step: Step) -> bool:
         """Whether *step* acts on what an expression gives, which may be less than when the plan was made."""
-        return bool(_restrictable(self._context.action(step).Args).keys() & step.args.keys()) and bool(named(step))
+        return bool(_restrictable(self._context.action(step).Args).keys() & step.args.keys()) and bool(names_used(step))
 
     def current_arguments(self, step: Step, planned: PlannedStep) -> CurrentArguments | Refusal:
         """The arguments that *planned* has, without what the probes of this moment no longer give.
@@ -218,7 +218,7 @@ class Evidence:
         The probes that the arguments rest on are run again, unless they were since the last change.  A refusal: the
         step is not called for any more, or that is not known.  Raises TransportError and Cancelled.
         """
-        self.refresh(named(step))
+        self.refresh(names_used(step))
         states = self.diagnosis.states
         refusal = skipped_now(step, planned.item, self._context, states)
         now = refusal or prepare(step, self._context.scope(states, step.part, planned.item))

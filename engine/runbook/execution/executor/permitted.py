@@ -200,8 +200,8 @@ def difference(shown: ShownHost, present: ShownHost, then: Sequence[Finding], no
     less: list[str] = []
     for step in present.steps:
         saved = before.pop(step.id, None) or ShownStep(id=step.id, decision="skip", summary="nothing of that kind")
-        more += [More(step=step.id, words=words) for words in _more(saved, step)]
-        less += _less(saved, step)
+        more += [More(step=step.id, words=words) for words in _unplanned(saved, step)]
+        less += _no_longer_done(saved, step)
     less += [f"{step.id}: no longer needed" for step in before.values() if step.decision == "change"]
     return Difference(more=tuple(more), less=tuple(less))
 
@@ -214,7 +214,7 @@ def _new_findings(then: Sequence[Finding], now: Sequence[Finding]) -> Iterator[s
             yield f"found now, and not when the plan was made: {finding.id}: {finding.say}"
 
 
-def _more(shown: ShownStep, present: ShownStep) -> Iterator[str]:
+def _unplanned(shown: ShownStep, present: ShownStep) -> Iterator[str]:
     """Yield what *present* would do, now or at its turn, and *shown* did not show."""
     found = compare(shown, present, Policy.HOLD_HOST)
     would = f"{present.id} would now"
@@ -229,14 +229,14 @@ def _more(shown: ShownStep, present: ShownStep) -> Iterator[str]:
             assert present.then
             yield f"{present.id} might now {present.then.summary}; the plan did not show that"
         case Excess.TARGETS:
-            yield from _named(present, shown, found.new)
+            yield from _unplanned_targets(present, shown, found.new)
         case Excess.CONTENT:
             yield f"{would} do something else to what the plan showed: {present.summary}"
         case _:
             assert_never(found.excess)
 
 
-def _named(present: ShownStep, shown: ShownStep, new: Sequence[Target]) -> Iterator[str]:
+def _unplanned_targets(present: ShownStep, shown: ShownStep, new: Sequence[Target]) -> Iterator[str]:
     """The targets *new* in words; a file that is there again under the same name has another content."""
     names = {(target.kind, target.say) for target in shown.targets}
     before = {(target.kind, target.key): target for target in shown.targets}
@@ -269,7 +269,7 @@ def _who(target: Target) -> str:
     return f"{target.pid} {target.command} ({target.user})"
 
 
-def _less(shown: ShownStep, present: ShownStep) -> Iterator[str]:
+def _no_longer_done(shown: ShownStep, present: ShownStep) -> Iterator[str]:
     """Yield what *shown* would have done and *present* need not."""
     if shown.decision != "change":
         return

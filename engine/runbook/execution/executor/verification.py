@@ -10,7 +10,7 @@ from runbook.execution.diagnosis.host_context import HostContext
 from runbook.execution.diagnosis.polling import poll
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
 from runbook.execution.diagnosis.refusal import refused_result
-from runbook.execution.diagnosis.retries import LEAST, probe_with_retries
+from runbook.execution.diagnosis.retries import MIN_ATTEMPT_SECONDS, probe_with_retries
 from runbook.execution.diagnosis.sampling import sample, shortened
 from runbook.execution.executor.dependencies import comes_after
 from runbook.execution.executor.recheck import MOST_COMMANDS
@@ -75,7 +75,7 @@ def _until_it_holds(context: HostContext, request: ProbeRequest, plain: StepResu
     def check() -> StepResult:
         nonlocal commands
         left = step.within - (context.clock.now() - began) if step.within else 0.0
-        limited = replace(request, left=max(left, LEAST) if step.within else 0.0)
+        limited = replace(request, left=max(left, MIN_ATTEMPT_SECONDS) if step.within else 0.0)
         probed, result = (_in_every_sample if step.samples else _once)(context, limited, plain)
         commands = (*commands, *probed.commands)[-MOST_COMMANDS:]
         return result
@@ -122,10 +122,10 @@ def _judged(context: HostContext, step: Step, outcome: ProbeAnswer | ProbeFailur
             return replace(plain, status=Status.OK, why=action.waits(args), verified=True)
         case ProbeAnswer(args=args, state=state):
             assert action.holds is not None
-            return _held(plain, action.holds(args, state))
+            return _assertion_result(plain, action.holds(args, state))
 
 
-def _held(plain: StepResult, judged: Holds | Fails) -> StepResult:
+def _assertion_result(plain: StepResult, judged: Holds | Fails) -> StepResult:
     match judged:
         case Holds(why=why):
             return replace(plain, status=Status.OK, why=why, verified=True)

@@ -33,19 +33,19 @@ class ChangeLimits:
     def refused(self, host: str) -> str:
         """Return the reason why *host* must not be changed now; empty: it may be, or this run has begun to."""
         with self._lock:
-            return "" if host in self._begun else self._held(host)
+            return "" if host in self._begun else self._refusal(host)
 
     def begin(self, host: str) -> str:
         """Take note that *host* is about to be changed; returns why it must not be."""
         with self._lock:
             if host in self._begun:
                 return ""
-            if why := self._held(host):
+            if why := self._refusal(host):
                 return why
             self._begun.add(host)
             return ""
 
-    def _held(self, host: str) -> str:
+    def _refusal(self, host: str) -> str:
         """Return the reason why *host*, which this run has not begun to change, must not be changed."""
         return "" if self._goes_on(host) else self._own(host) or self._tripped(host)
 
@@ -88,7 +88,7 @@ class ChangeLimits:
         return (
             f"limits.attempts: {plural(len(runs), 'run')} of this playbook changed the host within "
             f"{seconds(limit.within)}, and {limit.per_host} is the most; it may be changed again in {left}; "
-            f"a person has to look at it: {self._shown(host)}"
+            f"a person has to look at it: {self._limits_in_words(host)}"
         )
 
     def _counted(self, host: str) -> list[float] | Unknown:
@@ -148,5 +148,5 @@ class ChangeLimits:
             f"`runbook history list --playbook {shlex.quote(self._playbook)}`"
         )
 
-    def _shown(self, host: str) -> str:
+    def _limits_in_words(self, host: str) -> str:
         return f"`runbook history list --host {shlex.quote(host)} --playbook {shlex.quote(self._playbook)}`"

@@ -179,7 +179,7 @@ class Rollout:
             return
         if all(host in self._unwell for host in self._batch):
             what = "the only host" if len(self._batch) == 1 else f"each of the {len(self._batch)} hosts"
-            self._failed = f"{what} of batch {self._number + 1} is {self._named(self._in_order(self._batch))}"
+            self._failed = f"{what} of batch {self._number + 1} is {self._hosts_in_words(self._in_order(self._batch))}"
             return
         self._rests_until = self._quiet_since + self._bounds.pause_between
         self._batch_ended(
@@ -190,11 +190,11 @@ class Rollout:
     def _counted(self) -> str:
         unwell = self._in_order(self._unwell)
         are = "is" if len(unwell) == 1 else "are"
-        return f"{len(unwell)} of {plural(self._bounds.total, 'host')} {are} {self._named(unwell)}"
+        return f"{len(unwell)} of {plural(self._bounds.total, 'host')} {are} {self._hosts_in_words(unwell)}"
 
     def _in_order(self, hosts: Collection[str]) -> tuple[str, ...]:
         return tuple(host for host in self._turns if host in hosts)
 
-    def _named(self, unwell: Sequence[str]) -> str:
+    def _hosts_in_words(self, unwell: Sequence[str]) -> str:
         words = " or ".join(dict.fromkeys(str(self._unwell[host]) for host in unwell))
         return f"{words}: {', '.join(unwell[:5])}{' ...' if len(unwell) > 5 else ''}"

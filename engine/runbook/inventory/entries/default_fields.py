@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from runbook.inventory.field_names import OURS, slips
-from runbook.inventory.fields import Notes, said
+from runbook.inventory.field_names import HOST_FIELDS, slips
+from runbook.inventory.fields import Notes, value_in_words
 from runbook.inventory.host_secrets import SECRETS
 from runbook.text.suggestions import suggest
 
@@ -26,7 +26,7 @@ def defaults_in(
     if tree is None:
         return {}
     if not isinstance(tree, Mapping):
-        notes.add((DEFAULTS,), f"{DEFAULTS}: expected a mapping of fields, not {said('', tree)}")
+        notes.add((DEFAULTS,), f"{DEFAULTS}: expected a mapping of fields, not {value_in_words('', tree)}")
         return {}
     ours = {written: field for field, written in spelled.items()}
     known = {str(key) for host in hosts if isinstance(host, Mapping) for key in host}
@@ -42,14 +42,14 @@ def _mistake(key: str, field: str, known: Iterable[str]) -> tuple[str, str] | No
 
     *known*: the fields that hosts have.
     """
-    meant = field if field in OURS else slips([field], ()).get(field, "")
+    meant = field if field in HOST_FIELDS else slips([field], ()).get(field, "")
     if field in _OF_EACH or meant in _OF_EACH:
         return "each host has its own", "write it below the host"
     if field == SECRETS:
         return f"unknown field {field!r}", f"what holds for all hosts stands under `{SECRETS}:` beside `hosts:`"
-    if field in OURS or (key in known and not meant):
+    if field in HOST_FIELDS or (key in known and not meant):
         return None
     if meant:
         return "unknown field", f"did you mean {meant}?"
-    fields = [*sorted(OURS - {*_OF_EACH}), *known]
+    fields = [*sorted(HOST_FIELDS - {*_OF_EACH}), *known]
     return "unknown field", suggest(key, fields, "a field of your own stands in one of the hosts, too")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from runbook.inventory.entries.placeholders import is_placeholder
-from runbook.inventory.fields import Fields, said
+from runbook.inventory.fields import Fields, value_in_words
 from runbook.text.name_ranges import MOST_NAMES, expanded
 
 NUMBERED = ("ssh_host", "tailscale_ip", "fallback_host", "cloudflare_tunnel", "ssh_port", "ssh_proxy")
@@ -31,7 +31,7 @@ def entries_of(name: str, fields: Fields) -> Iterator[tuple[str, Mapping[str, ob
     try:
         names = expanded(name, MOST_NAMES, "hosts")
     except ValueError as error:
-        notes.add(fields.path, f"{'.'.join(map(str, fields.path))}: the name {said('', name)} {error}", _HINT)
+        notes.add(fields.path, f"{'.'.join(map(str, fields.path))}: the name {value_in_words('', name)} {error}", _HINT)
         return
     before = len(notes.problems)
     along = {key: values for key in NUMBERED if (values := _along(key, len(names), fields))}
@@ -50,11 +50,11 @@ def _along(key: str, count: int, fields: Fields) -> list[str]:
     try:
         found = expanded(text.strip(), MOST_NAMES, "values")
     except ValueError as error:
-        fields.wrong(key, f"{said('', text)} {error}", _HINT)
+        fields.wrong(key, f"{value_in_words('', text)} {error}", _HINT)
         return []
     if len(found) == count:
         return found
-    fields.wrong(key, f"{said('', text)} stands for {len(found)}, and the name of the entry for {count}")
+    fields.wrong(key, f"{value_in_words('', text)} stands for {len(found)}, and the name of the entry for {count}")
     return []
 
 
@@ -72,4 +72,4 @@ def _note_shared_addresses(along: Mapping[str, object], count: int, fields: Fiel
         hint = (
             "give it a range of the same length, such as 10.0.0.[1-16], or leave it out where the names are addresses"
         )
-        fields.wrong(key, f"{said('', text)} would be the address of all {count} hosts of the entry", hint)
+        fields.wrong(key, f"{value_in_words('', text)} would be the address of all {count} hosts of the entry", hint)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from runbook.inventory.entries.default_fields import DEFAULTS
-from runbook.inventory.field_names import OURS, slips
+from runbook.inventory.field_names import HOST_FIELDS, slips
 from runbook.inventory.fields import Notes
 from runbook.inventory.host_secrets import SECRETS
 
@@ -33,13 +33,17 @@ def note_slips(document: object, notes: Notes) -> None:
 def _meant(key: str, value: object) -> str:
     """Return the likely meaning of *key* with *value*, as a hint; empty if it is another program's."""
     if not isinstance(value, Mapping | list | tuple):
-        field = key if key in OURS else slips([key], ()).get(key, "")
+        field = key if key in HOST_FIELDS else slips([key], ()).get(key, "")
         ours = field.startswith("ssh_") and key.casefold().startswith("ssh")
         return f"what holds for all hosts stands under {DEFAULTS}: {DEFAULTS}: {{{field}: ...}}" if ours else ""
     if alike := get_close_matches(key.strip().casefold(), [*SECTIONS, DEFAULTS], n=1, cutoff=ALIKE):
         return f"did you mean {alike[0]}?"
     entries = value.values() if isinstance(value, Mapping) else ()
-    if isinstance(value, Mapping) and key.casefold() in _FOR_ALL and (OURS | {*slips(_texts(value), ())}) & {*value}:
+    if (
+        isinstance(value, Mapping)
+        and key.casefold() in _FOR_ALL
+        and (HOST_FIELDS | {*slips(_texts(value), ())}) & {*value}
+    ):
         return f"did you mean {DEFAULTS}?"
     hosts = entries and all(isinstance(entry, Mapping) and "ssh_host" in entry for entry in entries)
     return "hosts stand under hosts: did you mean that?" if hosts else ""

@@ -22,7 +22,7 @@ LOOKUP, FORGET, GETATTR, STATFS, INIT, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, 
 SILENT = {FORGET, INTERRUPT, BATCH_FORGET}
 """Requests that take no answer."""
 NOSUID_NODEV = 6
-LONGEST = 1 << 17
+MAX_REQUEST_BYTES = 1 << 17
 
 
 def mount(target: str, kind: str, source: str) -> int:
@@ -68,11 +68,11 @@ def _answer(operation: int, rest: bytes) -> tuple[int, bytes]:
 
 def serve(connection: int, permitted: Path) -> None:
     """Answer the first request; keep the others until *permitted* is there."""
-    os.write(connection, answer(os.read(connection, LONGEST)))
+    os.write(connection, answer(os.read(connection, MAX_REQUEST_BYTES)))
     kept: list[bytes] = []
     while True:
         if select.select([connection], [], [], 0.2)[0]:
-            kept.append(os.read(connection, LONGEST))
+            kept.append(os.read(connection, MAX_REQUEST_BYTES))
         while kept and permitted.exists():
             if said := answer(kept.pop(0)):
                 try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from runbook.codec import LARGEST, UNKNOWN
+from runbook.codec import MAX_INTEGER_BITS, UNKNOWN
 from runbook.errors import ConfigError
 from runbook.values.types import Json, Raw, Unknown
 
@@ -115,7 +115,7 @@ def finite(value: Any) -> Any:
     """*value*, unless it is a number that no report can hold.  Raises ValueError."""
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"the result is not a finite number ({value})")
-    if isinstance(value, int) and value.bit_length() > LARGEST:
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         raise ValueError(f"the result is a whole number of {value.bit_length()} bits")
     return value
 

@@ -157,7 +157,7 @@ def probe(args: Args) -> Probe[State]:
         target=file.target,
         exists=file.exists,
         format=form,
-        values={key: to_json(from_host(_shown(key, value))) for key, value in found.values.items()},
+        values={key: to_json(from_host(_shown_value(key, value))) for key, value in found.values.items()},
         missing=found.missing,
         differing=found.differing,
         surplus=found.surplus,
@@ -190,7 +190,7 @@ def _conflict(args: Args, file: HostFile) -> str:
     return ""
 
 
-def _shown(key: str, value: Any) -> Json:
+def _shown_value(key: str, value: Any) -> Json:
     return MASK if is_secret(key_path(key)[-1], value) else _as_json(value)
 
 
@@ -241,7 +241,9 @@ def outcome(summary: str, outputs: tuple[str, ...]) -> str:
 def _summary(args: Args, state: State) -> str:
     wanted: dict[str, Any] = {**args.set, **args.at_least}
     parts = [
-        f"{key} to {_short(_shown(key, wanted[key]))} (was {_was(state, key)})" for key in state.needs if key in wanted
+        f"{key} to {_short(_shown_value(key, wanted[key]))} (was {_was(state, key)})"
+        for key in state.needs
+        if key in wanted
     ]
     parts += [f"remove {key}" for key in state.surplus]
     where = state.path if state.path == state.target else f"{state.path} (a link to {state.target})"
@@ -304,7 +306,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 def by_hand(args: Args) -> tuple[str, ...]:
     """Copy, edit, compare."""
     path = args.path if re.fullmatch(r"[\w./~+-]+", args.path) else shlex.quote(args.path)
-    edits = [f"{key}: {_short(_shown(key, value))}" for key, value in args.set.items()]
+    edits = [f"{key}: {_short(_shown_value(key, value))}" for key, value in args.set.items()]
     edits += [f"{key}: {value}, unless it is higher" for key, value in args.at_least.items()]
     edits += [f"no {key}" for key in args.unset]
     check = [shlex.join(args.validate).replace("'{}'", path).replace("{}", path)] if args.validate else []

@@ -109,14 +109,14 @@ def _state(args: Args, files: Mapping[str, HostFile], problems: dict[str, str]) 
     found: dict[str, Any] = {}
     defaulted: list[str] = []
     for name, place in args.read.items():
-        value = _found(place, files, problems)
+        value = _value_at(place, files, problems)
         if value is ABSENT and place.default is not None:
             defaulted.append(name)
             value = place.default
         found[name] = value
     missing = tuple(name for name, value in found.items() if value is ABSENT)
     return State(
-        values={name: _shown(args.read[name], value) for name, value in found.items()},
+        values={name: _shown_value(args.read[name], value) for name, value in found.items()},
         missing=missing,
         defaulted=tuple(defaulted),
         missing_files=tuple(path for path, file in files.items() if not file.exists),
@@ -126,7 +126,7 @@ def _state(args: Args, files: Mapping[str, HostFile], problems: dict[str, str]) 
     )
 
 
-def _found(place: ValueLocation, files: Mapping[str, HostFile], problems: dict[str, str]) -> Any:
+def _value_at(place: ValueLocation, files: Mapping[str, HostFile], problems: dict[str, str]) -> Any:
     """The value; ABSENT, or Unknown."""
     if place.file in problems:
         return Unknown(why=problems[place.file])
@@ -146,7 +146,7 @@ def _found(place: ValueLocation, files: Mapping[str, HostFile], problems: dict[s
     return value
 
 
-def _shown(place: ValueLocation, value: Any) -> Json | Unknown:
+def _shown_value(place: ValueLocation, value: Any) -> Json | Unknown:
     if value is ABSENT:
         return Unknown(why=f"there is no {place.key} in {place.file}")
     if isinstance(value, Unknown):

@@ -89,7 +89,7 @@ def decide(args: Args, state: State) -> Decision:
         return Blocked(why=f"{it} is being removed")
     if it.status == "paused" and args.do in ("start", "restart"):
         return Blocked(why=f"{it} is paused: run `docker unpause {it.name}` first")
-    words = tuple(_words(args, it))
+    words = tuple(_docker_arguments(args, it))
     if not words:
         return NoChange(why=f"{it} {_stands(args, it)}")
     return Change(
@@ -100,7 +100,7 @@ def decide(args: Args, state: State) -> Decision:
     )
 
 
-def _words(args: Args, container: Container) -> Iterable[str]:
+def _docker_arguments(args: Args, container: Container) -> Iterable[str]:
     """The docker command that is needed, without the container; none where it is as it should be."""
     grace = f"--time={args.grace:.0f}"
     match args.do:
@@ -156,7 +156,7 @@ def settled(args: Args, before: State, after: State) -> bool:
         return now.status == "running" and now.identity != before.found[0].identity
     if args.do == "start":
         return now.status == "running"  # one that is restarting has come to no end yet, or to a bad one
-    return not tuple(_words(args, now))
+    return not tuple(_docker_arguments(args, now))
 
 
 def explain(args: Args, before: State, after: State) -> str:

@@ -148,17 +148,17 @@ def _port(row: Sequence[str], counted: Mapping[tuple[str, str], Sequence[str]]) 
     return Port(
         name=name,
         layer=_NOT_SAID if layer == "-" else layer,
-        state=_named(state),
-        phys_state=_named(phys),
+        state=_state_name(state),
+        phys_state=_state_name(phys),
         rate=speed,
         link_downed=downed,
         link_error_recovery=recovered,
         symbol_error=symbols,
         risen=dict(_risen(before, after)),
-        bus_id=_said(bus),
-        interface=_said(interface),
-        firmware=" ".join(word for word in (_said(board), _said(firmware)) if word),
-        say=f"{name}: {_words(_named(state), _named(phys), speed)}",
+        bus_id=_state_text(bus),
+        interface=_state_text(interface),
+        firmware=" ".join(word for word in (_state_text(board), _state_text(firmware)) if word),
+        say=f"{name}: {_port_in_words(_state_name(state), _state_name(phys), speed)}",
     )
 
 
@@ -168,7 +168,7 @@ def _risen(before: Iterable[int | Unknown], after: Iterable[int | Unknown]) -> I
             yield name, two - one
 
 
-def _words(state: str | Unknown, phys_state: str | Unknown, rate: float | Unknown) -> str:
+def _port_in_words(state: str | Unknown, phys_state: str | Unknown, rate: float | Unknown) -> str:
     if isinstance(state, Unknown):
         return "state unknown"
     if state.startswith("ACTIVE"):
@@ -176,11 +176,11 @@ def _words(state: str | Unknown, phys_state: str | Unknown, rate: float | Unknow
     return state if isinstance(phys_state, Unknown) else f"{state}, {phys_state}"
 
 
-def _said(text: str) -> str:
+def _state_text(text: str) -> str:
     return "" if text == "-" else text
 
 
-def _named(text: str) -> str | Unknown:
+def _state_name(text: str) -> str | Unknown:
     found = _NAMED.fullmatch(text.strip())
     return found[1] if found else Unknown(why=f"sysfs says {text[:20]}") if text != "-" else _NOT_SAID
 

@@ -178,7 +178,7 @@ def _with_links(gpus: Sequence[GpuLinks], section: QuerySection) -> tuple[GpuLin
         return Unknown(why=reason(section.exit_code, (*section.lines, *section.stderr)))
     up: dict[str, list[int]] = {}
     down: dict[str, list[int]] = {}
-    for uuid, line in _of_gpus(section.lines, gpus):
+    for uuid, line in _lines_by_gpu(section.lines, gpus):
         if link := _LINK.match(line):
             (down if link[3] else up).setdefault(uuid, []).append(int(link[1]))
     return tuple(
@@ -186,7 +186,7 @@ def _with_links(gpus: Sequence[GpuLinks], section: QuerySection) -> tuple[GpuLin
     )
 
 
-def _of_gpus(lines: Iterable[str], gpus: Iterable[GpuLinks]) -> Iterator[tuple[str, str]]:
+def _lines_by_gpu(lines: Iterable[str], gpus: Iterable[GpuLinks]) -> Iterator[tuple[str, str]]:
     """Each line below the heading of a GPU, with the UUID of that GPU."""
     by_index = {gpu.index: gpu.uuid for gpu in gpus}
     uuid = ""
@@ -259,7 +259,7 @@ def _read(lines: Iterable[str], gpus: Iterable[GpuLinks]) -> Mapping[tuple[str, 
     """The counters of faults: UUID, link and name to number."""
     return {
         (uuid, int(found[1]), found[2]): int(found[3])
-        for uuid, line in _of_gpus(lines, gpus)
+        for uuid, line in _lines_by_gpu(lines, gpus)
         if (found := _COUNTER.match(line)) and _WRONG.search(found[2])
     }
 

@@ -68,7 +68,7 @@ def probe(args: Args) -> Probe[State]:
     count = -(-args.size // MIB)
     command = Command(script=_MEASURE, argv=(args.path, str(count)), effect=Effect.SCRATCH)
     done: Completed = yield replace(command, timeout=args.at_most)
-    reported = _told(done.stdout)
+    reported = _parts_by_line(done.stdout)
     if done.timed_out:
         return _late(args, reported, disk)
     if done.exit_code != 0:
@@ -97,7 +97,7 @@ def _room(args: Args) -> Generator[Command, Any, Disk]:
 _MEASURE = SCRATCH_HEAD + script(__package__, "disk_speed_measure")
 
 
-def _told(output: str) -> dict[str, str]:
+def _parts_by_line(output: str) -> dict[str, str]:
     """Return the parts of *output* by the line above each; the last one of each kind."""
     reported: dict[str, str] = {}
     at = ""

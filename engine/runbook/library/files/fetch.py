@@ -24,7 +24,7 @@ from runbook.values.plan import Blocked, Change, Decision, Risk, Skip
 from runbook.values.types import Duration, Size, Unknown, plural, seconds
 from runbook.values.undo import Undo
 
-LARGEST = 8 * 1024 * 1024
+MAX_FETCHED_BYTES = 8 * 1024 * 1024
 """Bytes that one step may fetch."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
@@ -40,7 +40,7 @@ class Args:
     """Programs that `argv` calls: where one is missing, the step is skipped. Its own is among them."""
     save_as: str = ""
     """The name of the file in the record; empty: that of `file` or of the program."""
-    most: Size = field(default=Size(1024 * 1024), metadata={"minimum": 1, "maximum": LARGEST})
+    most: Size = field(default=Size(1024 * 1024), metadata={"minimum": 1, "maximum": MAX_FETCHED_BYTES})
     """So much of it is kept; where there is more, that is said."""
     part: Literal["beginning", "end"] = "end"
     """The part that is kept where there is more than `most`."""
@@ -122,7 +122,7 @@ def decide(args: Args, state: State) -> Decision:
         return Blocked(why=state.why)
     more = isinstance(state.size, int) and state.size > args.most
     much = f"the {'last' if args.part == 'end' else 'first'}" if more else "at most"
-    what = args.file or f"the output of {_shown(args)} (ended after {seconds(args.at_most_for)})"
+    what = args.file or f"the output of {_shown_command(args)} (ended after {seconds(args.at_most_for)})"
     return Change(
         summary=f"fetch {what} into {args.name}, {much} {bytes_of(args.most)}",
         commands=(_command(args),),
@@ -161,7 +161,7 @@ def by_hand(args: Args) -> tuple[str, ...]:
     return (f"ssh HOST {line!r} >{args.name}",)
 
 
-def _shown(args: Args) -> str:
+def _shown_command(args: Args) -> str:
     """The program, for people; of a text for a shell no more than its length and what it calls."""
     text = next((word for word in args.argv if "\n" in word), "")
     if not text:

@@ -14,7 +14,14 @@ from typing import Literal
 from runbook.errors import ProbeError
 from runbook.library.fabric.facts.nvlink import Links, ask_links, obstacle, read_links, together
 from runbook.library.gpu.facts.device_users import Users, ask_users, read_users
-from runbook.library.gpu.facts.driver_services import NAME, Service, ask_services, read_services, start_again, stop
+from runbook.library.gpu.facts.driver_services import (
+    SERVICE_NAME,
+    Service,
+    ask_services,
+    read_services,
+    start_again,
+    stop,
+)
 from runbook.library.gpu.facts.driver_services import TIMEOUT as STOP_TIMEOUT
 from runbook.library.gpu.facts.reset import TIMEOUT as RESET_TIMEOUT
 from runbook.library.gpu.facts.reset import (
@@ -68,7 +75,7 @@ class Args:
     """
 
     def __post_init__(self) -> None:
-        if wrong := [word for word in self.stop if not NAME.fullmatch(word)]:
+        if wrong := [word for word in self.stop if not SERVICE_NAME.fullmatch(word)]:
             raise ValueError(f"`stop`: {wrong[0]!r} is not a valid name of a service")
 
 
@@ -169,7 +176,7 @@ def decide(args: Args, state: State) -> Decision:
     if obstacles:
         return Blocked(why="; ".join(obstacles))
     if not wanted:
-        return NoChange(why=f"not wedged: {_said(state.gpus)}")
+        return NoChange(why=f"not wedged: {_in_words(state.gpus)}")
     groups = _grouped(wanted, state)
     targets = (*(_target(gpu) for gpu in wanted), *map(_service, state.stops))
     on = tuple(gpu for gpu in wanted if gpu.persistence is True)
@@ -178,7 +185,7 @@ def decide(args: Args, state: State) -> Decision:
     )
     words += _set_again_words(wanted, state)
     return Change(
-        summary=f"reset {plural(len(wanted), 'GPU')}: {_said(wanted)}{words}",
+        summary=f"reset {plural(len(wanted), 'GPU')}: {_in_words(wanted)}{words}",
         commands=(
             *([stop(state.stops, state.running, _longest(state, len(groups)))] if state.stops else []),
             *(command for group in groups for command in _commands(group)),
@@ -236,7 +243,7 @@ def _not_told(args: Args, state: State) -> list[str]:
         return []
     answers = [(gpu, state.wedged[gpu.key]) for gpu in state.gpus]
     words = "not known whether this GPU is wedged"
-    return [f"{_said((it,))}: {words} ({answer.why})" for it, answer in answers if isinstance(answer, Unknown)]
+    return [f"{_in_words((it,))}: {words} ({answer.why})" for it, answer in answers if isinstance(answer, Unknown)]
 
 
 def _obstacles(args: Args, state: State, wanted: tuple[Gpu, ...]) -> list[str]:
@@ -244,23 +251,25 @@ def _obstacles(args: Args, state: State, wanted: tuple[Gpu, ...]) -> list[str]:
     for gpu in wanted:
         if not gpu.uuid and not gpu.bus_id:
             found.append(
-                f"{_said((gpu,))} shows neither UUID nor bus id, and by the reset its index may mean another GPU"
+                f"{_in_words((gpu,))} shows neither UUID nor bus id, and by the reset its index may mean another GPU"
             )
         if gpu.bus_id in state.lost:
-            found.append(f"{_said((gpu,))} has fallen off the bus: only a reboot of the host brings it back")
+            found.append(f"{_in_words((gpu,))} has fallen off the bus: only a reboot of the host brings it back")
         if gpu.recovery_action == "Reboot":
-            found.append(f"{_said((gpu,))}: the driver asks for a reboot of the host; a reset does not help")
+            found.append(f"{_in_words((gpu,))}: the driver asks for a reboot of the host; a reset does not help")
         match state.holders[gpu.key]:
             case Unknown(why=why):
-                found.append(f"{_said((gpu,))}: not known whether a process holds this GPU ({why})")
+                found.append(f"{_in_words((gpu,))}: not known whether a process holds this GPU ({why})")
             case held if held:
-                found.append(f"{_said((gpu,))} is held by {', '.join(held)}: end those processes first")
+                found.append(f"{_in_words((gpu,))} is held by {', '.join(held)}: end those processes first")
         if is_share(gpu.name) and not args.force:
             found.append(
-                f"{_said((gpu,))} is a share of a GPU (vGPU), which is reset on its host: `force: true` tries it"
+                f"{_in_words((gpu,))} is a share of a GPU (vGPU), which is reset on its host: `force: true` tries it"
             )
         if gpu.mig == "Enabled" and not args.force:
-            found.append(f"{_said((gpu,))} is in MIG mode, and a reset destroys its instances: `force: true` allows it")
+            found.append(
+                f"{_in_words((gpu,))} is in MIG mode, and a reset destroys its instances: `force: true` allows it"
+            )
     if state.pulled:
         found.append(f"stopping {', '.join(state.stops)} would also stop {', '.join(state.pulled)}: stop that first")
     if state.joined and not args.force:
@@ -288,18 +297,18 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
     for gpu in _wanted(args, before):
         again = now.get(gpu.key)
         if again is None:
-            found.append(f"{_said((gpu,))} is no longer listed")
+            found.append(f"{_in_words((gpu,))} is no longer listed")
         elif again.requires_reset is True:
-            found.append(f"{_said((gpu,))} still requires a reset")
+            found.append(f"{_in_words((gpu,))} still requires a reset")
         elif after.wedged[gpu.key] is not False:
-            found.append(f"{_said((gpu,))} is still busy although no process holds it, or its state is not known")
+            found.append(f"{_in_words((gpu,))} is still busy although no process holds it, or its state is not known")
         elif again.persistence != gpu.persistence and not isinstance(gpu.persistence, Unknown):
             found.append(
-                f"{_said((gpu,))}: persistence mode was {'on' if gpu.persistence else 'off'} before, and is not now"
+                f"{_in_words((gpu,))}: persistence mode was {'on' if gpu.persistence else 'off'} before, and is not now"
             )
         elif again.compute_mode != gpu.compute_mode and not isinstance(gpu.compute_mode, Unknown):
             found.append(
-                f"{_said((gpu,))}: compute mode was {gpu.compute_mode} before, and is {again.compute_mode} now"
+                f"{_in_words((gpu,))}: compute mode was {gpu.compute_mode} before, and is {again.compute_mode} now"
             )
     return found
 
@@ -335,8 +344,8 @@ def _service(unit: str) -> Target:
 
 
 def _target(gpu: Gpu) -> Target:
-    return Target(kind="gpu", key=gpu.key, say=_said((gpu,)))
+    return Target(kind="gpu", key=gpu.key, say=_in_words((gpu,)))
 
 
-def _said(gpus: tuple[Gpu, ...]) -> str:
+def _in_words(gpus: tuple[Gpu, ...]) -> str:
     return ", ".join(f"GPU {gpu.index} ({gpu.key})" for gpu in gpus)

@@ -12,7 +12,7 @@ from runbook.errors import ProbeError
 from runbook.library.jobs.facts.arguments import JobArguments
 from runbook.library.jobs.facts.by_open_files import OpenFileMatch, probe_by_open_files
 from runbook.library.processes.facts.open_files import GPUS
-from runbook.library.processes.facts.victims import named
+from runbook.library.processes.facts.victims import processes_in_words
 from runbook.protocols import Fails, Holds, Probe
 from runbook.values.types import Unknown, plural
 
@@ -39,7 +39,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
         return Fails(why=f"held without use: {held}")
     if not state.processes:
         return Holds(why=f"no process holds {' or '.join(args.paths)}")
-    return Fails(why=f"held by {plural(len(state.processes), 'process')}: {named(state.processes)}")
+    return Fails(why=f"held by {plural(len(state.processes), 'process')}: {processes_in_words(state.processes)}")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

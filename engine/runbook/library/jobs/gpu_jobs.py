@@ -20,7 +20,7 @@ from runbook.library.jobs.facts.path_rules import objection_to_paths
 from runbook.library.processes.facts.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from runbook.library.processes.facts.protected import Protected
 from runbook.library.processes.facts.table import Process, Table
-from runbook.library.processes.facts.victims import Processes, named
+from runbook.library.processes.facts.victims import Processes, processes_in_words
 from runbook.protocols import Fails, Holds, Probe
 from runbook.text.regexes import SearchPattern, compile_regex
 from runbook.values.types import ProcessPattern, Unknown, plural
@@ -61,7 +61,7 @@ def probe(args: Args) -> Probe[State]:
     walk = by_open_files.believable(read_holders((yield ask_holders(*args.devices))))
     if not walk.present():
         yield from by_open_files.why_nothing_is_there(args.devices)  # raises where there should be something
-    plain = _found(tests, walk, args)
+    plain = _state(tests, walk, args)
     if isinstance(plain.all, Unknown):
         return _not_known(plain, plain.all)
     if not plain.all:
@@ -70,10 +70,10 @@ def probe(args: Args) -> Probe[State]:
     if isinstance(closer.walk, Unknown):
         return replace(_not_known(plain, closer.walk), foreign=closer.walk)
     before = {process.key for process in plain.all}
-    return _classified(_found(tests, closer.walk, args), before, closer, closer.walk)
+    return _classified(_state(tests, closer.walk, args), before, closer, closer.walk)
 
 
-def _found(tests: list[SearchPattern], walk: OpenFileScan, args: Args) -> State:
+def _state(tests: list[SearchPattern], walk: OpenFileScan, args: Args) -> State:
     """The processes in *walk* that match, or hold a device; nothing is known of the GPUs yet."""
     lines = by_command_line.chosen(tests, walk.table, (), (), args) if tests else by_command_line.CommandLineMatch()
     held = by_open_files.chosen(walk, (), args)
@@ -146,7 +146,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
         raise ProbeError(state.leftover.why)
     if not state.leftover:
         return Holds(why="no process of a job is left over")
-    return Fails(why=f"{state.summary}: {named(state.leftover)}")
+    return Fails(why=f"{state.summary}: {processes_in_words(state.leftover)}")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

@@ -153,7 +153,7 @@ def _window(args: Args, now: float) -> tuple[float, float]:
 def _state(args: Args, reading: KernelLog) -> State:
     low, high = _window(args, reading.clock.now or 0.0)
     bounded = (low, high) != (float("-inf"), float("inf"))
-    inside = _inside(reading.messages, low, high) if bounded else reading.messages
+    inside = _in_period(reading.messages, low, high) if bounded else reading.messages
     current = since_boot(inside, reading.clock.boot)
     inside = current if args.this_boot else inside
     unusable, gap = _unusable(reading, bounded=bounded), _gap(args, reading, low, bounded=bounded)
@@ -191,7 +191,7 @@ def _state(args: Args, reading: KernelLog) -> State:
         panics=_known(faults("panic", inside), blind),
         hardware_errors=_known(faults("hardware", inside), blind),
         corrected_errors=_known(faults("corrected", inside), blind),
-        other_errors=other_errors(_inside(reading.errors, low, high)),
+        other_errors=other_errors(_in_period(reading.errors, low, high)),
         oomd_kills=_known(oomd_kills(inside), blind),
         no_victim=_known(faults("oom_nobody", inside), blind),
         sxids=_known(sxids(inside), blind),
@@ -214,7 +214,7 @@ def _state(args: Args, reading: KernelLog) -> State:
     )
 
 
-def _inside(messages: Iterable[Message], low: float, high: float) -> tuple[Message, ...]:
+def _in_period(messages: Iterable[Message], low: float, high: float) -> tuple[Message, ...]:
     """Return the messages that are known to be from between *low* and *high*."""
     return tuple(message for message in messages if message.at is not None and low <= message.at <= high)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from runbook.library.kernel.facts.modules import (
     IN_USE,
     LIBRARY,
-    NAME,
+    MODULE_NAME,
     KernelModule,
     ask_module,
     load,
@@ -34,7 +34,7 @@ class Args:
     """A library of the same version, such as libnvidia-ml.so.1; empty: none."""
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
+        if not MODULE_NAME.fullmatch(self.name):
             raise ValueError(f"`name`: {self.name!r} is not a valid name of a kernel module")
         if self.library and not LIBRARY.fullmatch(self.library):
             raise ValueError(f"`library`: {self.library!r} is not a valid name of a library (libNAME.so.1)")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from runbook.library.processes.facts.owners.owners import without_owned
-from runbook.library.processes.facts.protected import Protected, shown, spared, split_by_protection
+from runbook.library.processes.facts.protected import Protected, as_process, spared, split_by_protection
 from runbook.library.processes.facts.table import Process, Row, Table, ask_processes, read_processes
 from runbook.library.processes.facts.terminate import with_second_signal
 from runbook.library.processes.facts.victims import (
@@ -90,7 +90,7 @@ def _state(args: Args, table: Table) -> State:
     wanted = {f"{one['pid']}:{one['start']}" for one in args.processes}
     rows = [row for row in table.rows.values() if row.process.key in wanted and not row.defunct]
     split = split_by_protection(rows, table, args.allow)
-    alive = tuple(shown(row) for row in split.free)
+    alive = tuple(as_process(row) for row in split.free)
     unseen = _unseen(args, table) if len(rows) < len(wanted) else None
     blind = unseen or split.doubt
     ours = tuple(_ours(one) for one in args.processes if one["pid"] in table.own)
@@ -99,7 +99,7 @@ def _state(args: Args, table: Table) -> State:
         protected=(*split.protected, *ours),
         gone=0 if unseen else len(wanted) - len(rows) - len(ours),
         started=tuple(
-            shown(row) for row in table.rows.values() if _is_later(row, args) and row.process.key not in wanted
+            as_process(row) for row in table.rows.values() if _is_later(row, args) and row.process.key not in wanted
         ),
     )
 
@@ -147,12 +147,12 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 def settled(args: Args, before: State, after: State) -> bool:
     """Every victim is gone, and none was started again, unless it may be."""
-    return gone(_seen(args, before), _after(args, after))
+    return gone(_snapshot(args, before), _after(args, after))
 
 
 def explain(args: Args, before: State, after: State) -> str:
     """Name the processes that survived, and those that were started again, with their starters."""
-    return disagreement(_seen(args, before), _after(args, after), args.manner)
+    return disagreement(_snapshot(args, before), _after(args, after), args.manner)
 
 
 without, outcome = without_processes, with_second_signal
@@ -163,11 +163,11 @@ def by_hand(args: Args) -> tuple[str, ...]:
     return ("ps -o pid,lstart,user,args -p PID  # for each: still the process that the finding names?", *args.by_hand())
 
 
-def _seen(args: Args, state: State) -> ProcessSnapshot:
+def _snapshot(args: Args, state: State) -> ProcessSnapshot:
     alive, started = state.alive, () if args.may_restart else state.started
     return ProcessSnapshot(found=alive if isinstance(alive, Unknown) else (*alive, *started), victims=alive)
 
 
 def _after(args: Args, state: State) -> ProcessSnapshot:
-    found = _seen(args, state).found
+    found = _snapshot(args, state).found
     return ProcessSnapshot(found=found, victims=found)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runbook.errors import ProbeError
-from runbook.library.processes.facts.protected import Protected, shown, split_by_protection
+from runbook.library.processes.facts.protected import Protected, as_process, split_by_protection
 from runbook.library.processes.facts.table import Process, Row, Table, ask_processes, read_processes
-from runbook.library.processes.facts.victims import absence, said
+from runbook.library.processes.facts.victims import absence, process_in_words
 from runbook.protocols import Fails, Holds, Probe
 from runbook.values.command import Command, Effect
 from runbook.values.types import Json, Unknown
@@ -77,18 +77,18 @@ def _state(args: Args, table: Table, now: float) -> State:
             rows[row.process.pid] = row
             codes.setdefault(row.process.pid, []).append(int(str(xid.get("code", 0))))
     split = split_by_protection(rows.values(), table, ())
-    alive = tuple(shown(row) for row in split.free)
+    alive = tuple(as_process(row) for row in split.free)
     blind = Unknown(why=table.hidden) if table.hidden else split.doubt
     return State(
         alive=alive if alive or not blind else blind,
         protected=split.protected,
-        faults=tuple(_words(process, codes[process.pid]) for process in alive),
+        faults=tuple(_fault_in_words(process, codes[process.pid]) for process in alive),
     )
 
 
-def _words(process: Process, codes: Iterable[int]) -> str:
+def _fault_in_words(process: Process, codes: Iterable[int]) -> str:
     where = f" in {process.container}" if process.container else ""
-    return f"{said(process)}{where}: Xid {', '.join(map(str, dict.fromkeys(codes)))}"
+    return f"{process_in_words(process)}{where}: Xid {', '.join(map(str, dict.fromkeys(codes)))}"
 
 
 def _is_named(row: Row, xid: Mapping[str, Json], now: float) -> bool:

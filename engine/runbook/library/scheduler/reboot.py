@@ -22,7 +22,7 @@ from runbook.library.gpu.facts.model import GpuPresence
 from runbook.library.gpu.facts.smi_query import ask_gpus, ask_presence, read_gpus, read_presence
 from runbook.library.processes.facts.bystanders import bystanders
 from runbook.library.processes.facts.table import ask_processes, read_processes
-from runbook.library.scheduler.facts.query import NAME, ask_node, read_node
+from runbook.library.scheduler.facts.query import NODE_NAME, ask_node, read_node
 from runbook.onhost.boot import LastReboot, ask_boot, read_boot, send_reboot
 from runbook.protocols import Probe
 from runbook.text.shortened import first_few
@@ -59,7 +59,7 @@ class Args:
     """Force a shutdown that hangs for so long (`systemctl reboot --force`: services are not stopped); 0: never."""
 
     def __post_init__(self) -> None:
-        if self.node and not NAME.fullmatch(self.node):
+        if self.node and not NODE_NAME.fullmatch(self.node):
             raise ValueError(f"`node`: {self.node!r} is not the name of a node")
         if not self.reason.isprintable() or len(self.reason) > 200:
             raise ValueError("`reason` must be one line of at most 200 characters")

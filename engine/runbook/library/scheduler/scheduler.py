@@ -19,8 +19,8 @@ from typing import Literal
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.smi_query import ask_gpus, ask_presence, read_gpus, read_presence
 from runbook.library.scheduler.facts import steering
-from runbook.library.scheduler.facts.model import OURS, Node, objection_to_reason
-from runbook.library.scheduler.facts.query import NAME, ask_node, read_node
+from runbook.library.scheduler.facts.model import OUR_REASON, Node, objection_to_reason
+from runbook.library.scheduler.facts.query import NODE_NAME, ask_node, read_node
 from runbook.onhost.boot import Boot, ask_boot, read_boot
 from runbook.protocols import Fails, Holds, Probe
 from runbook.text.shortened import first_few
@@ -55,7 +55,7 @@ class Args:
     """
 
     def __post_init__(self) -> None:
-        if self.node and not NAME.fullmatch(self.node):
+        if self.node and not NODE_NAME.fullmatch(self.node):
             raise ValueError(f"`node`: {self.node!r} is not the name of a node")
         for name, text in (("reason", self.reason), ("only", self.only)):
             if why := objection_to_reason(text):
@@ -182,9 +182,11 @@ def _drain(args: Args, state: State, node: Node) -> Decision:
         return Blocked(why=f"{node.name}: draining it needs root: give the step `become: true`")
     evicts = args.evict and node.kind == "kubernetes"
     words = (
-        f"{node.name} is {node.whose()}: wait" if node.drained else f"drain {_called(node)}: {OURS}{args.reason}; wait"
+        f"{node.name} is {node.whose()}: wait"
+        if node.drained
+        else f"drain {_called(node)}: {OUR_REASON}{args.reason}; wait"
     )
-    commands = [steering.drain(node, OURS + args.reason, f"{state.user}@{node.asked_at}")]
+    commands = [steering.drain(node, OUR_REASON + args.reason, f"{state.user}@{node.asked_at}")]
     if evicts:
         commands.append(steering.evict(node, args.wait or 300.0))
         words = words.removesuffix("wait") + "evict its pods, and wait"
@@ -207,7 +209,7 @@ def _waiting(words: str, args: Args, node: Node) -> str:
 def _resume(args: Args, state: State, node: Node) -> Decision:
     if not node.drained:
         return NoChange(why=f"{node.name} is not drained" + (f" ({node.state})" if node.state else ""))
-    if not node.ours(("root", state.user)) or not node.reason.removeprefix(OURS).startswith(args.only):
+    if not node.ours(("root", state.user)) or not node.reason.removeprefix(OUR_REASON).startswith(args.only):
         return NoChange(why=f"{node.name} stays {node.whose()}: that is not our drain" + _for(args))
     if node.kind != "kubernetes" and state.user != "root":
         return Blocked(why=f"{node.name}: resuming it needs root: give the step `become: true`")
@@ -249,7 +251,7 @@ def latent(args: Args) -> Change:
         words, commands = "resume it, if the drain is ours", (steering.resume(node, args.only, args.wait),)
         words += f" and {plural(args.gpus, 'GPU')} respond" if args.gpus else ""
     else:
-        words, commands = f"drain it: {OURS}{args.reason}", (steering.drain(node, OURS + args.reason, ""),)
+        words, commands = f"drain it: {OUR_REASON}{args.reason}", (steering.drain(node, OUR_REASON + args.reason, ""),)
     return Change(summary=words, commands=commands, risk=Risk.EDITS_FILES)
 
 
@@ -314,7 +316,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 def by_hand(args: Args) -> tuple[str, ...]:
     """The lines that a person would paste."""
     node = args.node or "NODE"
-    why = f'"{OURS}{args.reason}"'
+    why = f'"{OUR_REASON}{args.reason}"'
     lines = {
         ("slurm", "drain"): (f"scontrol update NodeName={node} State=DRAIN Reason={why}", f"squeue -w {node}"),
         ("slurm", "resume"): (f"scontrol show node {node}", f"scontrol update NodeName={node} State=RESUME"),

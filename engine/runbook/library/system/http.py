@@ -159,7 +159,7 @@ def probe(args: Args) -> Probe[State]:
         status=answer.status,
         body=answer.body[:SHOWN],
         json=document,
-        values={name: _at(document, path) for name, path in args.values.items()},
+        values={name: _value_at(document, path) for name, path in args.values.items()},
         seconds=answer.seconds,
         location=answer.location,
         tool=answer.tool,
@@ -197,7 +197,7 @@ def _followed(asked: HttpRequest, answer: HttpResponse) -> Generator[Command, An
     return answer
 
 
-def _at(document: Json | Unknown, path: str) -> Json | Unknown:
+def _value_at(document: Json | Unknown, path: str) -> Json | Unknown:
     return document if isinstance(document, Unknown) else value_at(document, path)
 
 
@@ -215,7 +215,7 @@ def _ok(
         return answer.status
     if not _right(answer.status, wanted):
         return Unknown(why=f"{args.check.url} answered {answer.status}") if args.check and not wanted else False
-    found = {path: _at(document, path) for path in (*expect, *args.present)}
+    found = {path: _value_at(document, path) for path in (*expect, *args.present)}
     blind = next((each for each in found.values() if isinstance(each, Unknown)), None)
     if blind and (args.check or isinstance(document, Unknown)):
         return Unknown(why=f"{args.check.url}: {blind.why}") if args.check else blind
@@ -249,11 +249,13 @@ def _difference(args: Args, state: State) -> str:
     expect = args.check.expect if args.check else args.expect
     said: list[str] = []
     for path, value in expect.items():
-        found = _at(state.json, path)
+        found = _value_at(state.json, path)
         if not _same(found, value):
             said.append(f"{path} is {found.why if isinstance(found, Unknown) else repr(found)}, wanted {value!r}")
-    said += [f"{path} is missing or empty" for path in args.present if _at(state.json, path) in (None, "", [], {})]
-    said += [f"{path}: {it.why}" for path in args.present if isinstance(it := _at(state.json, path), Unknown)]
+    said += [
+        f"{path} is missing or empty" for path in args.present if _value_at(state.json, path) in (None, "", [], {})
+    ]
+    said += [f"{path}: {it.why}" for path in args.present if isinstance(it := _value_at(state.json, path), Unknown)]
     return "; ".join(said)[:500]
 
 

@@ -112,11 +112,11 @@ def holds(args: Args, state: State) -> Holds | Fails:
     assert not isinstance(state.available, Unknown)
     where = f" (limit of {state.limited_by})" if state.limited_by else ""
     if said := _troubles(args, state.percent, state.available):
-        return Fails(why="; ".join(said) + where + _named(state.top))
+        return Fails(why="; ".join(said) + where + _names_of(state.top))
     return Holds(why=f"{state.percent:g} % of the memory is used, {bytes_of(state.available)} are left{where}")
 
 
-def _named(top: tuple[Hungry, ...] | Unknown) -> str:
+def _names_of(top: tuple[Hungry, ...] | Unknown) -> str:
     if isinstance(top, Unknown):
         return ""
     return "; most memory: " + ", ".join(

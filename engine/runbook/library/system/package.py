@@ -13,7 +13,7 @@ from typing import Literal
 
 from runbook.library.system.facts.packages import (
     MANAGERS,
-    NAME,
+    PACKAGE_NAME,
     Packages,
     ask_package_manager,
     ask_packages,
@@ -49,7 +49,7 @@ class Args:
                 raise ValueError(f"called: {manager!r} is none of: {', '.join(MANAGERS)}")
         renamed = [name for names in self.called.values() for name in names.values()]
         for name in (*self.names, *self.programs.values(), *renamed):
-            if not NAME.fullmatch(name):
+            if not PACKAGE_NAME.fullmatch(name):
                 raise ValueError(
                     f"{name!r} is not a valid name of a package: letters, digits and + . _ - only, without a version; "
                     "it must begin with a letter or digit, and must not end in -"

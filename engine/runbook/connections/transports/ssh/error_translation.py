@@ -13,7 +13,7 @@ from runbook.errors import Unreachable
 SILENT = ("No existing session", "Indecipherable protocol version")
 """The words of paramiko where no SSH server answers."""
 
-LONGEST = 300
+MAX_REASON_CHARACTERS = 300
 """Characters of a reason that a library gives."""
 
 
@@ -77,4 +77,6 @@ def reason(error: Exception) -> str:
             return "the connection was closed while it was being set up"
         case OSError() if error.strerror:
             return error.strerror.lower()
-    return " ".join((str(error) or type(error).__name__).split())[:LONGEST]  # a server's own words may stand in it
+    return " ".join((str(error) or type(error).__name__).split())[
+        :MAX_REASON_CHARACTERS
+    ]  # a server's own words may stand in it

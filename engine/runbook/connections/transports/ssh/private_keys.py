@@ -171,7 +171,7 @@ def locked(hosts: Iterable[Host]) -> tuple[str, ...]:
         config = ssh_config()
     except Unreachable:
         return ()  # it is said when a host is connected to
-    paths = dict.fromkeys(path for host in hosts for path in _named_by(host, config))
+    paths = dict.fromkeys(path for host in hosts for path in _key_files(host, config))
     agent = Agent(ConnectOptions().connect_timeout)
     try:
         return tuple(path for path in paths if _is_locked(path, agent))
@@ -179,7 +179,7 @@ def locked(hosts: Iterable[Host]) -> tuple[str, ...]:
         agent.close()
 
 
-def _named_by(host: Host, config: paramiko.SSHConfig) -> list[str]:
+def _key_files(host: Host, config: paramiko.SSHConfig) -> list[str]:
     if host.transport != "ssh":
         return []
     own = [host.key] if host.key else []
@@ -187,7 +187,7 @@ def _named_by(host: Host, config: paramiko.SSHConfig) -> list[str]:
         if fault_in_host(address.host):
             continue  # it is refused when the host is connected to
         own += config.lookup(address.host).get("identityfile", [])
-    return [*map(_expanded, own), *(_named_by(host.via, config) if host.via else ())]
+    return [*map(_expanded, own), *(_key_files(host.via, config) if host.via else ())]
 
 
 def _is_locked(path: str, agent: Agent) -> bool:

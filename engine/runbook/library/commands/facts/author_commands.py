@@ -19,10 +19,10 @@ _READ_ONLY = re.compile(r"Read-only file system|Errno 30\b|EROFS")
 _STATUS: dict[int, str] = {126: "the program cannot be executed", 127: "the program was not found"}
 
 
-MOST = 1024 * 1024
+MAX_CHARACTERS = 1024 * 1024
 """Characters of each stream that an expression may use, and that may be parsed."""
 
-TOO_MUCH = f"the output exceeds {MOST // 1024} KiB, and its middle is missing"
+TOO_MUCH = f"the output exceeds {MAX_CHARACTERS // 1024} KiB, and its middle is missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,11 @@ def answered(command: Command, done: Completed, parse: Json, *, checking: bool) 
     if not done.answers(command) or _was_kept_from_writing(command, done):
         raise ProbeError(_fault(command, done, checking=checking))
     assert done.exit_code is not None
-    whole = not done.missing[0] and len(done.stdout) <= MOST
-    stdout, stderr = excerpt(done.stdout, done.missing[0], MOST), excerpt(done.stderr, done.missing[1], MOST)
+    whole = not done.missing[0] and len(done.stdout) <= MAX_CHARACTERS
+    stdout, stderr = (
+        excerpt(done.stdout, done.missing[0], MAX_CHARACTERS),
+        excerpt(done.stderr, done.missing[1], MAX_CHARACTERS),
+    )
     value = parsed(stdout, parse) if whole or parse == "text" else Unknown(why=TOO_MUCH)
     return CommandAnswer(exit_code=done.exit_code, stdout=stdout, stderr=stderr, value=value)
 

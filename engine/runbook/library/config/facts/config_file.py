@@ -11,7 +11,7 @@ from runbook.onhost.path_safety import REFUSED, STAT_PATH, refusal, refused
 from runbook.shell import SAFE, VIEW, script
 from runbook.values.command import Command, Completed, Effect, write_script
 
-LARGEST = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """Bytes that a configuration file may have."""
 
 CHANGED, INVALID, NOT_WRITTEN, NOT_ALIKE = 10, 11, 12, 13
@@ -55,7 +55,7 @@ class HostFile:
 
 def ask_file(path: str) -> Command:
     """The read of *path*, which is absolute or begins with ``~/``."""
-    return Command(script=_LOOK, argv=(path, str(LARGEST)), effect=Effect.READ, private=True)
+    return Command(script=_LOOK, argv=(path, str(MAX_FILE_BYTES)), effect=Effect.READ, private=True)
 
 
 def read_file(path: str, done: Completed) -> HostFile:

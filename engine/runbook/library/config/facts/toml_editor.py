@@ -186,10 +186,10 @@ def _entries(text: str, start: int, end: int, separator: str, table: KeyPath) ->
     """The entries of *text*, which is known to be TOML, from *start* to *end*, where *table* goes on."""
     for begin, behind in _pieces(text, start, end, separator):
         if text[begin] == "[":
-            table = _words(text[begin:behind])
+            table = _dotted_key(text[begin:behind])
             yield Entry(start=begin, end=behind, table=table, path=table)
         elif key := _KEY.match(text, begin):
-            path = (*table, *_words(f"{key[0]}0"))
+            path = (*table, *_dotted_key(f"{key[0]}0"))
             yield Entry(start=begin, end=behind, table=table, path=path, value=key.end())
 
 
@@ -211,7 +211,7 @@ def _pieces(text: str, start: int, end: int, separator: str) -> Iterator[tuple[i
         yield begin, behind
 
 
-def _words(text: str) -> KeyPath:
+def _dotted_key(text: str) -> KeyPath:
     """The words of the only key, or header, that is in *text*."""
     words, data = [], tomllib.loads(text)
     while isinstance(data, dict) and data:

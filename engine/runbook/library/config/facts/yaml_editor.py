@@ -87,7 +87,7 @@ def _text(value: str, style: str = "") -> str:
     return value if plain and style != '"' else quoted(value)
 
 
-MOST = 20_000
+MAX_NODES = 20_000
 """Nodes that one value may have, its aliases followed."""
 
 
@@ -127,7 +127,7 @@ class YamlText:
             node = self._lookup(self._real(node), word)
             if node is None:
                 return ABSENT
-        return self._plain(node, iter(range(MOST))) if node else {}
+        return self._plain(node, iter(range(MAX_NODES))) if node else {}
 
     def put(self, path: KeyPath, value: Any) -> str:
         """A value in the place of the old one, or a new pair at the end of its mapping."""
@@ -291,18 +291,18 @@ class YamlText:
             return _scalar(real)
         if real.kind == "sequence":
             return [self._plain(item, left, depth + 1) for item in real.items]
-        words = [text for text in self._words(real) if text != MERGE]
+        words = [text for text in self._key_texts(real) if text != MERGE]
         found = {text: self._lookup(real, text) for text in words}
         return {word: self._plain(it, left, depth + 1) for word, it in found.items() if it is not None}
 
-    def _words(self, node: YamlNode, depth: int = 0) -> list[str]:
+    def _key_texts(self, node: YamlNode, depth: int = 0) -> list[str]:
         """The keys of a mapping, with those that are merged into it."""
         words = [key.value for key, _ in node.pairs if key.kind == "scalar"]
         for key, value in node.pairs if depth < 20 else ():
             if key.kind == "scalar" and key.value == MERGE and not key.style:
                 real = self._real(value)
                 for item in real.items if real.kind == "sequence" else [real]:
-                    words += self._words(self._real(item), depth + 1)
+                    words += self._key_texts(self._real(item), depth + 1)
         return list(dict.fromkeys(words))
 
 

@@ -72,7 +72,7 @@ def _events(text: str) -> list[Any]:
     try:
         found = list(yaml.parse(plain, Loader=_LOADER))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Unparsable(_words(error)) from error
+        raise Unparsable(_error_in_words(error)) from error
     if plain is text:
         if has_breaks(text):
             raise Unparsable(_read_otherwise(text))
@@ -178,7 +178,7 @@ def _tagged(event: Any) -> bool:
     return event.implicit == (False, False) if isinstance(event, yaml.ScalarEvent) else not event.implicit
 
 
-def _words(error: Exception) -> str:
+def _error_in_words(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else str(what)

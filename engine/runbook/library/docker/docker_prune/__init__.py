@@ -378,15 +378,16 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 def settled(args: Args, before: State, after: State) -> bool:
     """Nothing that was to go is there to be removed any more; what has been started since is another thing."""
-    return not _left(before, after)
+    return not _remaining_items(before, after)
 
 
 def explain(args: Args, before: State, after: State) -> str:
     """Name the things that are still there."""
-    return f"still there: {', '.join(map(str, _left(before, after)))}; the command's output has Docker's reasons"
+    items = ", ".join(map(str, _remaining_items(before, after)))
+    return f"still there: {items}; the command's output has Docker's reasons"
 
 
-def _left(before: State, after: State) -> Items:
+def _remaining_items(before: State, after: State) -> Items:
     """Return the things that were to be removed and still may be; an image that a container needs again is not one."""
     keys = {item.key for item in before.items()}
     fresh = frozenset(item.key for item in after.items()) - keys

@@ -16,7 +16,7 @@ KEPT = 1000
 SKEW = 60
 """Seconds that a time of writing may lie ahead of the host's clock: a file server has one of its own."""
 
-MOST = 3_500_000
+MAX_LIST_BYTES = 3_500_000
 """Bytes of one list that come back; a longer one is not believed."""
 
 
@@ -63,7 +63,7 @@ class FilesFound:
 
 def ask_files(paths: tuple[str, ...], inside: str, interval: float) -> Command:
     """One script that lists what matches *paths*; *inside*: files with such names, however deep, in what matches."""
-    return read_script(_ASK, inside, f"{interval:g}" if interval else "", str(MOST), *paths)
+    return read_script(_ASK, inside, f"{interval:g}" if interval else "", str(MAX_LIST_BYTES), *paths)
 
 
 _ASK = script(__package__, "listing_probe")
@@ -103,7 +103,7 @@ def read_files(done: Completed) -> FilesFound:
             listings[-1][file.path] = file
     if not listings:
         raise ProbeError("the host's list of the files has no beginning")
-    if any(len(part.encode("utf-8", "replace")) >= MOST - 100 for part in done.stdout.split(f"{end}now ")):
+    if any(len(part.encode("utf-8", "replace")) >= MAX_LIST_BYTES - 100 for part in done.stdout.split(f"{end}now ")):
         raise ProbeError("there are more files than can be listed: narrow the patterns")
     return FilesFound(listings=tuple(map(_listing, listings)), missing=tuple(missing), unreadable=tuple(unreadable))
 

@@ -18,7 +18,7 @@ from runbook.values.types import Unknown, long_ago, seconds
 
 Answer = Literal["ok", "hung", "failed", "unknown", "not asked"]
 
-MOST = 256
+MAX_MOUNTS = 256
 """File systems that are asked at once."""
 
 _KERNEL = (
@@ -206,15 +206,15 @@ def worth_asking(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
     for mount in sorted(mounts, key=_rank):
         if mount.answer == "not asked" and not mount.said:
             chosen.setdefault(mount.filesystem, mount)
-    return tuple(chosen.values())[:MOST]
+    return tuple(chosen.values())[:MAX_MOUNTS]
 
 
 def _rank(mount: Mount) -> tuple[bool, bool, bool, bool, int]:
     fuse = mount.type.startswith("fuse")
-    return bool(is_private(mount)), _of_user(mount), not mount.remote, fuse, len(mount.path)
+    return bool(is_private(mount)), _is_of_user(mount), not mount.remote, fuse, len(mount.path)
 
 
-def _of_user(mount: Mount) -> bool:
+def _is_of_user(mount: Mount) -> bool:
     """Whether it is a FUSE mount of somebody else than root, which fusermount makes for everybody."""
     return mount.type.startswith("fuse") and _OF_ROOT not in mount.options
 
@@ -224,7 +224,7 @@ def is_private(mount: Mount) -> str:
 
     The kernel shows ``allow_other`` also for ``allow_root`` of libfuse.
     """
-    return _private(mount) if _of_user(mount) and "allow_other" not in mount.options else ""
+    return _private(mount) if _is_of_user(mount) and "allow_other" not in mount.options else ""
 
 
 def _private(mount: Mount) -> str:
@@ -264,7 +264,7 @@ def _with_answer(mount: Mount, answered: Mapping[str, Mount], ids: set[str]) -> 
         return replace(mount, answer="unknown", said="it was unmounted meanwhile")
     if one is None:
         return replace(
-            mount, answer="unknown", said=f"more than {MOST} file systems are mounted: name those that count"
+            mount, answer="unknown", said=f"more than {MAX_MOUNTS} file systems are mounted: name those that count"
         )
     same = "" if one.number == mount.number or not one.said else f" (asked at {one.target})"
     return replace(

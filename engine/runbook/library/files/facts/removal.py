@@ -98,14 +98,14 @@ def read_entries(done: Completed) -> Found:
     if words[-1] != "" or len(words) < 2 or words[-3] != "mounts":
         raise ProbeError("the files to remove could not be determined: the output from the host is truncated")
     try:
-        return _found(words)
+        return _parsed_entries(words)
     except (ValueError, IndexError) as error:
         raise ProbeError(
             "the files to remove could not be determined: the output from the host is truncated"
         ) from error
 
 
-def _found(words: list[str]) -> Found:
+def _parsed_entries(words: list[str]) -> Found:
     roots: list[str] = []
     home, now = "/root", 0
     found: dict[str, Entry] = {}
@@ -123,7 +123,7 @@ def _found(words: list[str]) -> Found:
                 continue
         at += 2
     return Found(
-        entries=tuple(replace(entry, say=_said_of(entry, now)) for entry in found.values()),
+        entries=tuple(replace(entry, say=_entry_in_words(entry, now)) for entry in found.values()),
         roots=tuple(dict.fromkeys(roots)),
         home=home,
         mounts=tuple(_mounts(words[at + 1])),
@@ -131,7 +131,7 @@ def _found(words: list[str]) -> Found:
     )
 
 
-def _said_of(entry: Entry, now: int) -> str:
+def _entry_in_words(entry: Entry, now: int) -> str:
     age = f"written {long_ago(max(0, now - entry.modified))} ago"
     return f"{entry.path} ({bytes_of(entry.bytes)}, uid {entry.owner}, {age})"
 

@@ -12,7 +12,7 @@ from runbook.library.system.facts.systemd_units import BOOTED, full_name
 from runbook.shell import script
 from runbook.values.command import Command, Completed, read_script, write_script
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]*(\.service)?")
+SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]*(\.service)?")
 
 TIMEOUT = 120.0
 """Seconds that starting or stopping one service may take."""

@@ -60,7 +60,11 @@ def read_gpus(done: Completed) -> SmiReading:
     listed, more = _listed(found, tuple(gpu.uuid for gpu in gpus if gpu.uuid and lists_no_processes(gpu.name)))
     errors = tuple(dict.fromkeys((*errors, *more)))
     return SmiReading(
-        gpus=gpus, errors=errors, lost=_named(errors, _LOST), bad_inforom=_bad_inforom(gpus, errors), apps=listed
+        gpus=gpus,
+        errors=errors,
+        lost=_names_in_errors(errors, _LOST),
+        bad_inforom=_bad_inforom(gpus, errors),
+        apps=listed,
     )
 
 
@@ -269,7 +273,7 @@ def _app(values: Mapping[str, str], names: Mapping[str, tuple[str, str]]) -> Com
     )
 
 
-def _named(errors: tuple[str, ...], pattern: re.Pattern[str]) -> tuple[str, ...]:
+def _names_in_errors(errors: tuple[str, ...], pattern: re.Pattern[str]) -> tuple[str, ...]:
     """The bus ids in those of *errors* that *pattern* finds."""
     return tuple(dict.fromkeys(bus for line in errors if pattern.search(line) for bus in bus_ids(line)))
 
@@ -277,4 +281,4 @@ def _named(errors: tuple[str, ...], pattern: re.Pattern[str]) -> tuple[str, ...]
 def _bad_inforom(gpus: Sequence[Gpu], errors: tuple[str, ...]) -> tuple[str, ...]:
     """The bus ids of GPUs whose infoROM is corrupted; an only GPU is meant also where the warning names none."""
     only = tuple(gpu.bus_id for gpu in gpus if gpu.bus_id and len(gpus) == 1)
-    return _named(errors, _INFOROM) or (only if any(map(_INFOROM.search, errors)) else ())
+    return _names_in_errors(errors, _INFOROM) or (only if any(map(_INFOROM.search, errors)) else ())

@@ -104,8 +104,8 @@ def verdicts(seen: Seen) -> tuple[GpuVerdict, ...]:
     without_row = [bus for bus in buses - {*by_bus} if not _is_lost(bus, seen)]
     if nameless and len(nameless) >= len(without_row):  # they are the same GPUs
         buses -= {*without_row}
-    of_bus = (_of(bus, by_bus.get(bus), seen) for bus in sorted(buses))
-    return (*of_bus, *(_of("", gpu, seen) for gpu in nameless), *_only_nodes(seen, buses - {*by_bus}))
+    of_bus = (_judge(bus, by_bus.get(bus), seen) for bus in sorted(buses))
+    return (*of_bus, *(_judge("", gpu, seen) for gpu in nameless), *_only_nodes(seen, buses - {*by_bus}))
 
 
 def _expected(seen: Seen) -> Collection[str]:
@@ -153,12 +153,12 @@ def _only_nodes(seen: Seen, without_row: Collection[str]) -> Iterator[GpuVerdict
 _UNLISTED = Unknown(why="nvidia-smi does not list it")
 
 
-def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
+def _judge(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
     device = seen.devices.get(bus)
     health = seen.health.get(str(gpu.index)) if gpu else None
     found = dict(_on_the_bus(bus, device, gpu, seen))
     if gpu:
-        found |= dict(_of_row(gpu)) | dict(_of_health(gpu, health))
+        found |= dict(_conditions_from_row(gpu)) | dict(_conditions_from_health(gpu, health))
     if gpu and health and (lacking := _only_here(gpu, health, seen)):
         also = f"{found[Condition.ONE_VALUE]}; " if Condition.ONE_VALUE in found else ""
         found[Condition.ONE_VALUE] = f"{also}{', '.join(lacking)}: [N/A], unlike equal GPUs of this host"
@@ -210,7 +210,7 @@ def _only_here(gpu: Gpu, health: GpuHealth, seen: Seen) -> tuple[str, ...]:
     )
 
 
-def _of_row(gpu: Gpu) -> Iterator[tuple[Condition, str]]:
+def _conditions_from_row(gpu: Gpu) -> Iterator[tuple[Condition, str]]:
     action = gpu.recovery_action
     if isinstance(action, str) and action != "None" and "reset" not in action.lower():
         yield Condition.REBOOT, f"the driver asks for: {action}"
@@ -225,14 +225,14 @@ def _of_row(gpu: Gpu) -> Iterator[tuple[Condition, str]]:
         yield Condition.WAITS, "rows to be remapped" if gpu.remap_pending is True else "pages to be retired"
 
 
-def _of_health(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[Condition, str]]:
+def _conditions_from_health(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[Condition, str]]:
     if health is None:
         return
     if health.sram_threshold is True:
         yield Condition.BROKEN, "more uncorrected SRAM errors than the vendor allows"
     if not isinstance(health.ecc_volatile, Unknown) and health.ecc_volatile > 0:
         yield Condition.ERRORS, f"{health.ecc_volatile:.0f} uncorrected memory errors since the driver was loaded"
-    yield from _of_speed(health)
+    yield from _conditions_from_clocks(health)
     if isinstance(health.mig_pending, str) and isinstance(gpu.mig, str) and health.mig_pending != gpu.mig:
         yield Condition.MIG_WAITS, f"MIG is {gpu.mig}, and {health.mig_pending} after a reset"
     if in_fabric(health) is False:
@@ -242,7 +242,7 @@ def _of_health(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[Condition, 
         yield Condition.UNLICENSED, f"the license of this vGPU: {health.license}"
 
 
-def _of_speed(health: GpuHealth) -> Iterator[tuple[Condition, str]]:
+def _conditions_from_clocks(health: GpuHealth) -> Iterator[tuple[Condition, str]]:
     width, most = health.link_width, health.link_width_max
     if isinstance(width, float) and isinstance(most, float) and 0 < width < most:
         yield Condition.NARROW, f"{width:.0f} lanes of {most:.0f}"

@@ -83,7 +83,7 @@ def _sample(block: str) -> Sample:
     table = {
         words[1]: int(words[2]) * 1024 for line in lines if (words := line.split(" "))[0] == "mem" and len(words) == 3
     }
-    held = tuple(_held(line) for line in lines if line.startswith("held "))
+    held = tuple(_process_memory(line) for line in lines if line.startswith("held "))
     known = {"MemTotal", "MemAvailable"} <= table.keys()
     why = Unknown(why="this host's /proc/meminfo has no MemAvailable")
     return Sample(
@@ -94,7 +94,7 @@ def _sample(block: str) -> Sample:
     )
 
 
-def _held(line: str) -> ProcessMemory:
+def _process_memory(line: str) -> ProcessMemory:
     _, kib, pid, start, name = line.split(" ", 4)
     return ProcessMemory(pid=int(pid), start=start, name=name, resident=int(kib) * 1024)
 

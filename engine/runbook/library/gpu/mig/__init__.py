@@ -174,7 +174,7 @@ def _impossible(asked: Iterable[MigGpu], wanted: Mapping[str, tuple[str, ...]]) 
 
 
 def _switched_off(gpus: Iterable[MigGpu], wanted: Collection[str]) -> list[MigGpu]:
-    return [gpu for gpu in gpus if gpu.uuid in wanted and _off(gpu)]
+    return [gpu for gpu in gpus if gpu.uuid in wanted and _is_off(gpu)]
 
 
 def _chosen(
@@ -199,7 +199,7 @@ def _waits(gpu: MigGpu) -> bool:
     return isinstance(gpu.mode, str) and isinstance(gpu.pending, str) and gpu.mode != gpu.pending
 
 
-def _off(gpu: MigGpu) -> bool:
+def _is_off(gpu: MigGpu) -> bool:
     return isinstance(gpu.mode, str) and gpu.mode != "Enabled"
 
 

@@ -16,7 +16,7 @@ from runbook.library.jobs.facts.classification import (
     observe_gpu_use,
 )
 from runbook.library.processes.facts.owners.owners import without_owned
-from runbook.library.processes.facts.protected import Protected, shown, spared, split_by_protection
+from runbook.library.processes.facts.protected import Protected, as_process, spared, split_by_protection
 from runbook.library.processes.facts.table import Process, Row, Table, ask_processes, read_processes
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex
 from runbook.values.command import Command
@@ -88,7 +88,7 @@ def chosen(
     counted = [each for each in rows if not users or each.uid == "0" or each.process.user in users]
     found, unsearched = _search(tests, counted)
     split = split_by_protection(found, table, allow)
-    matches = tuple(shown(row) for row in split.free if not row.defunct)
+    matches = tuple(as_process(row) for row in split.free if not row.defunct)
     blind = None if matches else _blind(table, split.doubt, unsearched)
     return CommandLineMatch(
         matches=blind or matches,

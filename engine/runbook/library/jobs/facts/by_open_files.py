@@ -20,7 +20,7 @@ from runbook.library.jobs.facts.classification import (
 from runbook.library.jobs.facts.leftover import Load, gpus_of
 from runbook.library.processes.facts.open_files import OpenFileScan, ask_holders, read_holders
 from runbook.library.processes.facts.owners.owners import without_owned
-from runbook.library.processes.facts.protected import Protected, misplaced, shown, split_by_protection
+from runbook.library.processes.facts.protected import Protected, as_process, misplaced, split_by_protection
 from runbook.library.processes.facts.table import Process, Row
 from runbook.protocols import Absent
 from runbook.values.command import Command
@@ -183,7 +183,7 @@ def chosen(walk: OpenFileScan, allow: Collection[str], job: JobArguments) -> Ope
 
 def _holder(row: Row, walk: OpenFileScan) -> Process:
     """The process of *row* with what it has open of what was asked for."""
-    return replace(shown(row), devices=tuple(node.path for node in walk.asked(row.process.pid)))
+    return replace(as_process(row), devices=tuple(node.path for node in walk.asked(row.process.pid)))
 
 
 def _blind(walk: OpenFileScan) -> Unknown | None:

@@ -15,7 +15,7 @@ from runbook.library.processes.facts.owners.evidence import ask_owners, read_own
 from runbook.library.processes.facts.owners.model import Owner
 from runbook.library.processes.facts.owners.owners import family_of, owned, owners_in
 from runbook.library.processes.facts.process_jobs import process_jobs
-from runbook.library.processes.facts.protected import Protected, shown, spared
+from runbook.library.processes.facts.protected import Protected, as_process, spared
 from runbook.library.processes.facts.table import Process, Table
 from runbook.values.command import Command
 from runbook.values.types import Unknown
@@ -206,7 +206,7 @@ def described(pid: int, walk: OpenFileScan, closer: GpuUse) -> Process:
     pids = load.pids()
     devices = tuple(file.path for file in walk.open.get(pid, ()))
     listed = pids if isinstance(pids, Unknown) else pid in pids
-    plain = replace(shown(walk.table.rows[pid]), devices=devices, listed=listed, gpus=_gpus(pid, walk, load))
+    plain = replace(as_process(walk.table.rows[pid]), devices=devices, listed=listed, gpus=_gpus(pid, walk, load))
     return owned(plain, closer.owners[pid]) if pid in closer.owners else plain
 
 

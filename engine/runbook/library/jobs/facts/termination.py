@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from runbook.library.jobs.facts.arguments import EndJobArguments
 from runbook.library.jobs.facts.by_command_line import CommandLineMatch
 from runbook.library.jobs.facts.by_open_files import OpenFileMatch
-from runbook.library.processes.facts.victims import ProcessSnapshot, decision, disagreement, gone, said
+from runbook.library.processes.facts.victims import ProcessSnapshot, decision, disagreement, gone, process_in_words
 from runbook.values.plan import Decision
 from runbook.values.types import Unknown
 
@@ -19,27 +19,35 @@ Selection = CommandLineMatch | OpenFileMatch
 
 def termination_of(args: EndJobArguments, state: Selection, what: str, doubts: Sequence[str] = ()) -> Decision:
     """End those that were selected, or that are left over of them; *what* says what they were selected by."""
-    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(process)} is at work" for process in state.at_work]
+    spared = (
+        []
+        if isinstance(state.at_work, Unknown)
+        else [f"{process_in_words(process)} is at work" for process in state.at_work]
+    )
     spared += [
-        f"{said(process)} is not left over: its owner lives (`spare_owned: false` ends it)" for process in state.owned
+        f"{process_in_words(process)} is not left over: its owner lives (`spare_owned: false` ends it)"
+        for process in state.owned
     ]
-    spared += [f"{said(process)} has just started (`starting: 0` ends it)" for process in state.starting]
-    spared += [f"{said(process)} listens on a port: a server at rest? (`idle_for: 10m`)" for process in state.listening]
+    spared += [f"{process_in_words(process)} has just started (`starting: 0` ends it)" for process in state.starting]
+    spared += [
+        f"{process_in_words(process)} listens on a port: a server at rest? (`idle_for: 10m`)"
+        for process in state.listening
+    ]
     spared += map(str, (*state.beyond_help, *state.protected))
     chosen_by = f"{'that is left over ' if args.only == 'leftover' else ''}{what}"
-    return decision(_seen(args, state).victims, args.manner, chosen_by, spared, doubts)
+    return decision(_snapshot(args, state).victims, args.manner, chosen_by, spared, doubts)
 
 
 def is_settled(args: EndJobArguments, before: Selection, after: Selection) -> bool:
     """Every victim is gone, and none has come back."""
-    return gone(_seen(args, before), _seen(args, after))
+    return gone(_snapshot(args, before), _snapshot(args, after))
 
 
 def explanation(args: EndJobArguments, before: Selection, after: Selection) -> str:
     """Name the processes that survived, and those that came back."""
-    return disagreement(_seen(args, before), _seen(args, after), args.manner)
+    return disagreement(_snapshot(args, before), _snapshot(args, after), args.manner)
 
 
-def _seen(args: EndJobArguments, state: Selection) -> ProcessSnapshot:
+def _snapshot(args: EndJobArguments, state: Selection) -> ProcessSnapshot:
     found = state.matches if isinstance(state, CommandLineMatch) else state.processes
     return ProcessSnapshot(found=found, victims=found if args.only == "all" else state.leftover)

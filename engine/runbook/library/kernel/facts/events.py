@@ -187,12 +187,12 @@ def sxids(messages: Iterable[Message]) -> tuple[Xid, ...]:
         found = _xid(message, one[1], one[2], one[3], one[4] or "")
         details = bool(_DETAILS.match(found.text))
         if not details or (found.switch, found.code) not in kept:
-            made.append(_of_switch(found))
+            made.append(_with_switch(found))
         kept.add((found.switch, found.code))
     return tuple(made)
 
 
-def _of_switch(sxid: Xid) -> Xid:
+def _with_switch(sxid: Xid) -> Xid:
     known = switch_fault(sxid.code, sxid.text)
     return replace(sxid, meaning=known.meaning, need=known.need, who=known.who, severity=known.severity)
 
@@ -255,12 +255,16 @@ def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | 
         elif found := KINDS["oom_constraint"].find(text):
             event = _summary(found, event, message)
         elif found := KINDS["oom_limit"].find(text):
-            event = replace(_of(event, message), scope="cgroup", cgroup=found[1], limit=found[2], message=message)
+            event = replace(
+                _event_with(event, message), scope="cgroup", cgroup=found[1], limit=found[2], message=message
+            )
         elif found := KINDS["oom_group"].find(text):
             by = event.by if event else ""
             event = _Event(by=by, scope="cgroup", limit=found[1], group=True, died=True, message=message)
         elif found := KINDS["oom_chosen"].find(text):
-            event = replace(_scoped(_of(event, message), text), chosen=f"{found[1]} ({found[2]})", message=message)
+            event = replace(
+                _scoped(_event_with(event, message), text), chosen=f"{found[1]} ({found[2]})", message=message
+            )
         elif found := KINDS["oom_reaped"].find(text):
             if int(found[1]) not in reported:  # its other lines are not kept
                 reported.add(int(found[1]))
@@ -275,13 +279,13 @@ def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | 
             event = None
         elif found := KINDS["oom_killed"].find(text):
             reported.add(int(found[1]))
-            event = _scoped(_of(event, message), text)
+            event = _scoped(_event_with(event, message), text)
             yield _kill(event, message, int(found[1]), found[2], found[3] or ""), int(found[1]), message.at
             event = replace(event, died=True, pid=None)
     yield from _unfinished(event)
 
 
-def _of(event: _Event | None, message: Message) -> _Event:
+def _event_with(event: _Event | None, message: Message) -> _Event:
     """The event that *message* belongs to: a kernel says one after the other, within moments."""
     if event is None or (event.died and not event.group):
         return _Event(message=message)
@@ -303,7 +307,7 @@ def _summary(found: re.Match[str], event: _Event | None, message: Message) -> _E
     constraint = found[1].upper()
     own = constraint == "CONSTRAINT_MEMCG"
     narrow = constraint in ("CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY")
-    before = _of(event, message)
+    before = _event_with(event, message)
     return replace(
         _Event(message=message) if before.died else before,
         scope="cgroup" if own else "nodes" if narrow else "host",

@@ -11,7 +11,7 @@ from runbook.shell import script
 from runbook.values.command import Command, Completed, read_script, write_script
 from runbook.values.types import Unknown
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}")
+MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}")
 LIBRARY = re.compile(r"lib[A-Za-z0-9_+-]+\.so(\.[0-9]+)*")
 TIMEOUT = 120.0
 """Seconds that unloading or loading may take; neither is ended half-way."""

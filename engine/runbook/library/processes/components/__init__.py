@@ -67,7 +67,7 @@ def how_started(component: Component) -> Iterator[str]:
     yield f"  in {component.cwd}; log: {component.log}{names}"
 
 
-def named(status: ComponentStatus) -> str:
+def name_and_pid(status: ComponentStatus) -> str:
     """*status* and all that goes with it, for people."""
     return f"pid {status.pid} ({status.user}), the component {status.name}, with all processes that it has started"
 
@@ -182,10 +182,10 @@ def probe(args: Args) -> Probe[State]:
     state = State(
         parts=seen.parts, left=seen.left, strays=seen.strays, obstacles=obstacles, busy=seen.busy, turn=seen.turn
     )
-    return _told(state)
+    return _reported(state)
 
 
-def _told(state: State) -> State:
+def _reported(state: State) -> State:
     """*state* with what follows from its parts."""
     died = first_dead(state.parts)
     unseen = [status for status in died if not status.died]
@@ -215,7 +215,7 @@ def decide(args: Args, state: State) -> Decision:
 def _start(args: Args, state: State) -> Decision:
     down = [component for component in args.placed if component.name in state.down]
     if not down:
-        return NoChange(why=f"all components run: {with_pids(state.parts)}{_otherwise(state)}")
+        return NoChange(why=f"all components run: {with_pids(state.parts)}{_facts_to_report(state)}")
     if why := _obstacle(state):
         return Blocked(why=why)
     running = {part.name: part.key for part in state.parts if part.ours}
@@ -263,7 +263,7 @@ def _to_start(component: Component, records: str) -> Target:
 
 def _to_end(part: ComponentStatus) -> Target:
     """One that runs, and is ended if another one dies."""
-    return Target(kind="service", key=part.key, say=named(part))
+    return Target(kind="service", key=part.key, say=name_and_pid(part))
 
 
 def _end(args: Args, state: State) -> Decision:
@@ -276,7 +276,7 @@ def _end(args: Args, state: State) -> Decision:
         if state.strays:
             return Blocked(why=not_ended(state.strays))
         return NoChange(why="no component runs")
-    targets = [_victim(status, named(status)) for status in running]
+    targets = [_victim(status, name_and_pid(status)) for status in running]
     targets += [_victim(remains, left_behind((remains,))) for remains in state.left]
     names = [
         *(status.name for status in reversed(running)),
@@ -303,7 +303,7 @@ def without(state: State, keys: frozenset[str]) -> State:
         if isinstance(state.left, Unknown)
         else tuple(remains for remains in state.left if remains.key not in keys)
     )
-    return _told(replace(state, parts=parts, left=left))
+    return _reported(replace(state, parts=parts, left=left))
 
 
 def explain(args: Args, before: State, after: State) -> str:
@@ -314,17 +314,17 @@ def explain(args: Args, before: State, after: State) -> str:
     dead = [status for status in after.died if status.key not in keys]
     if not dead:
         return f"done, but not running: {', '.join(after.down)}"
-    return "; ".join(_of_the_dead(dead, after))
+    return "; ".join(_lines_of_dead(dead, after))
 
 
 def _still(state: State) -> list[str]:
     """Return the components that are there although none should be."""
     others = of_others(state.parts)
-    ours = [named(part) for part in state.parts if part.ours]
+    ours = [name_and_pid(part) for part in state.parts if part.ours]
     return [*ours, *([others] if others else []), *what_remains(state.left, state.strays)]
 
 
-def _of_the_dead(dead: list[ComponentStatus], after: State) -> Iterator[str]:
+def _lines_of_dead(dead: list[ComponentStatus], after: State) -> Iterator[str]:
     """The first to die, with its last lines; who else died; what became of the rest."""
     if all(status.died for status in dead) or len(dead) == 1:
         yield f"died first: {end_of(dead[0])}" + last_words(dead[0])
@@ -352,7 +352,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
         still = _still(state)
         return Fails(why=f"still running: {'; '.join(still)}") if still else Holds(why="no component runs")
     if not state.down:
-        return Holds(why=f"all components run: {with_pids(state.parts)}{_otherwise(state)}")
+        return Holds(why=f"all components run: {with_pids(state.parts)}{_facts_to_report(state)}")
     return Fails(why="; ".join(state.ends) or f"not running: {', '.join(state.down)}")
 
 
@@ -370,7 +370,7 @@ def by_hand(args: Args) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _otherwise(state: State) -> str:
+def _facts_to_report(state: State) -> str:
     """Return the facts that a run must report although it changes nothing."""
     if not state.differing:
         return ""

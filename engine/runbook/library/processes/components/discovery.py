@@ -40,7 +40,7 @@ def with_found(seen: ComponentSet, components: Sequence[Component], table: Table
                 )
             if matches:
                 found[part.name] = matches[0]
-    parts = tuple(_found(part, found[part.name]) if part.name in found else part for part in seen.parts)
+    parts = tuple(_discovered(part, found[part.name]) if part.name in found else part for part in seen.parts)
     barred = tuple(obstacle for obstacle in seen.obstacles if obstacle[0] not in found)
     return replace(seen, parts=parts, obstacles=barred)
 
@@ -62,7 +62,7 @@ def _matches_row(pattern: SearchPattern, row: Row, budget: SearchBudget) -> bool
         raise SearchTimeout(f"pid {row.process.pid} ({row.process.user}) {error}") from error
 
 
-def _found(part: ComponentStatus, process: Process) -> ComponentStatus:
+def _discovered(part: ComponentStatus, process: Process) -> ComponentStatus:
     """*part* as the process that something else has started."""
     unseen = Unknown(why=f"another program has started {part.name}")
     return replace(

@@ -37,7 +37,7 @@ _SYMBOLS: tuple[tuple[WaitsFor, re.Pattern[str]], ...] = (
 modules."""
 
 _ASK = script(__package__, "blocked_processes")
-LONGEST = 60.0
+MAX_SECOND_READING = 60.0
 """Seconds that the second reading of a busy host may take."""
 
 
@@ -79,7 +79,9 @@ def ask_blocked(apart: float) -> Command:
     """Ask for the tasks in state D that still are after so many seconds, and for those of them that ran in between
     (``ran``)."""
     command = read_script(_ASK, f"{apart:g}")
-    return Command(script=command.script, argv=command.argv, effect=command.effect, timeout=LONGEST, waits=apart)
+    return Command(
+        script=command.script, argv=command.argv, effect=command.effect, timeout=MAX_SECOND_READING, waits=apart
+    )
 
 
 def read_blocked(done: Completed) -> tuple[BlockedTask, ...]:

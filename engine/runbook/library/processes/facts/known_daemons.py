@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runbook.shell import script
 
-NAMES: dict[str, str] = {
+DAEMON_NAMES: dict[str, str] = {
     "a remote access service": "sshd sshd-session sshd-auth dropbear tailscaled cloudflared",
     "part of the system": (
         "init systemd systemd-* (sd-pam) dbus-daemon dbus-broker* cron crond atd rsyslogd agetty login udevd auditd "

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from runbook.library.processes.facts.known_daemons import NAMES
+from runbook.library.processes.facts.known_daemons import DAEMON_NAMES
 from runbook.library.processes.facts.table import SHELLS, Process, Row, Table
 from runbook.values.types import Unknown
 
@@ -21,10 +21,10 @@ _OF_GPUS = ("a daemon of the GPU driver", "a GPU monitoring tool, not a job", "a
 _KERNEL = 15
 """Characters that the kernel keeps of a program's name."""
 
-_EXACT = {word[:cut]: why for why, names in NAMES.items() for word in names.split() for cut in (_KERNEL, None)}
+_EXACT = {word[:cut]: why for why, names in DAEMON_NAMES.items() for word in names.split() for cut in (_KERNEL, None)}
 _PREFIXES = tuple(
     (word.removesuffix("*")[:_KERNEL], why)
-    for why, names in NAMES.items()
+    for why, names in DAEMON_NAMES.items()
     for word in names.split()
     if word.endswith("*")
 )
@@ -114,7 +114,7 @@ def disguise(row: Row) -> str:
     return f"calls itself {claimed}, runs {row.runs or 'a program that could not be inspected'}" if claimed else ""
 
 
-def shown(row: Row) -> Process:
+def as_process(row: Row) -> Process:
     """The process, with the name that it hides behind."""
     hides = disguise(row)
     return replace(row.process, disguise=hides) if hides else row.process

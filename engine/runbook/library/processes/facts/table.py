@@ -198,7 +198,7 @@ def table_of(lines: list[str]) -> Table:
         uid=int(uid),
         hidden="" if sees_all else "this user may not see the processes of others (/proc is mounted with hidepid)",
         own=own,
-        left_out=_left_out(reported),
+        left_out=_unlisted_by_user(reported),
     )
 
 
@@ -234,7 +234,7 @@ def _check_own_rows(rows: Mapping[int, Row], me: int, shell: int) -> None:
         )
 
 
-def _left_out(reported: list[tuple[str, str]]) -> dict[str, int]:
+def _unlisted_by_user(reported: list[tuple[str, str]]) -> dict[str, int]:
     """Return the number of processes that were not listed, by user."""
     counts = (text.partition(" ") for text in lines_of("left", reported))
     return {user: int(number) for number, _, user in counts}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runbook.library.processes.facts.executables import PROGRAMS
-from runbook.library.processes.facts.known_daemons import NAMES
+from runbook.library.processes.facts.known_daemons import DAEMON_NAMES
 from runbook.shell import script
 
 SHARE = 32768
@@ -17,14 +17,14 @@ CROWDED = 1024
 BUDGET = 2_000_000
 """Bytes that the rows and the arguments of all users but the login user may take: half of what a session keeps."""
 
-OURS = 1_200_000
+MAX_OWN_BYTES = 1_200_000
 """Bytes that the arguments of the login user may take."""
 
 _OPENING = script(__package__, "process_table_open")
 
 _ARGUMENTS = script(__package__, "process_table_arguments")
 
-_NAMES = " ".join(names for names in NAMES.values())
+_NAMES = " ".join(names for names in DAEMON_NAMES.values())
 
 PROCESSES = (
     _OPENING
@@ -33,7 +33,7 @@ PROCESSES = (
         .replace("@CROWDED@", str(CROWDED))
         .replace("@CROWD@", str(CROWD))
         .replace("@BUDGET@", str(BUDGET))
-        .replace("@OURS@", str(OURS))
+        .replace("@OURS@", str(MAX_OWN_BYTES))
         .replace("@NAMES@", _NAMES)
     )
     + PROGRAMS

@@ -85,11 +85,12 @@ def decision(
         return NoChange(why=f"no process {what}{left_alone}")
     if manner.most and len(victims) > manner.most:
         return Blocked(
-            why=f"{plural(len(victims), 'process')} would be ended, but max_victims is {manner.most}: {named(victims)}"
+            why=f"{plural(len(victims), 'process')} would be ended, but max_victims is {manner.most}: "
+            + processes_in_words(victims)
         )
     return Change(
         summary=f"end {plural(len(victims), 'process')} ({manner})"
-        + _left_alone(doubts)
+        + _spared_in_words(doubts)
         + (f"; left alone: {first_few(spared, 3)}" if names_spared and spared else ""),
         commands=(end_processes(victims, manner.signal, manner.grace, manner.then),),
         risk=Risk.KILLS_PROCESSES,
@@ -97,7 +98,7 @@ def decision(
     )
 
 
-def _left_alone(doubts: Sequence[str]) -> str:
+def _spared_in_words(doubts: Sequence[str]) -> str:
     if not doubts:
         return ""
     return f"; left alone, as it is not known whether they match: {first_few(doubts, 2)}"
@@ -108,7 +109,7 @@ def target(process: Process) -> Target:
     return Target(
         kind="process",
         key=process.key,
-        say=said(process),
+        say=process_in_words(process),
         pid=process.pid,
         user=process.user,
         command=process.command,
@@ -132,7 +133,7 @@ def gone(before: ProcessSnapshot, after: ProcessSnapshot) -> bool:
     """
     if isinstance(before.victims, Unknown) or isinstance(after.found, Unknown):
         return False
-    return not _left(before, after) and not _fresh(before, after)
+    return not _survivors(before, after) and not _fresh(before, after)
 
 
 def disagreement(before: ProcessSnapshot, after: ProcessSnapshot, manner: Manner) -> str:
@@ -140,7 +141,7 @@ def disagreement(before: ProcessSnapshot, after: ProcessSnapshot, manner: Manner
     for processes in (before.victims, after.found):
         if isinstance(processes, Unknown):
             return f"done, but the second probe could not verify it: {processes.why}"
-    return survival(_left(before, after), _fresh(before, after), manner.last)
+    return survival(_survivors(before, after), _fresh(before, after), manner.last)
 
 
 State = TypeVar("State")
@@ -163,10 +164,10 @@ def absence(found: Processes, none: str, one: str, more: str) -> Holds | Fails:
         raise ProbeError(found.why)
     if not found:
         return Holds(why=none)
-    return Fails(why=f"{plural(len(found), 'process')} {one if len(found) == 1 else more}: {named(found)}")
+    return Fails(why=f"{plural(len(found), 'process')} {one if len(found) == 1 else more}: {processes_in_words(found)}")
 
 
-def _left(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
+def _survivors(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
     """The victims that are still there, as they are now."""
     keys = {process.key for process in _known(before.victims)}
     return tuple(process for process in _known(after.found) if process.key in keys)
@@ -183,7 +184,7 @@ def _known(processes: Processes) -> tuple[Process, ...]:
     return () if isinstance(processes, Unknown) else processes
 
 
-def said(process: Process) -> str:
+def process_in_words(process: Process) -> str:
     """*process* for people."""
     command = " ".join(process.command.split())
     short = command if len(command) <= 80 else f"{command[:79]}…"
@@ -192,6 +193,6 @@ def said(process: Process) -> str:
     return f"pid {process.pid} ({process.user}) {short}{hides}{owner}"
 
 
-def named(processes: Sequence[Process]) -> str:
+def processes_in_words(processes: Sequence[Process]) -> str:
     """The first of *processes* for people, and how many more there are."""
-    return first_few(map(said, processes), 3)
+    return first_few(map(process_in_words, processes), 3)

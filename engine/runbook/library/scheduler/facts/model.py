@@ -9,7 +9,7 @@ from runbook.values.types import Unknown
 
 Kind = Literal["slurm", "kubernetes", "none"]
 
-OURS = "runbook: "
+OUR_REASON = "runbook: "
 """The beginning of the reason of each of our drains, so that nothing but our own drains is ever taken back."""
 
 _MORE = ";|&\n"
@@ -55,7 +55,7 @@ class Node:
 
     def ours(self, users: tuple[str, ...] = ("root",)) -> bool:
         """Whether it was drained by us, and for nothing else: our words, all of them ours, by one of *users*."""
-        if not self.drained or not self.reason.startswith(OURS) or any(word in self.reason for word in _MORE):
+        if not self.drained or not self.reason.startswith(OUR_REASON) or any(word in self.reason for word in _MORE):
             return False
         return not self.by or self.by.partition("@")[0] in users
 

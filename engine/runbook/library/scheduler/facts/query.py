@@ -13,7 +13,7 @@ from runbook.values.command import Command, Completed, read_script
 from runbook.values.types import Unknown
 
 KINDS = ("auto", "slurm", "kubernetes", "none")
-NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
+NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
 """The form of a node's name."""
 
 _QUERY = SAFE + PLACES + script(__package__, "query")

@@ -47,7 +47,7 @@ def read_node(line: str, jobs: tuple[str, ...] | Unknown, asked_at: str) -> Node
     name = re.search(_FIELD.format("NodeName"), before)
     if not state or not name:
         raise ProbeError(f"scontrol's answer names no node with a state: {line[:120]!r}")
-    words = _words(state[1])
+    words = _state_words(state[1])
     base = next((word for word in words if word in _BASES), "")
     if not base or base == "UNKNOWN":
         raise ProbeError(f"Slurm does not know the state of {name[1]}: {state[1]}")
@@ -81,7 +81,7 @@ def read_jobs(lines: list[str], failed: str) -> tuple[str, ...] | Unknown:
     return tuple(f"job {number} of {user} ({state})" for number, state, user in rows)
 
 
-def _words(state: str) -> frozenset[str]:
+def _state_words(state: str) -> frozenset[str]:
     """The base state and the flags of ``IDLE+DRAIN``, ``DOWN*+DRAIN`` or ``mixed#``."""
     found = set()
     for part in state.upper().split("+"):

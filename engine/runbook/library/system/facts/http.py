@@ -149,7 +149,7 @@ def read_answer(done: Completed, request: HttpRequest) -> HttpResponse:
     """Parse *done* as the answer to *request*.  Raises ProbeError where no server could be asked."""
     if done.timed_out:
         raise ProbeError(f"{request.url}: curl or wget did not finish in time")
-    reported = _told(done.stderr)
+    reported = _curl_fields(done.stderr)
     tool = reported.get("tool", "")
     if tool == "none":
         raise ProbeError("neither curl nor wget is on this host")
@@ -166,7 +166,7 @@ def read_answer(done: Completed, request: HttpRequest) -> HttpResponse:
     return _by_curl(plain, reported, done, request) if tool == "curl" else _by_wget(plain, reported, done, request)
 
 
-def _told(stderr: str) -> dict[str, str]:
+def _curl_fields(stderr: str) -> dict[str, str]:
     words = ("tool", "status", "time", "location", "exit")
     pairs = (line.partition(" ")[::2] for line in stderr.splitlines())
     return {word: rest.strip() for word, rest in pairs if word in words}

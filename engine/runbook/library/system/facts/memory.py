@@ -75,9 +75,9 @@ def read_memory(done: Completed) -> Memory:
     groups = [rest for word, rest in lines if word == "group"]
     return Memory(
         total=total,
-        available=_named(table, "MemAvailable"),
-        swap_total=_named(table, "SwapTotal"),
-        swap_free=_named(table, "SwapFree"),
+        available=_bytes_of(table, "MemAvailable"),
+        swap_total=_bytes_of(table, "SwapTotal"),
+        swap_free=_bytes_of(table, "SwapFree"),
         top=tuple(map(_hungry, (rest for word, rest in lines if word == "top")))
         or Unknown(why="no process could be inspected"),
         limits=_limits(groups, total),
@@ -91,7 +91,7 @@ def _entry(line: str) -> tuple[str, int]:
     return name, int(number) * (1024 if unit == "kB" else 1) if number.isdigit() else 0
 
 
-def _named(table: Mapping[str, int], name: str) -> int | Unknown:
+def _bytes_of(table: Mapping[str, int], name: str) -> int | Unknown:
     return table[name] if name in table else Unknown(why=f"this host's /proc/meminfo has no {name}")
 
 

@@ -13,7 +13,7 @@ from runbook.values.command import Command, Completed, Effect, read_script
 MANAGERS = {"apt": "apt-get", "dnf": "dnf", "yum": "yum", "apk": "apk"}
 """The program of each package manager, by our name for it."""
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9-]+)?(?<!-)")
+PACKAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9-]+)?(?<!-)")
 """No option, no glob, no version, and no ``-`` at the end, which tells apt-get to remove the package."""
 
 LOCK_WAIT = 60

@@ -16,7 +16,7 @@ from runbook.values.types import Unknown
 BOOTED = "/run/systemd/system"
 """There exactly where systemd runs the host (sd_booted(3))."""
 
-NAME = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*")
+UNIT_NAME = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*")
 TYPES = ("service", "socket", "timer", "path")
 """The types of units that are steered; starting a target could take the host down."""
 
@@ -87,7 +87,7 @@ def full_name(name: str) -> str:
 
 def objection_to_name(name: str) -> str:
     """Return the reason why no unit of that name is changed; empty: it may be."""
-    if not NAME.fullmatch(name):
+    if not UNIT_NAME.fullmatch(name):
         return f"{name!r} is not a valid unit name: write one name, without globs and paths"
     kind = name.rpartition(".")[2]
     if "." in name and kind in ("target", "mount", "automount", "swap", "slice", "scope", "device"):

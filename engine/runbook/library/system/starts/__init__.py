@@ -298,9 +298,9 @@ def _state(args: Args, logs: Logs, at: Sequence[int], budget: SearchBudget) -> S
         missing=logs.missing,
         count=len(recent),
         starts=tuple(map(written, recent[-KEPT:])),
-        gap=_of_gaps(median, gaps),
-        shortest=_of_gaps(min, gaps),
-        longest=_of_gaps(max, gaps),
+        gap=_gap_statistic(median, gaps),
+        shortest=_gap_statistic(min, gaps),
+        longest=_gap_statistic(max, gaps),
         age=age,
         since=tuple(line.text for line in lines[-KEPT:]),
         failed=failed[-KEPT:],
@@ -313,7 +313,7 @@ def _state(args: Args, logs: Logs, at: Sequence[int], budget: SearchBudget) -> S
     )
 
 
-def _of_gaps(measure: Callable[[Sequence[float]], float], gaps: Sequence[float]) -> float | Unknown:
+def _gap_statistic(measure: Callable[[Sequence[float]], float], gaps: Sequence[float]) -> float | Unknown:
     """One number (seconds) for the gaps between starts; unknown where there are none."""
     return round(measure(gaps), 1) if gaps else Unknown(why="there are fewer than two starts in the window")
 

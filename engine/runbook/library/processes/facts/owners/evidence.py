@@ -80,10 +80,10 @@ def ask_owners(pids: Iterable[int], table: Table) -> Command:
 def unit_question(row: Row) -> str:
     """Return the question for the service that *row* is in; empty: it is in none of its own."""
     unit = row.process.unit
-    return "" if not unit or _LAUNCHERS.fullmatch(unit) else _of_manager(unit, row)
+    return "" if not unit or _LAUNCHERS.fullmatch(unit) else _unit_owner(unit, row)
 
 
-def _of_manager(unit: str, row: Row) -> str:
+def _unit_owner(unit: str, row: Row) -> str:
     """Question to the manager that has made the *unit* of *row*; empty: no manager calls one so."""
     if not _UNIT_NAME.fullmatch(unit):
         return ""
@@ -110,7 +110,7 @@ def job_of(row: Row, outside: Row | None) -> str:
 def container_question(row: Row, outside: Row | None) -> str:
     """Question to the host about the container that *row* is in; empty: nothing here can be asked."""
     box = container_of(row, outside)
-    return f"box:{box}" if _ENGINE_ID.fullmatch(box) else _of_manager(box, row)
+    return f"box:{box}" if _ENGINE_ID.fullmatch(box) else _unit_owner(box, row)
 
 
 def container_name(box: str) -> str:

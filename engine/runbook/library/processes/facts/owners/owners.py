@@ -261,12 +261,12 @@ def _logins(table: Table) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for row in table.rows.values():
         scope = login_in(row.cgroup, _first_group(table))
-        if scope and not row.defunct and (interactive(row) or _of_login(daemon(row))):
+        if scope and not row.defunct and (interactive(row) or _is_login(daemon(row))):
             found.setdefault(scope, row)
     return found
 
 
-def _of_login(why: str) -> bool:
+def _is_login(why: str) -> bool:
     """Whether what protects a program says that a person works through it, or has come in by it."""
     program, _, kind = why.partition(" is ")
     return kind in _OF_LOGINS or program == "login"
