@@ -82,7 +82,7 @@ class PrivateFolder:
         return found
 
     def read(self, name: str) -> str:
-        """Return the text of a file of at most ``MAX_FILE_BYTES``.  Raises OSError, and ValueError where it is no text."""
+        """Return the text of a file of up to ``MAX_FILE_BYTES``.  Raises OSError; ValueError where it is no text."""
         with self.opened(name) as file:
             raw = file.read(MAX_FILE_BYTES + 1)
         if len(raw) > MAX_FILE_BYTES:
