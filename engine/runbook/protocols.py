@@ -213,7 +213,7 @@ class KeptFiles(Protocol):
     """The directory that the paths of its files are relative to."""
 
     def keep(self, host: str, name: str, fetched: Fetched) -> KeptFile | NotKept:
-        """Write what was fetched down, without secrets: as a whole, or not at all.  *name*: what is wished for."""
+        """Write *fetched* without secrets, completely or not at all.  *name*: the wanted file name."""
         ...
 
 
@@ -262,8 +262,9 @@ class Clock(Protocol):
 Emit: TypeAlias = "Callable[[Event], None]"
 
 NARROWS = "narrows"
-"""Key of the metadata of a field of ``Args`` that lists what a step acts on, each known by these of its keys: what is
-done at the step's turn is what the plan shows, and what the field's expression gives then."""
+"""The key, in the metadata of a field of ``Args``, of the keys by which an item of the field is known: a step acts only
+on items that both its plan and the field's expression at its turn contain.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

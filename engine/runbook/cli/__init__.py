@@ -95,7 +95,7 @@ def monitor(**options: Any) -> int:
 @diagnose_options
 @recorded_options
 def diagnose(**options: Any) -> int:
-    """Ask hosts what the playbooks of the library would ask, each once, and name the playbook to go on with.
+    """Run the probes of all playbooks of the library once, and name the playbook to continue with.
 
     Changes nothing. Takes every playbook about a host that needs no input, the library's and your own;
     what is about a job, a cluster or a container needs to know which: run those by name.

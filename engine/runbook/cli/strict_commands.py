@@ -13,7 +13,7 @@ class StrictCommand(click.Command):
     """A command whose options have values where they are given at all: an empty one is a variable that is not set."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Refuse what is empty, and go on."""
+        """Refuse empty values, then continue."""
         for param in self.params:
             value = ctx.params.get(param.name or "")
             given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE

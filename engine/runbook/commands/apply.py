@@ -256,7 +256,7 @@ def _anything_sent(kept: Collector) -> bool:
 
 
 def _note_end(usage: Usage, plan: str, use: Use, anything: bool, person: Person) -> None:
-    """Record how an apply has ended; one that has sent nothing to any host leaves the plan as it was."""
+    """Record the end of an apply; the plan stays unused if nothing was sent to any host."""
     try:
         if anything:
             usage.ended(plan, use)

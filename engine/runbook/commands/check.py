@@ -21,7 +21,7 @@ from runbook.values.types import Json, plural
 
 
 def believed_note(book: Playbook) -> str:
-    """One line about such probes of *book*, not of what it includes; empty: there are none."""
+    """Return a line about such probes of *book* itself, without its included playbooks; empty: it has none."""
     found = [(step.id, *probe) for step in book.steps if not step.part and (probe := _own_program_of(step))]
     kept = ", ".join(f"{id} ({name})" for id, name, confined in found if confined)
     asking = ", ".join(f"{id} ({name})" for id, name, confined in found if not confined)
@@ -53,7 +53,7 @@ def _texts(argv: Json) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is to be said of one playbook."""
+    """The mistakes and warnings of one playbook."""
 
     text: str
     good: bool

@@ -19,7 +19,8 @@ ALL_THE_SAME = "--changed-inventory takes it all the same"
 
 
 def inventory_again(given: Sequence[str], basis: RestsOn) -> Inventory:
-    """The inventory of an earlier run: the one that is *given*, else its files, else its hosts, if addresses.
+    """Return the inventory of an earlier run: the *given* one, else the run's files, else its hosts if they are
+    addresses.
 
     Raises ConfigError.
     """
@@ -29,7 +30,7 @@ def inventory_again(given: Sequence[str], basis: RestsOn) -> Inventory:
 
 
 def inventories_again(given: Sequence[str], bases: Iterable[RestsOn]) -> Inventory:
-    """The inventory that is *given*, else those of many earlier runs that are still there.  Raises ConfigError."""
+    """Return the *given* inventory, else those of many earlier runs that still exist.  Raises ConfigError."""
     if given:
         return read_inventory(inventory_paths(given))
     known = list(bases)

@@ -189,7 +189,8 @@ def _readable_by_all(path: Path, *, way: bool) -> bool:
 
 
 def found_inventories(given: Sequence[str]) -> tuple[Path, ...]:
-    """The inventory files: those given, else ``$RUNBOOK_INVENTORY`` (``:`` between several), else the default; or none.
+    """Return the inventory files: the given ones, else ``$RUNBOOK_INVENTORY`` (``:`` between several), else the
+    default; or none.
 
     Raises ConfigError where the default could be another user's.
     """
@@ -238,7 +239,7 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
 
 
 def places_of(given: GivenInputs) -> Mapping[str, Where]:
-    """Where those values stand that a file gives and no option overrides; *given* was read without a mistake before."""
+    """Return the places of the values from files that no option overrides; *given* must be free of mistakes."""
     from runbook.language.yaml_source import parse_playbook
 
     if not given.inputs_file:

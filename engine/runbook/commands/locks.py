@@ -20,7 +20,7 @@ USERS = ("root", "login")
 """The steps: root's locks, and those of the user who logs in."""
 
 STATE_BY_FIELD = {"locked by": "held", "being locked by": "asked"}
-"""What is said of a run, by the field of ``host_locks`` in which it stands."""
+"""The word for a run, by the field of ``host_locks`` that names it."""
 
 
 def list_locks(pattern: str, options: FleetOptions, person: Person) -> int:

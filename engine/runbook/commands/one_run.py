@@ -90,7 +90,7 @@ Ask = Callable[[tuple[HostPlan, ...]], bool]
 
 
 class Run:
-    """A run on its way: what it is called, when it began, and who is informed."""
+    """A run: its id, its start, and its listeners."""
 
     def __init__(
         self, order: Order, reporters: Sequence[Reporter], stop: Cancellation, record: Record = no_record
@@ -139,7 +139,7 @@ class Run:
         return masked(event, self._mask)
 
     def _with_masks_noted(self, event: ChangeStarted, hidden: ChangeStarted) -> ChangeStarted:
-        """*hidden*, which says of the files of *event* whether secrets of this run stand in what is shown of them."""
+        """Return *hidden* with a mark on each file of *event* in whose diff a secret of this run was masked."""
         has_masked = bool(self.order.secret_values.masked) and MASK in event.diff  # masked as the host has printed them
         if hidden.undo is None or (hidden.diff == event.diff and not has_masked):
             return hidden

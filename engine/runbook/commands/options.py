@@ -123,7 +123,7 @@ class RunOptions(FleetOptions):
 
 
 def made_from(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
-    """Make the options *kind*, and those within it, of the values *given* by the names of their fields."""
+    """Make the options *kind*, with the options inside it, from *given*: values by the names of fields."""
     found: dict[str, Any] = {}
     for name, hint in _hints(kind).items():
         if isinstance(hint, type) and is_dataclass(hint):

@@ -58,7 +58,7 @@ class Order:
     chain: tuple[str, ...] = ()
     """The ids of those runs, the first one first."""
     repeats: frozenset[str] = frozenset()
-    """The steps that are sent again although nobody knows whether those runs have done them."""
+    """The steps that are sent again although their outcome in those runs is not known."""
     debug: Callable[[str], None] | None = field(default=None, repr=False)
     """Writes a line of the debug log; None: there is none."""
     past: Callable[[str, str], RecordedPast] | None = field(default=None, repr=False)
@@ -117,7 +117,8 @@ def secret_inputs_of(order: Order) -> frozenset[str]:
 
 
 def secret_values_of_inputs(order: Order) -> list[str]:
-    """The values of secret inputs, of the playbook and of what it includes; and those within others, by their names."""
+    """Return the values of secret inputs, of the playbook and its included playbooks, and the secrets inside other
+    values."""
     placed = secret_inputs(order.playbook)
     given = [(each, order.inputs.get(each.name), each.name in placed) for each in order.playbook.inputs]
     for part in order.playbook.parts:

@@ -163,7 +163,9 @@ def _refuse_undone(run: str, hosts: Sequence[str], undone: Mapping[str, str], op
 def without_undone(
     earlier: Mapping[str, tuple[EarlierChange, ...]], undone: Mapping[str, str]
 ) -> Mapping[str, tuple[EarlierChange, ...]]:
-    """*earlier* without what may be taken back by now: where a probe can tell what is so, it decides alone."""
+    """Return *earlier* without the changes that may have been undone, unless a probe can tell: then
+    the probe decides.
+    """
     return {
         host: tuple(change for change in changes if host not in undone or change.assumed or not change.verifiable)
         for host, changes in earlier.items()
@@ -172,7 +174,7 @@ def without_undone(
 
 @contextmanager
 def _claimed(folder: PrivateFolder, root: str) -> Iterator[None]:
-    """Go on with a run alone.  Raises ConfigError where somebody else is at it."""
+    """Hold the run for this process.  Raises ConfigError where somebody else continues it."""
     try:
         file = folder.appending(f".{root}.resumed")
     except OSError as error:

@@ -41,7 +41,7 @@ ONLY_PLAN = "--dry-run"
 
 
 def run_playbook(name: str, options: RunOptions, person: Person) -> int:
-    """Run a playbook.  Every mistake in what was given is found before anything is connected to."""
+    """Run a playbook.  Every mistake in the arguments is found before any connection."""
     with SecretMasking(lambda: secrets_on_command_line(name, options.choosing.inventory, options.given)) as hiding:
         order = order_from(name, options, person)
         order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
@@ -178,7 +178,7 @@ def _may_change(playbook: Playbook) -> bool:
 
 
 def _typed_to_do_it(run: Run, options: RunOptions) -> str:
-    """The command line as it is typed to do what the plan shows, without the secrets in it."""
+    """Return the command line that carries out the shown plan, without secrets."""
     words = [word for word in masked_argv(options.typed) if word != ONLY_PLAN]
     if not options.choosing.hosts:  # a change takes no hosts that nobody has named
         words += ["--hosts", run.order.playbook.hosts]

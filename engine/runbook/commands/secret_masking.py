@@ -63,7 +63,7 @@ class SecretMasking:
 
 
 def secrets_of(playbook: Playbook) -> tuple[str, ...]:
-    """What *playbook* itself says that is secret: by the names that it stands under, or by what is around it."""
+    """Return the secrets that *playbook* itself holds: values under secret names, or in secret surroundings."""
     found: list[str] = []
     for step in playbook.steps:
         found += _secret_names(dict(step.env))
@@ -138,7 +138,7 @@ def _marked_inputs(playbook: str) -> frozenset[str]:
 
 
 def _secrets_in_text(text: str, file: str, read: set[str]) -> Iterator[str]:
-    """The secrets in *text*, and in what it includes, each file of that once; *read* has those that were read."""
+    """Yield the secrets in *text* and in its included files, each file once; *read* has the files already read."""
     tree: Any = parse_playbook(text, file).value
     if not isinstance(tree, Mapping):
         return
@@ -160,7 +160,7 @@ def _secrets_in_text(text: str, file: str, read: set[str]) -> Iterator[str]:
 
 
 def _secret_names(value: object) -> Iterator[str]:
-    """What is secret in *value*: what stands under secret names in it, and what its texts give away."""
+    """Yield the secrets in *value*: the values under secret names, and secrets inside texts."""
     match value:
         case Raw(value=inner):
             yield from _secret_names(inner)

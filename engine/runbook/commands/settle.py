@@ -167,7 +167,7 @@ def _chosen(records: Sequence[Record], inventory: Inventory, options: SettleOpti
 
 
 def _list(records: Sequence[Record], prepared: Prepared, person: Person) -> None:
-    """Say what is owed, and of what is not settled also why, and how to do it by hand."""
+    """List the owed clean-ups; for those that are not settled, also the reason and the way to do it by hand."""
     refused = {(each.record.run, each.record.host): each.why for each in prepared.refused}
     for record in records:
         words = "; ".join(step.words for step in record.steps)

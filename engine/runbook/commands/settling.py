@@ -145,7 +145,7 @@ class Settling:
         self._handed_out: list[str] = []
 
     def prepared(self, records: Sequence[Record], folder: PrivateFolder) -> Prepared:
-        """Prepare the steps for *records*.  Raises ConfigError for secrets that are not given, or given in vain."""
+        """Prepare the steps for *records*.  Raises ConfigError for secrets that are missing, or that nothing needs."""
         refused: list[Refused] = []
         problems: list[Problem] = _given_in_vain(self._given, records)
         for record in sorted(records, key=lambda it: (it.since, it.run), reverse=True):
@@ -311,7 +311,7 @@ def given_for(given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
 
 
 def _given_in_vain(given: GivenAgain, records: Sequence[Record]) -> list[Problem]:
-    """The mistakes in what is given again: only what no record holds may be."""
+    """Return the mistakes in secrets that are given again: only secrets which no record holds may be given."""
     known = sorted({name for record in records for name in record.rests_on.secret_inputs})
     problems = []
     for name, at in given.places.items():
@@ -329,5 +329,5 @@ def _given_in_vain(given: GivenAgain, records: Sequence[Record]) -> list[Problem
 
 
 def _alone(step: Step) -> Step:
-    """*step* as it is taken by itself, whatever became of the steps and the findings around it."""
+    """Return *step* without its dependencies on other steps and findings."""
     return replace(step, when="", for_=(), after=(), if_changed=(), if_failed=(), each="", left_out="", tags=())

@@ -19,7 +19,7 @@ CONTROLLER = "controller"
 
 
 def with_places(playbook: Playbook, inputs: Mapping[str, Mapping[str, Json]], inventory: Inventory) -> Playbook:
-    """*playbook* with every ``on`` as the name of one host.  Raises ConfigError with every one that is none."""
+    """Return *playbook* with every ``on`` as the name of one host.  Raises ConfigError with every unknown one."""
     problems: list[Problem] = []
 
     def placed(step: Step) -> Step:

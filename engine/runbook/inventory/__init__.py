@@ -23,7 +23,7 @@ from runbook.values.playbook import SecretReference
 
 
 def led(hosts: Sequence[Host]) -> tuple[Host, ...]:
-    """*hosts*, each with the one that leads to it.  Raises ConfigError for names that are none, and for circles."""
+    """Resolve the jump host of each of *hosts*.  Raises ConfigError for unknown names and circles."""
     by_name = {host.name: host for host in hosts}
     if problems := [mistake for host in hosts if (mistake := _mistake(host, by_name))]:
         raise ConfigError(*once_a_place(problems))
@@ -63,7 +63,7 @@ _KEYS = re.compile(r"""^\s*(?:[{,]\s*)?["']?(?:hosts|groups|standard_hosts|vast_
 
 
 def could_be_inventory(text: str) -> bool:
-    """Whether one of our keys stands in *text*; of any other file nothing is repeated, whatever is wrong with it."""
+    """Whether *text* contains one of our keys; messages repeat nothing of any other file."""
     return bool(_KEYS.search(text))
 
 

@@ -25,7 +25,7 @@ def port_of(pattern: str) -> tuple[str, str]:
 
 
 def expanded(pattern: str) -> list[str]:
-    """The names that *pattern*, without a port, stands for.  Raises ValueError where a range is none."""
+    """Return the names in *pattern*, without a port.  Raises ValueError for a malformed range."""
     parts = _RANGE.split(pattern)
     fixed, inside = parts[0::2], parts[1::2]
     if any(sign in "".join(fixed) for sign in "[]"):

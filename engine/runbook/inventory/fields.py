@@ -25,7 +25,7 @@ def problem_at(where: Where, message: str, hint: str = "") -> Problem:
 
 
 def once_a_place(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The first of those *problems* that stand at one place, which is that of ``defaults`` or of a range."""
+    """Keep one problem per place; a mistake in ``defaults`` or in a range occurs once for each host."""
     first: dict[tuple[str, int, int], Problem] = {}
     for problem in problems:
         place = (problem.file, problem.line, problem.column)

@@ -16,7 +16,7 @@ SECRETS = "secrets"
 """The key, of a file, of a host and of a group, under which it is said where secrets are."""
 
 GroupSecrets = Mapping[str, Sequence[SecretReference]]
-"""The name of a group to what it says of secrets."""
+"""The references of each group, by its name."""
 
 
 def secrets_of_host(fields: Fields) -> tuple[SecretReference, ...]:

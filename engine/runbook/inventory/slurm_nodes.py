@@ -59,7 +59,7 @@ def is_slurm(text: str) -> bool:
 
 
 def is_state(text: str) -> bool:
-    """Whether *text* tells what the nodes are doing, as scontrol does, and not only how they are configured."""
+    """Whether *text* gives the state of nodes, as scontrol does, and not only their configuration."""
     return bool(_SCONTROL.search(text))
 
 
@@ -81,7 +81,7 @@ def records(text: str) -> Iterator[Record]:
 
 
 def _lines(text: str, scontrol: bool) -> Iterator[tuple[int, str]]:
-    """The lines of *text*; in slurm.conf without comments, and with those that a backslash goes on in."""
+    """Yield the lines of *text*; in slurm.conf without comments, and with continuation lines joined."""
     begun, begun_at = "", 0
     for number, written in enumerate(text.split("\n"), 1):
         line = _FREE.sub(lambda found: " " * len(found[0]), written) if scontrol else re.sub(r"(?<!\\)#.*", "", written)

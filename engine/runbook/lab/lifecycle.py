@@ -140,7 +140,8 @@ def _read(line: str) -> LabHost | None:
 
 
 def sharing(directory: Path) -> tuple[str, ...]:
-    """Sentences: what the hosts of the lab in *directory* have of their own, and what they share with this machine."""
+    """Return sentences about the parts that hosts of the lab in *directory* have of their own, and those shared with
+    this machine."""
     known = isolation.remembered(location.trusted(directory))
     return known.lines() if known else ()
 

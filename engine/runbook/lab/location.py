@@ -24,7 +24,8 @@ def default_directory() -> Path:
 
 
 def trusted(directory: Path) -> Path:
-    """Where *directory* lies.  Raises ConfigError where somebody else could have put, or can change, what is there."""
+    """Return the resolved *directory*.  Raises ConfigError where another user could have made it, or can change its
+    content."""
     try:
         folder = directory.resolve()
     except (OSError, RuntimeError) as error:

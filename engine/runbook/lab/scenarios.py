@@ -230,7 +230,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
 
 
 def inputs_of(scene: Scenario, hosts: Sequence[LabHost]) -> Mapping[str, Json]:
-    """The inputs of *scene* on a lab of *hosts*; those that name a leader are left out where there is none."""
+    """Return the inputs of *scene* on a lab of *hosts*; without a leader, the inputs that name one are left out."""
     address = next((host.address for host in hosts if host.name == _LEADS), "")
     made: dict[str, Json] = {}
     for name, value in scene.inputs.items():

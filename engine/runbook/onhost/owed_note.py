@@ -75,7 +75,7 @@ def list_notes(become: str = "") -> Command:
 
 
 def read_notes(done: Completed) -> tuple[HostNote, ...]:
-    """The notes that ``list_notes`` has printed; what is none is passed over."""
+    """Parse the output of ``list_notes``; a malformed note is skipped."""
     if done.exit_code != 0 or done.timed_out:
         return ()
     blocks: list[list[str]] = []

@@ -16,7 +16,7 @@ MAX_DIFF_BYTES = 256 * 1024
 """Bytes of a file that are read for the sake of a diff."""
 
 CHANGED, NOT_WRITTEN = 10, 12
-"""Exit codes of the write: what was there is as it was."""
+"""Exit codes of the write that mean: the file is unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -204,7 +204,7 @@ def _in_find(rest: list[str]) -> Iterator[MutatingCommand]:
 
 
 def _verbs(program: str, words: list[str]) -> list[str]:
-    """The words that may be what the program is asked to do; options with values may stand before it."""
+    """Return the words that may name the operation of the program; options with values may precede it."""
     if program in ("docker", "podman", "nerdctl"):
         return words[1:2] if words[:1] and words[0] in _GROUPS else words[:1]
     if program == "service":

@@ -52,7 +52,7 @@ def is_to_be_confined(argv: Sequence[str], script: str = "") -> bool:
 
 
 def interpreter_in(argv: Sequence[str], script: str = "") -> str:
-    """The interpreter that is given a program of the author's own; empty: none is seen."""
+    """Return the interpreter of an author's own program; empty: none."""
     lines = list(simple_commands(script)) if script else [list(argv)]
     for line in lines:
         words = unwrapped(line)

@@ -126,7 +126,7 @@ def remove_files(folder: PrivateFolder, run: str) -> None:
 
 
 def faults_of_files(folder: PrivateFolder, events: Iterator[Json]) -> Iterator[str]:
-    """The fetched files that are gone, or are not as they were written, by what the lines of a journal say of them."""
+    """Yield the fetched files that are gone or changed, by the lines of a journal."""
     for event in events:
         result = event.get("result") if isinstance(event, dict) and event.get("kind") == "step_finished" else None
         kept = result.get("kept") if isinstance(result, dict) else None

@@ -15,7 +15,7 @@ from runbook.values.result import Verdict
 
 LAST = "last"
 FAILED = (Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNREACHABLE, Verdict.UNKNOWN, Verdict.CANCELLED, Verdict.DRIFTED)
-"""The verdicts that ``failed`` stands for: whatever did not end well, or of which that is not known."""
+"""The verdicts behind the word ``failed``: every bad end, and every unknown one."""
 
 
 def named_run(folder: PrivateFolder, text: str) -> str:

@@ -23,7 +23,7 @@ _BLOCK = 8192
 """Bytes that are read at once."""
 
 _LONGEST = 65536
-"""Bytes of a line of the ledger; what is longer is none."""
+"""The bytes of a line of the ledger at most; a longer one is malformed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

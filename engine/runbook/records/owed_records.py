@@ -60,7 +60,9 @@ class RunRecords:
     def __init__(
         self, basis: RestsOn, mask: Masking, *, secrets: Mapping[str, Json] | None = None, chain: Collection[str] = ()
     ) -> None:
-        """*basis*: what the run rests on; *secrets*: its secret inputs; *chain*: the runs with which it goes on."""
+        """*basis*: the files and hosts of the run; *secrets*: its secret inputs; *chain*: the runs
+        that it continues.
+        """
         self._basis, self._chain, self._mask, self._maker = basis, frozenset(chain), mask, this_process()
         self._secrets = secrets or {}
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Pair changes that a journal has begun with their ends: what was sent, what is in flight, what later runs count."""
+"""Pair the begun changes of a journal with their ends: sent, in flight, or counting for later runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the journal of a run: what it did, how each host ended, and what is in doubt where it was interrupted."""
+"""Read the journal of a run: its changes, the end of each host, and the open ends of an interrupted run."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _with_hosts(recorded: RecordedRun) -> tuple[Event, ...]:
 
 
 def unfinished(recorded: RecordedRun, host: str) -> HostResult:
-    """The end of a host that has none: what was in flight is unknown, and what was not begun is said to be so."""
+    """Return a result for a host without one: changes in flight are unknown, later steps were not begun."""
     events = recorded.events
     done = [event.result for event in events if isinstance(event, StepFinished) and event.host == host]
     plans = (event.plan for event in reversed(events) if isinstance(event, HostPlanned) and event.plan.host == host)

@@ -17,7 +17,7 @@ RUN_AGAIN = "so that nobody knows what was done; run the playbook again"
 
 
 def root_of(folder: PrivateFolder, text: str) -> str:
-    """The run with which the one that *text* names, or the one that this goes on with, began.  Raises ConfigError."""
+    """Return the first run of the chain that the run *text* belongs to.  Raises ConfigError."""
     run, passed = named_run(folder, text), set[str]()
     while (origin := believed(folder, run).started.origin) and origin.resumes:
         passed.add(run)

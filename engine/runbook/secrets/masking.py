@@ -235,7 +235,7 @@ def _lower(text: str) -> str:
 
 
 def _all_spans(forms: Iterable[str], lower: str) -> Iterator[tuple[int, int]]:
-    """Where *forms* stand in a text of small letters, as they are themselves."""
+    """Yield the spans of *forms* in a text in lower case."""
     for form in forms:
         at = lower.find(form)
         while at >= 0:

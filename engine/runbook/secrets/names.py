@@ -23,7 +23,7 @@ NOT_A_VALUE = frozenset({"", "none", "null", "true", "false", "yes", "no", "on",
 """The words in the place of a secret that are none."""
 
 REFERENCE = re.compile(r"(?:[A-Za-z]{1,16} )?\{\{ ?(?:host\.)?secrets\.\w{1,100} ?\}\}")
-"""A reference to a secret, alone or behind the scheme of a header: what it stands for is nowhere in it."""
+"""A reference to a secret, alone or behind the scheme of a header; it does not contain the secret."""
 
 
 SWITCH = re.compile(r"-+(no|ask|skip|without|disable)[-_]", re.IGNORECASE)

@@ -44,7 +44,7 @@ _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,9}))?)?")
 
 
 def expanded_list(text: str, most: int = MOST_NAMES, noun: str = "names") -> list[str]:
-    """The names that ``gpu[01-16,20],cpu1`` stands for, as Slurm reads it.  Raises ValueError with what is wrong."""
+    """Return the names in ``gpu[01-16,20],cpu1``, by Slurm's rules.  Raises ValueError with the mistake."""
     names: list[str] = []
     for word in _WORD.findall(text):
         names += expanded(word, most, noun, any_width=True)

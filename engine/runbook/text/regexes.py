@@ -66,7 +66,7 @@ _VERBOSE_PART = re.compile(r"\(\?[a-z]*-?[a-z]*x[a-z]*:")
 
 
 class SearchTimeout(ProbeError):
-    """It is not known whether a text matches; what it says ends a sentence that begins with what was searched."""
+    """A search was stopped by its time limit; its text continues a sentence about the pattern."""
 
 
 def fault_in_regex(pattern: str, flags: int = 0) -> str:

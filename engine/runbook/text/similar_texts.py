@@ -53,7 +53,7 @@ class SimilarLine:
 
 
 def line_of(text: str, host: str = "", *, strict: bool) -> SimilarLine:
-    """*text*, said of *host*.  *strict*: a bare number is a quantity only where a noun says of what."""
+    """Parse *text*, reported by *host*.  *strict*: a bare number is a quantity only next to a noun."""
     parts, slots, at = [], [], 0
     if text.lstrip().startswith(_VERBATIM):
         return SimilarLine(text, (text,), (), host)

@@ -52,7 +52,7 @@ def _moved(line: str, lines: int) -> str:
 
 
 def _hidden(text: str, show: Callable[[Sequence[str]], list[str]]) -> dict[str, str]:
-    """The lines of *text* that are not shown as they are, and how they are."""
+    """Return the lines of *text* that are masked, each with its masked form."""
     lines = text.split("\n")
     return {line: shown for line, shown in zip(lines, show(lines), strict=True) if line != shown}
 

@@ -26,7 +26,8 @@ def first_break(text: str) -> tuple[int, str]:
 
 
 def without_breaks(text: str) -> str:
-    """*text*, as long as it was, with a stand-in for each of them; as it is where it has stand-ins of its own."""
+    """Replace each such break by a placeholder of the same length; a text that contains placeholders is left
+    unchanged."""
     if not has_breaks(text) or any(stand_in in text for stand_in in _STAND_INS.values()):
         return text
     return text.translate(_THERE)

@@ -24,7 +24,7 @@ class EarlierChange:
     position: int = -1
     """Its place in that list then, from 0: equal items are each their own; -1: all of them, or there is no ``each``."""
     done: bool
-    """It is known to be done; else nobody knows what became of it."""
+    """Whether it is known to be done; otherwise its outcome is unknown."""
     assumed: bool = False
     """A person has said that it is done; where it has no position, whatever the step was taken for."""
     boot_id: str = ""

@@ -1,4 +1,4 @@
-"""Keep no more of what the commands of a host printed than memory and reports can hold."""
+"""Limit the kept output of a host's commands to the size that memory and reports can hold."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class OwedStep:
     on: str = ""
     become: str = ""
     args: Mapping[str, Json] = field(default_factory=dict)
-    """As they were rendered when the plan was made: what was there before the change."""
+    """The arguments as rendered for the plan: from the state before the change."""
     by_hand: tuple[str, ...] = ()
     """The commands with which a person would do the same."""
     withheld: str = ""

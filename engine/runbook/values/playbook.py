@@ -19,7 +19,7 @@ class Phase(StrEnum):
 
 
 def written_id(step_id: str) -> str:
-    """The id of a step as it stands in the playbook: that of ``stop[2]``, the third of an ``each``, is ``stop``."""
+    """Return the id of a step as the playbook has it: of ``stop[2]``, the third of an ``each``, ``stop``."""
     return step_id.partition("[")[0]
 
 
@@ -324,7 +324,7 @@ class IncludedPlaybook:
     given: Mapping[str, Json] = field(default_factory=dict)
     """Values, or templates over the inputs of *parent*."""
     secrets: tuple[SecretReference, ...] = ()
-    """Its own, which are the only ones that its steps see, besides those of the inventory."""
+    """Its own references: its steps see only these, besides those of the inventory."""
     where: Where = Where()
 
 

@@ -10,7 +10,7 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChange:
-    """A change that an earlier run sent to a host; also one that failed, or of which nobody knows how it ended."""
+    """A change that an earlier run sent to a host, also with a failed or unknown end."""
 
     run: str
     step: str
@@ -18,7 +18,7 @@ class RecordedChange:
     ago: float
     """Seconds since it was begun."""
     attempt: str = ""
-    """The first run of the attempt that this one is part of on the host: itself, or one that it goes on with."""
+    """The first run of this one's attempt on the host: itself, or an earlier run that it continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

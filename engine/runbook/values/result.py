@@ -160,7 +160,7 @@ class Victim:
     user: str
     command: str
     owner: str = ""
-    """The owner, in words: a scheduler's job, a service, its launcher, nobody's any more."""
+    """The owner, in words: a scheduler's job, a service, its launcher, none any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class StepResult:
     inapplicable: bool = False
     """Skipped because the host has not got what the step is about (no systemd, no GPU); something did call for it."""
     changed_earlier: bool = False
-    """An earlier run, with which this one goes on, has changed what the step is about."""
+    """Whether an earlier run, which this one continues, has changed the step's subject."""
     verified: bool = False
     """A second probe agreed (changed), or the probe itself answered (ok)."""
     sent: Sent = Sent.UNSAID

@@ -43,11 +43,11 @@ class RestsOn:
     """The paths of its files."""
     inventory_digest: str = ""
     hosts: Mapping[str, str] = field(default_factory=dict)
-    """A digest of what the inventory says of each host, by its name."""
+    """A digest of each host's entry in the inventory, by its name."""
     inputs: Mapping[str, Json] = field(default_factory=dict)
     """The inputs of the playbook; secret ones as ``***``."""
     secret_inputs: tuple[str, ...] = ()
-    """The names of the secret ones that have another value than their default: they have to be given again."""
+    """The names of the secret inputs that differ from their default: they have to be given again."""
     secret_places: tuple[SecretPlace, ...] = ()
     """Where the inventory said that the secrets are which the playbook uses."""
 

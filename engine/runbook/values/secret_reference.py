@@ -30,7 +30,7 @@ class ReadSecrets:
 
 
 def read_secrets(tree: object, where: Callable[[Path], Where], *, in_inventory: bool = False) -> ReadSecrets:
-    """The references in *tree*, which stands under ``secrets:``; no message repeats what may be a value."""
+    """Read the references under ``secrets:`` in *tree*; no message repeats a possible value."""
     reading = _Reading(where, in_inventory)
     return ReadSecrets(tuple(reading.all(tree)), tuple(reading.problems))
 

@@ -1,4 +1,4 @@
-"""A plan as it was shown, by what can be compared with a fresh one later."""
+"""A shown plan in a form that can be compared with a later one."""
 
 from __future__ import annotations
 

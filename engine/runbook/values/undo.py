@@ -35,7 +35,7 @@ class UndoFile:
     content: bool = True
     """Whether the change touches the content; else mode, owner and group alone."""
     masked: bool = False
-    """Whether a secret of the run stands in what the change has shown: an undo does not know that secret."""
+    """Whether a secret of the run was masked in the shown change: an undo does not know that secret."""
     kind: Literal["file"] = "file"
 
 

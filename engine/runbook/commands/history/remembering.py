@@ -19,7 +19,8 @@ from runbook.values.types import Unknown
 
 
 def past_of(playbook: Playbook, inventory: Inventory, records: str | None) -> Callable[[str, str], RecordedPast] | None:
-    """Gives the past of *playbook* to the run with an id, and the one that it goes on with; None without *records*."""
+    """Return a function that gives the past of *playbook* to a run by its id and the run that it continues; None
+    without *records*."""
     if records is None:
         return None
 

@@ -34,7 +34,7 @@ def replay(folder: PrivateFolder, run: str, output: Output, complain: Callable[[
 
 
 def events_of(recorded: RecordedRun) -> tuple[Event, ...]:
-    """The events of a run; one that has no end gets one, so that every reporter has what it needs."""
+    """Return the events of a run; an interrupted run gets an end, because reporters need one."""
     if recorded.finished:
         return recorded.events
     ended = {event.result.host for event in recorded.events if isinstance(event, HostFinished)}

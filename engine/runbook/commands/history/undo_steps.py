@@ -219,5 +219,5 @@ def _arguments(it: _Reversal, file: UndoFile, run: str, *, hides: bool) -> dict[
 
 
 def _raw(value: Json) -> Any:
-    """*value* as it is: what stands in a record is no template."""
+    """Return *value* unchanged: a value of a record is no template."""
     return Raw(value)

@@ -61,7 +61,7 @@ _CONFINE, _CONFINEMENT = script(__package__, "confine"), script(__package__, "co
 """Where no file system can be written: against mistakes of an author, not against one who means to write."""
 
 HARMED = "harmed"
-"""Stands in the mark on stderr where a command's leftovers could not be ended, so that its session is given up."""
+"""The mark on stderr for a session that is given up, because a command's leftovers could not be ended."""
 
 REFUSED = "!"
 """Stands in a mark for the exit code of a command that was not started; stderr says why."""

@@ -45,7 +45,7 @@ class Access:
 
 
 class PasswordRefused(ShellRefused):
-    """Sudo did not take the password, or did not do what was asked although it had it; or nobody knows which."""
+    """Sudo refused the password, or did not run the command with it; or its answer is not known."""
 
 
 class UserShell:

@@ -138,7 +138,7 @@ def _outcome_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance
 
 
 Kept = Sequence[tuple[StepInstance | SkippedInstance, StepOutcome]]
-"""The items of an ``each`` that its ``when`` has not left out, with what is said of them."""
+"""The items of an ``each`` that its ``when`` lets pass, with the outcome of each."""
 
 
 def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:

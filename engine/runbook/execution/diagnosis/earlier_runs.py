@@ -1,4 +1,5 @@
-"""Go on with earlier runs: what they have done is not done again, and what nobody knows of is not repeated blindly."""
+"""Continue earlier runs: their finished changes are not repeated, and changes of unknown outcome are not repeated
+blindly."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def permitted(context: HostContext, decision: Decision) -> Decision:
 
 
 def _decision_after(context: HostContext, step: Step, item: Json, decision: Decision, equal: Sequence[int]) -> Decision:
-    """*decision*, or what becomes of it because the runs that this one goes on with have sent that change already."""
+    """Return *decision*, or its replacement where a continued run has already sent that change."""
     earlier = _earlier_change(context, step, item, equal)
     repeats = step.id in context.run.repeats or written_id(step.id) in context.run.repeats
     if earlier is None or repeats:

@@ -230,7 +230,7 @@ class HostContext:
         return self.elsewhere(place) if place else self.connection
 
     def scope(self, states: States, part: str = "", item: Json = None) -> Scope:
-        """The names that an expression may use, given what the probes saw.
+        """Return the names that an expression may use, with the states of probes.
 
         *part*: the included playbook in which the expression stands, whose own names these are then.
         """

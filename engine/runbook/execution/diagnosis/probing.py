@@ -181,8 +181,7 @@ def _short(error: Exception) -> str:
 
 
 def _unheard(command: Command, answer: Completed) -> str:
-    """Return the reason why *answer* is none that a probe could read; an author's own command is shown with what it
-    printed."""
+    """Return the reason why *answer* gives a probe nothing to read; for an author's own command, with its output."""
     if answer.refused:
         return answer.refused
     if answer.cut and not command.foreign:

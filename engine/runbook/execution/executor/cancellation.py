@@ -23,7 +23,7 @@ class Cancellation:
         self.signals = 0
         """The number of these by a signal."""
         self.spent = ""
-        """The reason why no further host is started, although those that were started go on to their end."""
+        """The reason why no further host is started, while those already started finish."""
 
     def level(self) -> int:
         """0: go on; 1: end probes, let writes in flight finish; 2: end everything now."""

@@ -37,7 +37,7 @@ def comes_after(other: StepResult) -> Blocked:
 
 
 def disabled_by(planned: PlannedStep) -> str:
-    """The ``when`` that kept *planned* out of the plan, whatever becomes of other steps; empty where none did."""
+    """Return the ``when`` that kept *planned* out of the plan, whatever the outcome of other steps; empty: none did."""
     decision = planned.decision
     return (
         decision.why if not planned.ready and isinstance(decision, Skip) and decision.why.startswith("when: ") else ""
@@ -56,7 +56,7 @@ def _changed(result: StepResult) -> bool:
 
 
 def _failed(result: StepResult) -> bool:
-    """Whether it was started and did not come to its end: also where nobody knows what became of it."""
+    """Whether the step was started and did not finish, or has an unknown outcome."""
     return result.status in (Status.FAILED, Status.UNKNOWN)
 
 

@@ -83,10 +83,9 @@ class _Progress:
     """The step that stopped the host was not begun: where nothing was changed before it, there is nothing to clean up.
     """
     ending: str = ""
-    """The reason why no more commands are sent to the host: it cannot be asked any more, or the run was asked to end.
-    """
+    """The reason why no more commands are sent to the host: it is unreachable, or the run was asked to end."""
     disconnected: bool = False
-    """The host cannot be asked any more.  Where the run was only asked to end, what is owed can still be done."""
+    """The host is unreachable.  After a mere request to end, owed clean-up can still run."""
     wrote: bool = False
     unneeded: bool = False
     """A planned change is no longer needed: what called for it may be gone."""
@@ -240,7 +239,7 @@ class _HostExecution:
         return refused_result(plain, Blocked(why=why))
 
     def _owes(self, step: Step) -> bool:
-        """Whether *step* is clean-up after a change: of this run, or of one that it goes on with or settles."""
+        """Whether *step* is clean-up after a change: of this run, or of an earlier one that it continues or settles."""
         changed = self.progress.wrote or bool(self.context.earlier) or isinstance(self.owed, OwedSettlement)
         return step.always and changed
 
@@ -251,7 +250,7 @@ class _HostExecution:
         return why_unconfirmed(self.consent, step, change, least, owing=owing)
 
     def _take_lock(self, step: Step) -> LockBusy | None:
-        """Take the lock, so that what is probed from now on stays as it is; what was probed before may be outdated."""
+        """Take the lock; where another run has held it meanwhile, earlier probes are outdated."""
         had_waited = self.lock.waited
         if busy := self.lock.take(step.on, step.become):
             return busy
@@ -331,7 +330,7 @@ class _HostExecution:
         return turn.planned.decision
 
     def _decided(self, turn: _Turn, fresh: ProbeAnswer, plain: StepResult) -> StepResult | _Due:
-        """The change that *fresh* calls for, as far as it is permitted; or how the step ends without one."""
+        """Return the permitted part of the change that *fresh* calls for; or the result of a step without a change."""
         step, planned, progress = turn.step, turn.planned, self.progress
         action = self.context.action(step)
         if action.decide is None:

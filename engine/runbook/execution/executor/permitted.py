@@ -1,4 +1,4 @@
-"""Compare what a plan showed with what is present, and permit no more than that (law 2): for live and saved plans."""
+"""Compare a shown plan with the present one, and permit no more than was shown (law 2): for live and saved plans."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _says_the_same(shown: ShownStep, present: ShownStep) -> bool:
 
 
 def _conditional(step: ShownStep) -> tuple[str, str, str]:
-    """The condition of *step*, and what it does later, in what must not change by itself."""
+    """Return the condition of *step* and its later change, without the parts that change by themselves."""
     policy = Policy.HOLD_HOST
     later = (step.then.commands, _compared_words(step.then.summary, policy)) if step.then else ("", "")
     return (_compared_words(step.condition or "", policy), *later)

@@ -93,7 +93,7 @@ def not_back(plain: StepResult, restart: Restart, found: NotBack) -> StepResult:
 
 
 def settle_in(context: HostContext, step: Step, lock: Lock, owed: OwedRecord | OwedSettlement) -> str:
-    """Restore what the boot has taken with it: locks and notes, and what is known of programs that hang.
+    """Restore the locks and notes that the boot has removed, and forget which programs hang.
 
     Returns why another run keeps this one from going on, or nothing.  Raises TransportError and Cancelled.
     """

@@ -35,7 +35,7 @@ class Bounds:
     groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
     """The groups that follow from these variables, by host."""
     words: Limits = field(default_factory=Limits)
-    """The limits as they were given."""
+    """The limits as given."""
 
     @classmethod
     def of(cls, limits: Limits, hosts: Sequence[Host]) -> Bounds:

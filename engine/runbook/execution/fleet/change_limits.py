@@ -70,7 +70,7 @@ class ChangeLimits:
         return self._of_host[host]
 
     def _goes_on(self, host: str) -> bool:
-        """Whether this run goes on with one that was interrupted in the middle of changing *host*: the same attempt."""
+        """Whether this run continues one that was interrupted while it changed *host*: the same attempt."""
         if host not in self._attempt:
             self._attempt[host] = self._past.attempt(host)
         return bool(self._attempt[host])

@@ -406,7 +406,8 @@ def waits(result: StepResult) -> bool:
 def all_steps(
     playbook: Playbook, status: Status, why: str, cut: Mapping[str, PartialSamples] = MappingProxyType({})
 ) -> tuple[StepResult, ...]:
-    """Every step of *playbook* with the same end: no step goes unreported; those *cut* short say what they had seen."""
+    """Return every step of *playbook* with the same result: no step goes unreported; *cut* has the samples of probes
+    cut short."""
     steps = (*playbook.diagnose, *playbook.remediate, *playbook.verify)
     sent = Sent.UNSAID if status is Status.FAILED else Sent.NOTHING  # a fault of ours may have come after a change
     plain = [replace(StepResult.of(step, status, why), sent=sent) for step in steps]

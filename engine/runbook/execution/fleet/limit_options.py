@@ -1,4 +1,4 @@
-"""The limits of a run: those of the playbook and of the command line together, and what they mean for its hosts."""
+"""The limits of a run: of the playbook and the command line together, and their meaning for its hosts."""
 
 from __future__ import annotations
 

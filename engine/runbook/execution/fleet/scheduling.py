@@ -1,4 +1,4 @@
-"""Work on many hosts at a time: those that are new, and those that have waited for their turn."""
+"""Work on many hosts concurrently: new hosts, and hosts that have waited for their turn."""
 
 from __future__ import annotations
 

@@ -12,5 +12,5 @@ _PLACEHOLDER = re.compile(
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether *text* stands for an address that somebody has yet to fill in: ``<public-ip>``, ``100.x.x.x``."""
+    """Whether *text* is a placeholder for an address: ``<public-ip>``, ``100.x.x.x``."""
     return bool(_PLACEHOLDER.fullmatch(text))

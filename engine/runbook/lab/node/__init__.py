@@ -34,7 +34,7 @@ _PROGRAMS: Mapping[str, str] = MappingProxyType(
 
 
 def files_for(faults: Iterable[str]) -> Mapping[str, str]:
-    """File to text: what a lab host with *faults* is given of a node; nothing where it is none."""
+    """Return file to text: the files of a lab host with *faults* that is a cluster node; none for other hosts."""
     if not is_node(faults):
         return {}
     return _PROGRAMS

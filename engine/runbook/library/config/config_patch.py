@@ -42,8 +42,8 @@ class Args:
     format: Literal["auto", "yaml", "toml", "json"] = field(default="auto", metadata={"hint": NOT_INI})
     """The format of the file; auto: by the ending of its name."""
     set: Mapping[str, Json] = field(default_factory=dict)
-    """Key to value. Dots lead into mappings; a word with dots is quoted: a."b.c". A value that is a mapping is merged
-    into the one that is there, and its keys are taken as they are.
+    """Key to value. Dots lead into mappings; a word with dots is quoted: a."b.c". A mapping is merged into the existing
+    one, and its keys are taken literally.
     """
     at_least: Mapping[str, int | float] = field(default_factory=dict)
     """Key to number: set if the present one is lower, or absent. A higher one stays."""
@@ -100,7 +100,7 @@ def _form(args: Args) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The file, and what is in it of what is wanted."""
+    """The file, and its present values of the wanted keys."""
 
     path: str
     """The file that was asked for."""

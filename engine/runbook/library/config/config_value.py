@@ -191,7 +191,7 @@ def _differs(one: Any, other: Any) -> bool:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """Every value is there, is the one that is wanted, and those that should be equal are."""
+    """Every value is there and correct, and those that should be equal are."""
     said = [f"there is no {args.read[word].key} in {args.read[word].file}" for word in state.missing]
     for name in state.differing:
         place = args.read[name]

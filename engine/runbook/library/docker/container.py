@@ -30,7 +30,7 @@ class Args:
     name: str = field(metadata={"min_length": 1})
     """The container's name or id."""
     do: Literal["stop", "start", "restart", "update"]
-    """update changes those of restart_policy, memory and memory_swap that are given, without a restart."""
+    """update changes the given ones of restart_policy, memory and memory_swap, without a restart."""
     grace: Duration = field(default=Duration(10), metadata={"maximum": 3600})
     """The time that the container's program may take to end before it is killed."""
     restart_policy: str = ""

@@ -35,8 +35,8 @@ class Args:
     labels: tuple[str, ...] = ()
     """Only containers that have all of these labels: NAME or NAME=VALUE."""
     choose: Literal["all", "last_died"] = "all"
-    """last_died: of these, the one that ended last (not created last) with a code other than 0, or with a process in it
-    killed for lack of memory; if none did, the one that ended last.
+    """last_died: the container that ended last (not created last) with a code other than 0, or with a process killed
+    for lack of memory; if there is none, the container that ended last.
     """
     window: Duration = field(default=Duration(3600), metadata={"minimum": 1, "maximum": 604800})
     """The period before now in which starts are counted."""

@@ -1,4 +1,4 @@
-"""Read how the GPUs stand in the NVLink fabric: NVSwitches, the fabric manager, and the registration of each GPU.
+"""Read the state of the GPUs in the NVLink fabric: NVSwitches, the fabric manager, and the registration of each GPU.
 
 A GPU is in the fabric only if its state is `Completed` and its status `Success`. The bus, the driver's version and the
 service are read without the driver's help; nvidia-smi is asked once. A host without NVSwitches whose GPUs report no

@@ -238,7 +238,7 @@ def _counters(
 
 
 class _Lines:
-    """A line for each link, with what is said of it."""
+    """One line for each link and its remark."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names

@@ -74,14 +74,14 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _full(disks: Sequence[Disk], args: Args, lost: Unknown | None) -> tuple[str, ...] | Unknown:
-    """The paths of those that are too full; unknown where none is seen to be, and not all is known."""
+    """Return the paths of disks that are too full; unknown where none is known to be, and some disk is not known."""
     full = tuple(disk.path for disk in disks if _troubles(disk, args))
     vague = next((disk.percent for disk in disks if isinstance(disk.percent, Unknown)), None)
     return full or lost or vague or ()
 
 
 def _read_only(disks: Sequence[Disk], lost: Unknown | None) -> tuple[str, ...] | Unknown:
-    """The paths of those that are mounted read-only; unknown where none is seen to be, and not all is known."""
+    """Return the paths mounted read-only; unknown where none is known to be, and some disk is not known."""
     read_only = tuple(disk.path for disk in disks if disk.read_only is True)
     vague = next((disk.read_only for disk in disks if isinstance(disk.read_only, Unknown)), None)
     return read_only or lost or vague or ()

@@ -162,7 +162,7 @@ def by_hand(args: Args) -> tuple[str, ...]:
 
 
 def _shown_command(args: Args) -> str:
-    """The program, for people; of a text for a shell no more than its length and what it calls."""
+    """Return the program, for people; for a shell text only its length and the programs it calls."""
     text = next((word for word in args.argv if "\n" in word), "")
     if not text:
         return f"`{_line(args)}`"

@@ -161,7 +161,7 @@ def _changed_since(args: Args, place: PathState, *, earlier: bool) -> str:
 def _attributes(
     place: PathState, left: Ownership, was: Ownership
 ) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
-    """Each of mode, owner and group: its name, what it is now (name and number), and what it may be."""
+    """Yield the name, the present value (name and number) and the permitted values of mode, owner and group."""
 
     def known(one: str, other: str) -> tuple[str, ...]:
         return (one, other) if one else ()

@@ -31,7 +31,7 @@ class State:
     width_slot (lanes), text (lspci's line).
     """
     gpus: tuple[str, ...]
-    """GPUs on the bus, without those that a virtual machine was given."""
+    """GPUs on the bus, without those passed to a virtual machine."""
     count: int
     """The number of `gpus`."""
     missing: int

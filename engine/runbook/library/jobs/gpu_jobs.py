@@ -1,4 +1,4 @@
-"""Find the processes of GPU jobs: those whose command lines match, and those that hold a GPU, each once.
+"""Find the processes of GPU jobs by command line or by open GPU, each once.
 
 A process counts because a pattern (a Python regular expression, searched in the arguments joined by spaces) matches
 it, because it has a device open, or for both; the reason stands in its `why`. What is left over of a job is
@@ -100,7 +100,7 @@ def _not_known(state: State, why: Unknown) -> State:
 
 
 def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan) -> State:
-    """*now* with what the samples of the GPUs say of each process; those not *before* have just started."""
+    """Return *now* with the verdict of the GPU samples on each process; processes not in *before* have just started."""
     if isinstance(now.all, Unknown):
         return replace(_not_known(now, now.all), foreign=by_open_files.foreign(walk, closer.load.pids()))
     every = tuple(replace(described(one.pid, walk, closer), devices=one.devices, why=one.why) for one in now.all)

@@ -64,10 +64,11 @@ class Args:
     within: Duration = field(default=Duration(60), metadata={"minimum": 1})
     """The time before and after `around`."""
     this_boot: bool = False
-    """Ignore what was before the last boot: a log that begins with it is complete, one that begins later is not."""
+    """Ignore messages before the last boot: a log that begins with that boot is complete, a later beginning is a gap.
+    """
     accept_gap: bool = False
-    """Take a log that does not cover the whole period for all there is: what it lacks is absent instead of unknown, and
-    `gap` says what is not covered. For where the present state tells the rest.
+    """Treat a log that covers only a part of the period as complete: a message that is missing counts as absent, and
+    `gap` says which part is not covered. For conclusions that the present state confirms.
     """
     signatures: Mapping[str, Json] = field(default_factory=dict)
     """Name to Python regular expression, also searched in each message; a match only in words that a user can choose,

@@ -34,14 +34,14 @@ from runbook.values.types import Json, Unknown, plural
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args(EndArguments):
     processes: tuple[Mapping[str, Json], ...] = field(metadata={NARROWS: ("pid", "start")})
-    """The processes, as probes give them, such as `jobs.leftover`, or a part of it. The pid and the start of each are
-    used. Those that the expression does not give any more at the step's turn are left alone.
+    """The processes, as probes give them, such as `jobs.leftover`, or a part of it. Only pid and start of each are
+    used. Processes that the expression no longer gives at the step's turn are left alone.
     """
     allow: tuple[str, ...] = ()
     """Protected programs, by name, that may be ended all the same."""
     spare_owned: bool = True
-    """Leave alone what has an owner that lives (a job of the scheduler, a service, a container, a session), or one that
-    is not known.
+    """Leave alone a process with a living owner (a job of the scheduler, a service, a container, a session), or with an
+    unknown one.
     """
     may_restart: bool = False
     """One that is started again is no failure, as where a supervisor is to restart a job."""
@@ -122,7 +122,7 @@ def _ours(one: Mapping[str, Json]) -> Protected:
 
 
 def _is_later(row: Row, args: Args) -> bool:
-    """Whether *row* may be one of those given, started again."""
+    """Whether *row* may be a given process, started again."""
     one = row.process
     return not row.defunct and any(
         one.start > int(str(each["start"])) and (one.user, one.command) == (each.get("user"), each.get("command"))

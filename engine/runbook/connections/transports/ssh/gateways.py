@@ -21,7 +21,7 @@ from runbook.errors import Unreachable
 from runbook.values.inventory import Address, HostKeys
 
 MOST_CONNECTIONS = 4
-"""To one gateway: more than one only where it gives no more channels on those that there are."""
+"""The connections to one gateway at most: a second one only where the first has no free channel."""
 
 OPENING = 64
 """Channels that are being opened at once through one gateway."""
@@ -41,7 +41,7 @@ CLOSED_WITHIN = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayKey:
-    """Everything that makes a connection to a gateway what it is; what is equal is shared."""
+    """The identity of a connection to a gateway: equal keys share one connection."""
 
     name: str
     """The name that a person uses."""

@@ -131,7 +131,7 @@ class TomlText:
         return with_lines(self.text, len(self.text), [*gap, *_tables(path, value)])
 
     def _new_key(self, table: KeyPath, line: str) -> str:
-        """A line more behind those of *table*, or of the dotted keys that make it, or above what is below it."""
+        """Insert *line* at the end of *table* (or of its dotted keys), before any sub-table."""
         inside = [entry for entry in self._entries if entry.path[: len(table)] == table]
         own = [entry for entry in inside if entry.table == table]
         if own := own or [entry for entry in inside if len(entry.table) < len(table)]:

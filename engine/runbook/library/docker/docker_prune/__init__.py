@@ -377,7 +377,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """Nothing that was to go is there to be removed any more; what has been started since is another thing."""
+    """No chosen thing is there to be removed any more; a container started since is another thing."""
     return not _remaining_items(before, after)
 
 
@@ -395,7 +395,7 @@ def _remaining_items(before: State, after: State) -> Items:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste; never `docker system prune`, which asks nobody what it takes."""
+    """Return the lines that a person would paste; never `docker system prune`, which removes without a question."""
     lines = {
         "containers": ("docker ps -a --filter status=exited --filter status=created", "docker rm ID..."),
         "images": ("docker images --filter dangling=true", "docker rmi ID..."),

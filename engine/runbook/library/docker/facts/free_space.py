@@ -19,7 +19,7 @@ class Room:
     path: str
     """The directory that Docker keeps its files in (`docker info`: Docker Root Dir); empty without Docker."""
     size: int
-    """Bytes that may be used at all: those in use, and those that are available."""
+    """Usable bytes: the used and the available ones together."""
     available: int
     """Bytes that may still be written by those who are not root."""
     used_percent: float

@@ -90,7 +90,7 @@ def read_disks(done: Completed, paths: tuple[str, ...]) -> Disks:
 
 
 def _parts(output: str) -> tuple[str | None, list[dict[str, str]]]:
-    """The table of mounts, and what was said of each path, by the word above it."""
+    """Return the table of mounts, and the output about each path by its heading."""
     table: list[str] = []
     parts: list[dict[str, str]] = []
     at = ""

@@ -27,7 +27,7 @@ class File:
     path: str
     """Its path, as the glob has found it; a ``~`` is written out."""
     size: int
-    """Its size in bytes; of a symbolic link, that of what it leads to."""
+    """Its size in bytes; of a symbolic link, the size of its target."""
     age: float | Unknown
     """Seconds since it was last written to, by the host's clock; unknown where that lies ahead of it."""
     written: int

@@ -22,7 +22,7 @@ TOO_WIDE = frozenset(_SYSTEM.split())
 """Directories that are too much to be a root."""
 
 NEVER = TOO_WIDE | frozenset(_PLACES.split())
-"""Directories of every host that are not removed, whatever stands in ``allowed_roots``."""
+"""Directories of every host that are never removed, not even with ``allowed_roots``."""
 
 _KINDS = {"4": "directory", "8": "file", "a": "link"}
 

@@ -70,7 +70,7 @@ def stop(units: Sequence[str], again: Sequence[str], after: float) -> Command:
 
 
 def start_again(units: Sequence[str]) -> Command:
-    """Start *units* in the order in which they are given; one that runs already is left as it is."""
+    """Start *units* in the given order; a running one is left alone."""
     command = write_script(_START, _timer(units), *units, called=("start-services", *units))
     return replace(command, timeout=TIMEOUT * len(units))
 

@@ -55,7 +55,7 @@ class GpuNeed:
     ago: str | Unknown = NOT_KNOWN_WHEN
     """The time since that Xid, in words."""
     who: str = ""
-    """The one who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
+    """The one who acts: nobody, the owner of the job, the operator of the node, the data centre, the vendor."""
     serious: bool = False
     """Whether it asks for more than a restart of the application."""
     because: int = 0

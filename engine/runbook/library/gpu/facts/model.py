@@ -102,7 +102,7 @@ class ComputeProcess:
     memory_mib: float | Unknown
     """MiB of the GPU's memory that it uses; unknown where nvidia-smi does not say."""
     ended: bool = False
-    """A zombie: it has ended, and nobody has collected it; what it shared with children holds the memory."""
+    """A zombie: it has ended, and its parent has not collected it; its children hold the shared memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ def _not_well(gpu: Gpu) -> Unknown:
 
 
 def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown) -> bool | Unknown:
-    """Whether it is broken for anybody who comes next: the driver asks for a reset, or it is busy for nobody.
+    """Whether the GPU is broken for the next user: the driver asks for a reset, or it is busy without a process.
 
     *held*: a process of this host has its device node open; *listed*: nvidia-smi lists a process on it.
     """

@@ -286,7 +286,7 @@ def _normally_missing(gpu: Gpu, value: Unknown) -> bool:
 
 
 def _missing_values(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[str, Unknown]]:
-    """Checks without a value; what the driver says this product, or mode, does not have is none."""
+    """Yield the checks without a value; a check that this product or mode does not have is left out."""
     of_row = {
         "whether a reset is needed": gpu.recovery_action if gpu.requires_reset == SILENT else gpu.requires_reset,
         "remapped rows": gpu.remap_pending,

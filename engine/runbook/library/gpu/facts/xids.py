@@ -67,7 +67,7 @@ class XidMeaning:
     meaning: str
     need: Need
     who: str
-    """The one who acts: nobody, whoever runs the job, whoever runs the node, the data centre (hands on site), the
+    """The one who acts: nobody, the owner of the job, the operator of the node, the data centre (hands on site), the
     vendor."""
 
 

@@ -68,7 +68,7 @@ _ASK = script(__package__, "growth_sample")
 
 
 def read_samples(done: Completed) -> tuple[Sample, ...]:
-    """The samples in *done*, those that were taken before time was up too.  Raises ProbeError where there is none."""
+    """Return the samples in *done*, also where time was up before the last.  Raises ProbeError without a sample."""
     blocks = re.split(r"^sample ", done.stdout, flags=re.MULTILINE)[1:]  # a process may be called `sample`
     whole = blocks[:-1] if done.timed_out or done.exit_code else blocks
     if not whole:

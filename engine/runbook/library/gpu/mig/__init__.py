@@ -215,7 +215,7 @@ def _unusable(gpus: list[MigGpu]) -> Iterator[str]:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Make what is missing; destroy something only with `rebuild`, and only where nobody holds the GPU."""
+    """Create the missing instances; destroy others only with `rebuild`, and only on a GPU without holders."""
     if not args.layout:
         return NoChange(why="`layout` names no GPU")
     if isinstance(state.gpus, Unknown):

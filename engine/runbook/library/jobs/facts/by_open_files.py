@@ -113,7 +113,7 @@ def classify_holders_into(
 
 
 def not_known(match: Match, why: Unknown) -> Match:
-    """*match*, of which it is not known who is left over, and what they hold."""
+    """Return *match* with unknown leftover processes and unknown holdings."""
     return replace(match, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why)
 
 
@@ -182,7 +182,7 @@ def chosen(walk: OpenFileScan, allow: Collection[str], job: JobArguments) -> Ope
 
 
 def _holder(row: Row, walk: OpenFileScan) -> Process:
-    """The process of *row* with what it has open of what was asked for."""
+    """Return the process of *row* with the requested files that it has open."""
     return replace(as_process(row), devices=tuple(node.path for node in walk.asked(row.process.pid)))
 
 

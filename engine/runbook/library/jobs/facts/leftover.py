@@ -227,7 +227,7 @@ def _busy(gpu: Gpu, load: Load) -> bool | Unknown:
 
 
 def _gpu_of(node: OpenFile, walk: OpenFileScan, load: Load) -> Gpu | Unknown:
-    """The GPU that a node opens, by what the driver says of its number; never by the order of nvidia-smi."""
+    """Return the GPU that a node opens, by the driver's number for it; never by the order of nvidia-smi."""
     numbers = {} if isinstance(load.presence, Unknown) else load.presence.minors
     buses = [bus for bus, number in numbers.items() if number == node.gpu and node.gpu is not None]
     gpu = next((gpu for gpu in load.gpus if gpu.bus_id and gpu.bus_id in buses), None)

@@ -18,7 +18,8 @@ Selection = CommandLineMatch | OpenFileMatch
 
 
 def termination_of(args: EndJobArguments, state: Selection, what: str, doubts: Sequence[str] = ()) -> Decision:
-    """End those that were selected, or that are left over of them; *what* says what they were selected by."""
+    """Return the change that ends the selected processes, or the leftover ones among them; *what* describes the
+    selection."""
     spared = (
         []
         if isinstance(state.at_work, Unknown)

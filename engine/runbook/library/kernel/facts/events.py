@@ -86,7 +86,7 @@ class Xid:
     need: str = ""
     """The same in words, where an Xid 154 tells by its own text: ``reset the GPU``, ``reboot the node`` ..."""
     who: str = ""
-    """The one who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
+    """The one who acts: nobody, the owner of the job, the operator of the node, the data centre, the vendor."""
     severity: str = ""
     """Of an SXid: ``fatal``, ``non-fatal``, ``harmless``; empty where nobody says it, and of an Xid."""
     names_process: bool = False

@@ -27,7 +27,7 @@ class Sorted:
     job: tuple[OomKill, ...] | Unknown
     """By name a process of the job, and in no other service's control group."""
     others: tuple[OomKill, ...] | Unknown
-    """Of somebody else, and those of which the log does not say who died."""
+    """Kills of other users' processes, and kills without a victim in the log."""
 
 
 def sort_kills(kills: Iterable[OomKill], names: Sequence[str]) -> Sorted:

@@ -32,7 +32,7 @@ class XidGroup:
     need: str
     """The need after the last one, in words: ``reset the GPU``, ``reboot the node`` ..."""
     who: str
-    """The one who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
+    """The one who acts: nobody, the owner of the job, the operator of the node, the data centre, the vendor."""
     instances: tuple[str, ...]
     """The MIG instances that they name."""
     processes: tuple[str, ...]

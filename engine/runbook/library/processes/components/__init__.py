@@ -33,7 +33,7 @@ from runbook.values.types import Duration, Unknown, plural, seconds
 
 
 def first_dead(parts: Iterable[ComponentStatus]) -> tuple[ComponentStatus, ...]:
-    """Return the components that have died, the first to die first; those whose end nobody saw last."""
+    """Return the components that have died, the first to die first, those with an unknown end last."""
     return tuple(sorted((part for part in parts if part.dead), key=lambda part: (not part.died, part.died)))
 
 

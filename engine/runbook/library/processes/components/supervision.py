@@ -19,10 +19,12 @@ _TURN = script(__package__, "components_turn")
 _END = script(__package__, "components_terminate")
 
 START = COMMON + OUTLIVE + _TURN + _END + script(__package__, "components_start")
-"""``$1`` the folder, ``$2`` the last turn, ``$3`` hundredths of a second that TERM may take, ``$4`` those to watch for,
-``$5`` whether all are ended when one dies, ``$6`` the watcher. On stdin, each a number of lines and these: ``runs``,
-name and pid:start, or ``start``, name, hundredths of a second to wait, log, folder, digest and what the watcher reads;
-then ``end``.
+"""Parameters: ``$1`` the folder, ``$2`` the last turn, ``$3`` hundredths of a second for TERM, ``$4`` the components to
+watch, ``$5`` whether all are ended when one dies, ``$6`` the watcher. On stdin, each a number of lines and these:
+``runs``, name and pid:start, or ``start``, name, hundredths of a second to wait, log, folder, digest ``$5`` whether
+all are ended when one dies, ``$6`` the watcher. On stdin, each a number of lines and these: ``runs``, name and
+pid:start, or ``start``, name, hundredths of a second to wait, log, folder, digest and what the watcher reads; then
+``end``.
 
 Exit code 1: one has died, which a second probe names; 11, 12: nothing was done.
 """
@@ -300,7 +302,7 @@ def start_components(
 def end_components(
     running: Iterable[ComponentStatus], left: Iterable[Remains], records: str, turn: int, *, grace: float
 ) -> Command:
-    """End *running*, the last first, each with what it has started; then what is *left* of others."""
+    """End *running*, the last first, each with its children; then the remains of others in *left*."""
     words = [f"{status.name} {status.key}" for status in reversed(tuple(running))]
     remains: dict[str, list[str]] = {}
     for remnant in left:

@@ -1,1 +1,1 @@
-"""The processes of a host: their table, what they have open, which are protected, and how they are terminated."""
+"""The processes of a host: their table, their open files, their protection, and their termination."""

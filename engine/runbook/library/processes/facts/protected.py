@@ -1,4 +1,4 @@
-"""Protected processes: those never ended unless `allow` names their program, and those never ended at all."""
+"""Protected processes: some are spared unless `allow` names their program, others always."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class ProtectionSplit:
 
 
 def split_by_protection(rows: Iterable[Row], table: Table, allow: Collection[str]) -> ProtectionSplit:
-    """Tell those of *rows* that may be ended from those that are protected."""
+    """Separate the processes of *rows* that may be ended from the protected ones."""
     judged = [(row, protection(row, table, allow)) for row in rows]
     return ProtectionSplit(
         free=tuple(row for row, why in judged if why == ""),

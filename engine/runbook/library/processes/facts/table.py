@@ -21,7 +21,7 @@ TICKS = 100
 """Clock ticks in a second, as /proc counts them (USER_HZ: 100 on every architecture that GPUs are put into)."""
 
 WHILE_READ = 10.0
-"""Seconds that the table may take to be read: what was started meanwhile is new, whatever the uptime was before."""
+"""The seconds for reading the table: a process started meanwhile is new, whatever the uptime before."""
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "tcsh", "csh"))
 _PASSAGES = ("sudo", "su", "runuser", "setpriv", "setsid", "env", "busybox", "sftp-server")
@@ -218,7 +218,7 @@ def _all_rows(reported: list[tuple[str, str]], up: str) -> dict[int, Row]:
 
 
 def _with_names(rows: Mapping[int, Row], named: Mapping[int, tuple[tuple[str, ...] | Unknown, str]]) -> dict[int, Row]:
-    """*rows*, those in *named* with what they may be called and the path of what they run."""
+    """Return *rows*; those in *named* with their possible names and the path of their program."""
     return {
         pid: replace(row, names=named[pid][0], runs=named[pid][1]) if pid in named else row for pid, row in rows.items()
     }

@@ -159,7 +159,7 @@ def without_processes(state: State, keys: frozenset[str]) -> State:
 
 
 def absence(found: Processes, none: str, one: str, more: str) -> Holds | Fails:
-    """Whether nobody is *found*, in words; *one* and *more* are the verbs of who is.  Raises ProbeError."""
+    """Whether *found* is empty, in words; *one* and *more* are the verbs for one and for several. Raises ProbeError."""
     if isinstance(found, Unknown):
         raise ProbeError(found.why)
     if not found:
@@ -174,7 +174,7 @@ def _survivors(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process
 
 
 def _fresh(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
-    """Victims that were not there before; where it is not known who is left over, anybody who is new counts."""
+    """Return the victims that were not there before; with unknown leftovers, every new process counts."""
     keys = {process.key for process in _known(before.found)}
     now = after.found if isinstance(after.victims, Unknown) else after.victims
     return tuple(process for process in _known(now) if process.key not in keys)

@@ -1,4 +1,4 @@
-"""The clock of a host: what it shows, whether somebody sets it, and how far it is off by their word."""
+"""The clock of a host: its time, the program that sets it, and the offset that this program reports."""
 
 from __future__ import annotations
 

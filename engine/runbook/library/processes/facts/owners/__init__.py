@@ -1,1 +1,1 @@
-"""The owner of a process: a job of the scheduler, a service, a container, a session, a launcher, or nobody any more."""
+"""The owner of a process: a job of the scheduler, a service, a container, a session, a launcher, or none any more."""

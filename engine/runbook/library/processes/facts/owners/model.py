@@ -13,7 +13,8 @@ class Owner:
     """The owner of a process."""
 
     kind: Kind
-    """allocated: a scheduler's job that has not ended; unknown: it could not be asked; orphan: nobody's any more."""
+    """allocated: by a job of the scheduler that has not ended; unknown: the scheduler did not answer; orphan: the
+    owner is gone."""
     name: str
     """In words: ``slurm job 4711 (RUNNING)``, ``service ollama.service (active)``, ``none: its launcher has gone``."""
 

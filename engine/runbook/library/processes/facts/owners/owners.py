@@ -119,7 +119,7 @@ def without_owned(
 
 
 def _owner(row: Row, table: Table, logins: Mapping[str, Row], evidence: OwnerEvidence) -> Owner:
-    """The first owner of *row* that lives; else one that is unknown; else what is known of those that have gone."""
+    """Return the first living owner of *row*; else an unknown one; else a former one."""
     answers = [
         answer
         for answer in (_job(row, table, evidence), _container(row, table, evidence), _service(row, table, evidence))
@@ -211,7 +211,7 @@ def _answer_of(question: str, box: str, evidence: OwnerEvidence) -> tuple[str, .
 
 
 def _service(row: Row, table: Table, evidence: OwnerEvidence) -> Owner | None:
-    """The systemd service that *row* is in, but one that starts what is not its own."""
+    """Return the systemd service of *row*, unless that service only starts programs of others."""
     question = unit_question(row)
     if not question or container_of(row, table.rows.get(1)):
         return None
