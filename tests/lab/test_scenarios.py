@@ -40,14 +40,14 @@ def test_a_leader_is_named_by_its_address_and_only_where_there_is_one():
 
 
 def test_the_leader_reads_no_body_that_is_too_long_or_has_no_length(tmp_path):
-    """Mutants: cluster_leader.py without ``MOST``; without ``isdigit``."""
+    """Mutants: cluster_leader.py without ``MAX_BODY_BYTES``; without ``isdigit``."""
     (tmp_path / "leader.json").write_text('{"role": "leader", "leader_id": "lead", "fails": 0}')
     (tmp_path / "peers.json").write_text("{}")
     leader = subprocess.Popen([sys.executable, "-m", "runbook.lab.cluster_leader", "127.9.9.9", "lead", str(tmp_path)])
     try:
         until(lambda: leader.poll() is not None or (tmp_path / "leads").exists())
         assert leader.poll() is None
-        for length in (str(leader_of_lab.MOST + 1), "-1", "1" * 5000, "x"):
+        for length in (str(leader_of_lab.MAX_BODY_BYTES + 1), "-1", "1" * 5000, "x"):
             with socket.create_connection(("127.9.9.9", leader_of_lab.PORT), timeout=60) as line:
                 line.sendall(f"POST /admin/reset_node_jobs HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{{".encode())
                 assert b" 413 " in line.recv(1000), length

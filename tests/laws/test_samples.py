@@ -443,7 +443,7 @@ def test_a_result_has_room_for_so_many_samples_and_says_how_many_it_left_out():
 
 
 def test_a_finding_sees_every_sample_whatever_a_result_has_room_for(monkeypatch):
-    monkeypatch.setattr("runbook.execution.diagnosis.sampling.LARGEST", 100)
+    monkeypatch.setattr("runbook.execution.diagnosis.sampling.MAX_SERIES_CHARACTERS", 100)
     look, finding, _ = looked(BOOK, Z)
     assert (finding.say, look.state["left_out"]) == ("1, 1, 1, 1", 2)
     items = BOOK.replace("procs: {word: zombie}", 'each: [zombie], procs: {word: "{{ item }}"}')

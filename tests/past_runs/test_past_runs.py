@@ -74,11 +74,11 @@ def test_a_first_line_that_was_written_anew_is_not_the_one_that_the_ledger_knows
 def test_too_many_records_are_unknown(tmp_path, monkeypatch):
     folder = journal(tmp_path, started(), host_end(), finished(host_end()))
     assert past(folder).changes("a", YEARS) == ()
-    monkeypatch.setattr(past_runs, "MOST", 0)
+    monkeypatch.setattr(past_runs, "MAX_JOURNALS", 0)
     assert isinstance(past(folder).changes("a", YEARS), Unknown)
     assert isinstance(past(folder).last_change("a"), Unknown)
     monkeypatch.undo()
-    monkeypatch.setattr(past_runs, "MOST_BYTES", 10)
+    monkeypatch.setattr(past_runs, "MAX_JOURNAL_BYTES", 10)
     assert isinstance(past(folder).answer("a", "seen"), Unknown)
 
 
