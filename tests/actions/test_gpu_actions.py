@@ -145,9 +145,17 @@ def test_a_gpu_with_a_holder_that_nvidia_smi_does_not_list_is_not_wedged(host):
     assert (state.busy, state.wedged) == ((uuid(0),), ())
 
 
-def test_a_gpu_with_a_listed_process_is_not_wedged(host):
-    state = look(host(Pretended(gpus=[gpu(0, **BUSY)], apps=f"{uuid(0)}, 4711, python, 100\n")))
-    assert (state.wedged, state.listed) == ((), (4711,))
+def test_a_gpu_with_a_listed_process_that_lives_is_not_wedged(host):
+    state = look(host(Pretended(gpus=[gpu(0, **BUSY)], apps=f"{uuid(0)}, {os.getpid()}, python, 100\n")))
+    assert (state.wedged, state.listed) == ((), (os.getpid(),))
+
+
+def test_a_gpu_that_is_kept_busy_by_the_context_of_a_dead_process_is_wedged(host):
+    """Where /proc shows the machine nobody can be hidden.  Mutant: ``listed_on`` without ``all_processes``."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    state = look(host(Pretended(gpus=[gpu(0, **BUSY)], apps=f"{uuid(0)}, {gone.pid}, python, 100\n")))
+    assert (state.wedged, state.listed, state.used_by_unseen) == ((uuid(0),), (gone.pid,), ())
 
 
 def test_a_gpu_that_was_busy_for_a_moment_only_is_not_wedged(host):

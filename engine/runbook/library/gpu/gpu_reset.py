@@ -143,7 +143,15 @@ def _state(args: Args, reading: SmiReading, users: Users, whoami: Completed, ser
         there=len(reading.gpus),
         missing=tuple(name for name, gpu in names.items() if gpu is None),
         lost=reading.lost,
-        wedged={each.key: wedged(each, BUSY_ABOVE, users.held(each), listed_on(each, reading.apps)) for each in asked},
+        wedged={
+            each.key: wedged(
+                each,
+                BUSY_ABOVE,
+                users.held(each),
+                listed_on(each, reading.apps, all_processes=users.presence.all_processes),
+            )
+            for each in asked
+        },
         holders={each.key: users.of(each, stopped) for each in asked},
         stops=tuple(each.unit for each in holding),
         running=tuple(service.unit for service in services),

@@ -102,10 +102,13 @@ def probe(args: Args) -> Probe[State]:
 
 def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence) -> State:
     gpus, apps = reading.gpus, reading.apps
-    broken = {each.key: wedged(each, args.busy_above, users.held(each), listed_on(each, apps)) for each in gpus}
+    visible = presence.all_processes
+    broken = {
+        each.key: wedged(each, args.busy_above, users.held(each), listed_on(each, apps, all_processes=visible))
+        for each in gpus
+    }
     unseen_use = {
-        each.key: broken[each.key] is not True
-        and used_by_unseen(each, users.held(each), apps, all_processes=presence.all_processes)
+        each.key: broken[each.key] is not True and used_by_unseen(each, users.held(each), apps, all_processes=visible)
         for each in gpus
     }
     return State(

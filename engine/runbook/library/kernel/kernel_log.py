@@ -32,6 +32,7 @@ from runbook.library.kernel.facts.faults import (
     xids_by_mending,
 )
 from runbook.library.kernel.facts.file_servers import file_servers
+from runbook.library.kernel.facts.hardware import hardware_errors
 from runbook.library.kernel.facts.network_faults import network_faults
 from runbook.library.kernel.facts.oom_victims import sort_kills
 from runbook.library.kernel.facts.query_script import ask_kernel
@@ -164,6 +165,7 @@ def _state(args: Args, reading: KernelLog) -> State:
     whose = sort_kills(kills, args.victims)
     matches, counts, found = _signatures(args, inside, blind)
     gpu_faults_numbered = xids(inside)
+    hardware = hardware_errors(inside, gpu_faults(inside))
     times = {written(message.at): message.at for message in inside if message.at is not None}
     loaded, now = last_loaded(current), reading.clock.now
     open_needs = _with_age(unmended(*xids_by_mending(current)), times, now)
@@ -190,8 +192,8 @@ def _state(args: Args, reading: KernelLog) -> State:
         file_servers=file_servers(current)[:KEPT],
         lockups=_known(faults("lockup", inside), blind),
         panics=_known(faults("panic", inside), blind),
-        hardware_errors=_known(faults("hardware", inside), blind),
-        corrected_errors=_known(faults("corrected", inside), blind),
+        hardware_errors=_known(hardware.uncorrected, blind),
+        corrected_errors=_known(hardware.corrected, blind),
         other_errors=other_errors(_in_period(reading.errors, low, high)),
         oomd_kills=_known(oomd_kills(inside), blind),
         no_victim=_known(faults("oom_nobody", inside), blind),

@@ -79,7 +79,8 @@ def needs(faults: Iterable[XidError]) -> tuple[GpuNeed, ...]:
 
     The newest 154 of a GPU overrules what was before it; later faults count again.
     """
-    found = [_need(bus, of_gpu) for bus, of_gpu in _by_gpu(faults).items()]
+    log = tuple(faults)
+    found = [_need(bus, of_gpu, log) for bus, of_gpu in _by_gpu(log).items()]
     return tuple(sorted(found, key=lambda gpu: (-RANK[Need(gpu.need)], gpu.code == RECOVERY and not gpu.because)))
 
 
@@ -109,10 +110,43 @@ def _counting(faults: list[XidError]) -> list[XidError]:
     return faults[max((number for number, fault in enumerate(faults) if fault.code == RECOVERY), default=0) :]
 
 
-def _need(bus: str, faults: list[XidError]) -> GpuNeed:
+NVLINK5 = range(144, 151)
+"""The Xids of NVLink from Blackwell on; each line says itself whether it is fatal."""
+TOGETHER = 60.0
+"""Seconds within which Xids belong to one event."""
+
+
+_LINK_NOTE = (
+    "each is non-fatal by itself; programs ended with it, or several GPUs had one: collectives over that link may hang "
+    "until the GPUs are reset together"
+)
+
+
+def _need_in_log(fault: XidError, log: Sequence[XidError]) -> Need:
+    """Return the need of *fault* among the others of *log*.
+
+    A non-fatal NVLink error alone is nothing; where a program was ended with it (45), or other GPUs had one, too,
+    collectives hang on that link.
+    """
+    need = need_of(fault.code, fault.text)
+    if need is not Need.NOTHING or fault.code not in NVLINK5:
+        return need
+    others = [other for other in log if other is not fault and _together(fault, other)]
+    ended = any(other.code == 45 and other.bus_id == fault.bus_id for other in others)
+    several = any(other.code in NVLINK5 and other.bus_id != fault.bus_id for other in others)
+    return Need.CHECK if ended or several else need
+
+
+def _together(one: XidError, other: XidError) -> bool:
+    if isinstance(one.seconds, Unknown) or isinstance(other.seconds, Unknown):
+        return True  # a log without times: it is read as a whole
+    return abs(one.seconds - other.seconds) <= TOGETHER
+
+
+def _need(bus: str, faults: list[XidError], log: Sequence[XidError]) -> GpuNeed:
     counting = _counting(faults)
-    worst = max(reversed(counting), key=lambda fault: RANK[need_of(fault.code, fault.text)])
-    need, known = need_of(worst.code, worst.text), meaning(worst.code)
+    worst = max(reversed(counting), key=lambda fault: RANK[_need_in_log(fault, log)])
+    need, known = _need_in_log(worst, log), meaning(worst.code)
     cause = _cause(faults) if worst.code == RECOVERY else None
     return GpuNeed(
         bus_id=bus,
@@ -127,7 +161,7 @@ def _need(bus: str, faults: list[XidError]) -> GpuNeed:
         who=who_acts(worst.code, need),
         serious=need in SERIOUS,
         because=cause.code if cause else 0,
-        note=_note((cause or worst).code, faults),
+        note=_LINK_NOTE if need is not need_of(worst.code, worst.text) else _note((cause or worst).code, faults),
         say=_sentence(bus, worst, cause),
     )
 
@@ -174,6 +208,8 @@ def _note(code: int, faults: Sequence[XidError]) -> str:
         case 13 | 31 if codes.count(code) > 1:
             times = f"it came {codes.count(code)} times"
             return f"{times}: from one application, its own fault; from several, the GPU wants the vendor's diagnosis"
+        case _ if meaning(code).need is Need.RESET and meaning(code).bucket == "CONTACT_SUPPORT":
+            return "a reset or a reboot comes first; the vendor if it comes again"
         case 79:
             return "a GPU that `lspci -d 10de:` shows with `rev ff`, or not at all, comes back with a reboot only"
         case 74:

@@ -99,12 +99,16 @@ def _empty(gpu: Gpu) -> bool:
     return not isinstance(gpu.memory_used, Unknown) and gpu.memory_used < EMPTY
 
 
-def listed_on(gpu: Gpu, apps: tuple[ComputeProcess, ...] | Unknown) -> bool | Unknown:
-    """Whether nvidia-smi lists a process on *gpu*."""
+def listed_on(gpu: Gpu, apps: tuple[ComputeProcess, ...] | Unknown, *, all_processes: bool = False) -> bool | Unknown:
+    """Whether nvidia-smi lists a process on *gpu*.
+
+    *all_processes*: this /proc shows the machine; then a pid that is none of here has ended, and the driver has kept
+    its context.
+    """
     if isinstance(apps, Unknown):
         return apps
     here = [app for app in apps if app.gpu_uuid and app.gpu_uuid == gpu.uuid]
-    if any(process.name or not isinstance(process.pid, Unknown) for process in here):
+    if any(process.name or not (all_processes or isinstance(process.pid, Unknown)) for process in here):
         return True
     if unknown := next((process.pid for process in here if isinstance(process.pid, Unknown)), None):
         return unknown

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
@@ -32,6 +32,8 @@ RANK: Mapping[Need, int] = {need: rank for rank, need in enumerate(Need)}
 RECOVERY = 154
 """The Xid by which a driver (from R570 on) says itself what a GPU needs; the newest one overrules every other."""
 
+_OBSOLETE = " (not in use by today's drivers)"
+"""The vendor's remark on a number; a driver that prints the number does use it, and a reset or a reboot comes first."""
 _OPERATOR = "whoever runs the node"
 _SEVERITY = re.compile(r"\w+\s+(non-?)?fatal\b", re.IGNORECASE)
 """The severity of an NVLink error of the fifth generation: a fatal one has ended the link."""
@@ -105,8 +107,11 @@ def catalogue() -> Mapping[int, XidMeaning]:
 
 
 def meaning(code: int) -> XidMeaning:
-    """Return the catalogue's entry for Xid *code*, or one that says it is not listed."""
-    return catalogue().get(code) or XidMeaning(
+    """Return the catalogue's entry for Xid *code* in a log, or one that says it is not listed."""
+    listed = catalogue().get(code)
+    if listed and listed.meaning.endswith(_OBSOLETE):
+        return _in_use(listed)
+    return listed or XidMeaning(
         code=code,
         name="",
         bucket="",
@@ -114,6 +119,12 @@ def meaning(code: int) -> XidMeaning:
         need=Need.CONTACT_VENDOR,
         who=_buckets()[""].who,
     )
+
+
+def _in_use(listed: XidMeaning) -> XidMeaning:
+    """Return the entry *listed* for a driver that has just printed its number."""
+    named = replace(listed, meaning=listed.meaning.removesuffix(_OBSOLETE))
+    return replace(named, need=Need.RESET, who=_OPERATOR) if listed.need is Need.CONTACT_VENDOR else named
 
 
 def need_of(code: int, text: str) -> Need:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -21,10 +22,14 @@ NEAR = 4
 """Messages of the driver before or after the one with the fault that may name the GPU: a sentence may have several."""
 
 
-MENDED_BY_LOADING: frozenset[str] = frozenset({"init_failed", "firmware_hung", "needs_reset", "api_mismatch"})
+MENDED_BY_LOADING: frozenset[str] = frozenset(
+    {"other_driver", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"}
+)
 """Faults of GPUs that are over, or reported again, once the driver has been reloaded."""
 
-FaultOfGpu = Literal["off_the_bus", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"]
+FaultOfGpu = Literal[
+    "off_the_bus", "bus_error", "other_driver", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"
+]
 _FAULTS_OF_GPU: tuple[FaultOfGpu, ...] = get_args(FaultOfGpu)
 
 
@@ -37,8 +42,10 @@ class GpuFault:
     seconds: float | Unknown
     """The same, in seconds since 1970."""
     kind: FaultOfGpu
-    """Whether the GPU has fallen off the bus, the driver could not start it, its firmware does not answer, it wants a
-    reset, or the driver in the kernel and that of programs are of two versions."""
+    """off_the_bus; bus_error: its PCI link failed for good; other_driver: another driver than NVIDIA's holds it;
+    init_failed: the driver could not start it; firmware_hung: its firmware does not answer; needs_reset; api_mismatch:
+    the driver in the kernel and that of programs are of two versions.
+    """
     bus_id: str
     """As sysfs writes it; empty where no message nearby names it."""
     text: str
@@ -57,6 +64,17 @@ class KernelFault:
     """The same, in seconds since 1970."""
     text: str
     """The message of the kernel, at most 1000 characters."""
+    device: str = ""
+    """The PCI address that it names last, as sysfs writes it; empty: none."""
+
+
+_PCI = re.compile(r"\b(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b", re.IGNORECASE)
+
+
+def pci_device(text: str) -> str:
+    """Return the PCI address that *text* names last, with its domain; empty: none."""
+    named = _PCI.findall(text)
+    return f"{named[-1][0][-4:] or '0000'}:{named[-1][1]}".lower() if named else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +104,8 @@ def _numbered_faults(messages: Sequence[Message]) -> list[tuple[int, GpuFault]]:
             continue
         kind = next((kind for kind in _FAULTS_OF_GPU if KINDS[kind].find(message.text)), None)
         if kind:
-            bus = _bus_of(messages, number)
+            own = kind == "bus_error" and pci_device(message.text)
+            bus = own or _bus_of(messages, number)
             text = message.text.strip()
             if kind == "api_mismatch" and text.endswith("but") and number + 1 < len(messages):  # the other version
                 text += " " + messages[number + 1].text.strip().removeprefix("NVRM: ")
@@ -182,7 +201,7 @@ def oomd_kills(messages: Iterable[Message]) -> tuple[OomdKill, ...]:
 def faults(kind: str, messages: Iterable[Message]) -> tuple[KernelFault, ...]:
     """The messages of *kind*: one of ``KINDS``, such as ``lockup`` or ``hardware``."""
     return tuple(
-        KernelFault(**when(message), text=message.text.strip())
+        KernelFault(**when(message), text=message.text.strip(), device=pci_device(message.text))
         for message in messages
         if KINDS[kind].find(message.text)
     )

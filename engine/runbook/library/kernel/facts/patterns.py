@@ -108,21 +108,28 @@ KINDS: Mapping[str, Kind] = {
     "off_the_bus": _driver(
         "fallen off the bus|gpu_is_lost", pattern=r"(?:NVRM:|GPU).*(?:fallen off the bus|\bNV_ERR_GPU_IS_LOST\b)"
     ),
+    "bus_error": _driver(
+        "aer: ",
+        pattern=r"nvidia [0-9a-f:.]{12}: AER: (?:.*severity=Uncorrect(?:ed|able) \(Fatal\)|can't recover)",
+    ),
+    "other_driver": _driver("is already bound to", pattern=r"NVRM:? GPU \S+ is already bound to (?!vfio-pci)(\w+)"),
     "init_failed": _driver(
-        "nvrm|nvidia: probe of|[nvidia-drm]|nvidia: disagrees about|nvidia: version magic",
+        "nvrm|nvidia: probe of|probe with driver nvidia|[nvidia-drm]|nvidia: disagrees about|nvidia: version magic",
         pattern=r"NVRM:?.*(?:(?:RmInitAdapter|rm_init_adapter).*fail|failed to initialize the NVIDIA"
         r"|failed to wait for GFW"
         r"|cannot (?:initialize GSP|proceed with booting)|NVIDIA devices? (?:is invalid|were initialized)"
-        r"|NVIDIA probe routine failed|is already bound to (?!vfio-pci)|No NVIDIA (?:graphics adapter|devices?) probed)"
+        r"|NVIDIA probe routine failed|FSP command timed out|No NVIDIA (?:graphics adapter|devices?) probed)"
         r"|NVRM: installed in this system is not supported by"
         r"|nvidia: (?:disagrees about version of symbol|version magic )"
-        r"|nvidia: probe of \S+ failed|(?:\[drm:.* \*ERROR\* )?\[nvidia-drm\].*Failed to (?:allocate|register) ",
+        r"|nvidia: probe of \S+ failed|nvidia [0-9a-f:.]{12}: probe with driver nvidia failed"
+        r"|(?:\[drm:.* \*ERROR\* )?\[nvidia-drm\].*Failed to (?:allocate|register) ",
     ),
     "api_mismatch": _driver("nvrm: api mismatch", pattern=r"NVRM: API mismatch"),
     "firmware_hung": _driver(
         "nvrm|nvidia-modeset: error",
         pattern=r"NVRM:?.*(?:heartbeat timed out|\bGSP Timeout\b|\bkflcnCoreDump|Memory Subsystem Error detected)"
-        r"|nvidia-modeset: ERROR: GPU:\d+: (?:Error while waiting for GPU progress|Failed to query display engine)",
+        r"|nvidia-modeset: ERROR: GPU:\d+: (?:Error while waiting for GPU progress|Failed to query display engine"
+        r"|Idling display engine timed out)",
     ),
     "needs_reset": _driver("nvrm", pattern=r"NVRM:?.*(?:NV_ERR_RESET_REQUIRED|likely in a bad state)"),
     "hung_task": _names(
