@@ -264,8 +264,6 @@ class _Checking:
             yield "every", "`every` needs `within` here", ""
         if "cwd" in tree and step.action not in _AUTHORS:
             yield "cwd", f"`cwd` is only for commands, not for {step.action}", ""
-        if "inputs" in tree:
-            yield "inputs", "`inputs` belongs to an include", "write arguments under the action"
 
     def _samples(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """What is wrong with a probe that is taken again and again."""

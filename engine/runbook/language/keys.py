@@ -83,9 +83,9 @@ class StepKey(Key):
     """A key of a step, or of an include."""
 
     phases: tuple[Phase, ...] = tuple(Phase)
-    """The sections in which it means something."""
+    """The sections in which a step may have it."""
     misplaced: tuple[str, str] | None = None
-    """The mistake and the hint for other sections; None: the general ones."""
+    """The mistake and the hint where it is not allowed; None: the general ones."""
     shown: Sentence | None = None
     """What ``runbook show`` says of a step."""
     has_default: bool = False
@@ -333,12 +333,15 @@ STEP: Mapping[str, StepKey] = _table(
         name="include",
         about="Another playbook; its ids get this step's id as a prefix.",
         schema=TEXT,
+        phases=(),
         of_include=True,
     ),
     StepKey(
         name="inputs",
         about="Inputs of the included playbook.",
         schema={"type": "object"},
+        phases=(),
+        misplaced=("`inputs` belongs to an include", "write arguments under the action"),
         of_include=True,
     ),
 )

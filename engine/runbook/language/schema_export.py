@@ -125,7 +125,7 @@ def _secrets() -> Schema:
 def _item(phase: Phase, actions: Mapping[str, Action]) -> Schema:
     """One entry of a section: a step, or (but in verify) an include."""
     able = [action.name for action in actions.values() if _stands_in(action, phase)]
-    own = {name: key for name, key in STEP.items() if phase in key.phases and name not in ("include", "inputs")}
+    own = {name: key for name, key in STEP.items() if phase in key.phases}
     named = {word: {"$ref": f"#/$defs/action_{word}", "description": actions[word].summary} for word in able}
     step: Schema = {
         **exactly({**_told(_sharpened(properties_of(own)), STEP), **named}),
