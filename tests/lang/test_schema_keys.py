@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
-from runbook.language.keys import FINDING, LIMITS, STEP
-from runbook.values.playbook import FindingRule, Limits, Phase, Step
+from runbook.language.keys import FINDING, INPUT, LIMITS, SECRET, STEP, recorded_options
+from runbook.secrets.documents import SOURCES
+from runbook.values.playbook import FindingRule, Input, Limits, Phase, Step
 from tests.support.program import runbook
 
 
@@ -28,14 +29,34 @@ def test_every_command_has_a_whole_line_in_the_list_of_commands():
         assert not [line for line in listed if line.endswith("...")], listed
 
 
-def test_every_field_of_a_step_a_finding_and_the_limits_has_its_key():
+def test_every_field_of_a_step_a_finding_an_input_and_the_limits_has_its_key():
     """Mutants: keys.py whose ``retry`` has no ``read``, or whose ``for`` has no ``field``."""
     by_loader = {
         Step: {"id", "phase", "action", "args", "look_timeout", "left_out", "part", "where"},
         FindingRule: {"probes", "part", "where"},
         Limits: set(),
+        Input: {"name", "schema", "where"},
     }
-    for (kind, others), keys in zip(by_loader.items(), (STEP, FINDING, LIMITS), strict=True):
+    for (kind, others), keys in zip(by_loader.items(), (STEP, FINDING, LIMITS, INPUT), strict=True):
         assert {key.field or name for name, key in keys.items() if key.read} == {
             each.name for each in fields(kind)
         } - others
+
+
+def test_the_sources_of_secrets_have_their_keys():
+    """Mutants: keys.py without ``keyring``."""
+    assert [name for name in SECRET if name != "description"] == list(SOURCES)
+
+
+def test_a_saved_plan_records_the_options_that_it_always_had():
+    """Mutants: keys.py whose ``order`` has no ``options``, or whose ``tags`` are not ``several``."""
+    assert recorded_options(lists=True) == ("tags", "skip_tags")
+    texts = {"timeout", "deadline", "host_deadline", "max_unavailable", "stop_after"}
+    assert set(recorded_options(lists=False)) == texts | {"batches", "pause_between", "order"}
+
+
+def test_a_default_is_for_sections_in_which_a_step_may_have_the_key():
+    """Mutants: keys.py whose ``retry`` is for changes; shorthand.py ``_with_defaults`` that asks only ``has_default``."""
+    assert {name for name, key in STEP.items() if key.has_default} == {"become", "timeout", "retry"}
+    assert {name for name, key in STEP.items() if key.of_include} == {"id", "name", "include", "inputs"}
+    assert Phase.REMEDIATE not in STEP["retry"].phases

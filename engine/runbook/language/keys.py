@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from runbook.language import lenient_read, shown_steps
 from runbook.language.sections import limits
 from runbook.language.sections.placed_values import Entry, Reader, duration_of, value_of
-from runbook.language.sections.symptoms import SYMPTOMS
+from runbook.language.sections.symptoms import SYMPTOMS, symptoms_of
 from runbook.language.shown_steps import Sentence
 from runbook.values.plan import Risk
 from runbook.values.playbook import HostOrder, Limits, Phase, Retry, Severity
@@ -579,14 +579,21 @@ LIMITS: Mapping[str, LimitKey] = _table(
 )
 
 INPUT: Mapping[str, Key] = _table(
-    Key(name="about", about="What the input does, in one sentence.", schema=TEXT, required=True),
-    Key(name="default", about="Its value if none is given."),
-    Key(name="required", about="It must be given; it has no default.", schema=FLAG),
-    Key(name="secret", about="Its value is never shown.", schema=FLAG),
+    Key(
+        name="about",
+        about="What the input does, in one sentence.",
+        schema=TEXT,
+        required=True,
+        read=value_of(lenient_read.text),
+    ),
+    Key(name="default", about="Its value if none is given.", read=value_of(lenient_read.unraw)),
+    Key(name="required", about="It must be given; it has no default.", schema=FLAG, read=value_of(lenient_read.flag)),
+    Key(name="secret", about="Its value is never shown.", schema=FLAG, read=value_of(lenient_read.flag)),
     Key(
         name="env",
         about=("The variable of runbook's own environment from which the value is taken if not given; it is a secret."),
         schema=VARIABLE,
+        read=value_of(lenient_read.text),
     ),
 )
 """The keys of an input beside the keywords of JSON Schema."""
@@ -617,13 +624,21 @@ SECRET: Mapping[str, Key] = _table(
 
 PLAYBOOK: Mapping[str, Key] = _table(
     Key(name="name", about="The file's name without its ending.", schema=TEXT, required=True),
-    Key(name="about", about="What the playbook is for, in one sentence.", schema=TEXT),
+    Key(
+        name="about", about="What the playbook is for, in one sentence.", schema=TEXT, read=value_of(lenient_read.text)
+    ),
     Key(
         name="symptom",
         about=("Texts, and {pattern: REGULAR EXPRESSION}, of the errors that it is for; `runbook find` searches them."),
         schema=SYMPTOMS,
+        read=lambda entry, key: symptoms_of(entry.tree.get(key), entry.values),
     ),
-    Key(name="hosts", about="The default target: a name, a group, a pattern; --hosts overrides it.", schema=TEXT),
+    Key(
+        name="hosts",
+        about="The default target: a name, a group, a pattern; --hosts overrides it.",
+        schema=TEXT,
+        read=value_of(lenient_read.text),
+    ),
     Key(
         name="inputs",
         about="What -e can set: each with its `about`, JSON Schema keywords, and a default (or required: true).",
@@ -637,6 +652,7 @@ PLAYBOOK: Mapping[str, Key] = _table(
         name="moved",
         about="Inputs of earlier versions, each with the playbook that has it now; -e with one of them says so.",
         schema=mapping_of(TEXT),
+        read=value_of(lenient_read.texts_by_name),
     ),
     Key(
         name="defaults",

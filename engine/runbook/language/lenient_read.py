@@ -120,7 +120,7 @@ def texts(value: Any) -> tuple[str, ...]:
 
 def texts_by_name(value: Any) -> Mapping[str, str]:
     """A mapping of names to texts."""
-    return {name: text(each) for name, each in mapping(value).items()}
+    return {str(name): text(each) for name, each in mapping(value).items()}
 
 
 def variables(value: Any) -> tuple[tuple[str, str], ...]:

@@ -26,14 +26,13 @@ from runbook.language.includes import (
 )
 from runbook.language.input_schema import faults_in_schema
 from runbook.language.inputs import faults
-from runbook.language.keys import INPUT, LIMITS, STEP, fields_of
+from runbook.language.keys import INPUT, LIMITS, PLAYBOOK, STEP, fields_of
 from runbook.language.mistakes.follow_on import once
 from runbook.language.mistakes.repairs import repaired
 from runbook.language.playbook_schema import playbook_schema, problems_in
 from runbook.language.schema_violations import shown
 from runbook.language.sections.findings import findings_of
 from runbook.language.sections.placed_values import Entry, PlacedValues
-from runbook.language.sections.symptoms import symptoms_of
 from runbook.language.shorthand import written_out
 from runbook.language.yaml_source import Document, Path, could_be_playbook, parse_playbook
 from runbook.protocols import Action
@@ -230,11 +229,8 @@ class _Building:
         digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
         return Playbook(
             name=name if isinstance(name, str) else stem,
-            about=lenient_read.text(tree.get("about")),
-            symptom=symptoms_of(tree.get("symptom"), self._values),
-            hosts=lenient_read.text(tree.get("hosts")),
+            **fields_of(PLAYBOOK, Entry(tree, (), self._values)),
             inputs=inputs,
-            moved={str(name): lenient_read.text(it) for name, it in lenient_read.mapping(tree.get("moved")).items()},
             secrets=self._secrets(),
             diagnose=diagnose,
             findings=(
@@ -266,12 +262,8 @@ class _Building:
                 self._wrong(path, f"input {name}: give it a default, or required: true")
             declared = Input(
                 name=name,
-                about=lenient_read.text(tree.get("about")),
                 schema=schema,
-                required=tree.get("required") is True,
-                default=lenient_read.unraw(tree.get("default")),
-                secret=tree.get("secret") is True,
-                env=lenient_read.text(tree.get("env") or ""),
+                **fields_of(INPUT, Entry(tree, path, self._values)),
                 where=self._document.where(path),
             )
             if "default" in tree:
