@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
+import pytest
+from jsonschema import Draft202012Validator
+
+from runbook.errors import ConfigError
 from runbook.language.keys import FINDING, INPUT, LIMITS, SECRET, STEP, recorded_options
+from runbook.language.loader import load_playbook
+from runbook.language.schema_export import exported_schema
+from runbook.plugins import discover
 from runbook.secrets.documents import SOURCES
 from runbook.values.playbook import FindingRule, Input, Limits, Phase, Step
 from tests.support.program import runbook
@@ -60,3 +67,42 @@ def test_a_default_is_for_sections_in_which_a_step_may_have_the_key():
     assert {name for name, key in STEP.items() if key.has_default} == {"become", "timeout", "retry"}
     assert {name for name, key in STEP.items() if key.of_include} == {"id", "name", "include", "inputs"}
     assert Phase.REMEDIATE not in STEP["retry"].phases
+
+
+USES = """name: toy
+inputs: {n: {about: x, type: integer, default: 3}}
+let:
+  most: inputs.n
+  size: jobs.matches | length
+  kind: host.name
+diagnose:
+  - {id: jobs, processes: {patterns: [train]}}
+  - {id: often, processes: {patterns: [train]}, samples: {times: 3, while: zombies | length < most}}
+findings:
+  - {id: a, severity: info, when: across.found, say: x, across: {value: size, by: kind}}
+  - {id: b, severity: info, when: across.found, say: x, across: size}
+"""
+
+
+def test_a_name_of_let_is_known_in_every_key_that_has_an_expression():
+    """Mutants: keys.py whose ``samples`` have no expression ``while``, or whose ``across`` has none."""
+    text = USES.replace("when: across.found", "when: across.value > 1")
+    assert str(load_playbook(text, "toy.yaml", discover()).diagnose[1].samples["while"])
+    with pytest.raises(ConfigError) as raised:
+        load_playbook(text.replace("most: inputs.n", "more: inputs.n"), "toy.yaml", discover())
+    assert "'most'" in str(raised.value)
+
+
+def test_editors_want_a_number_or_a_time_of_samples():
+    """Mutants: keys.py whose ``samples`` have nothing for editors; schema_export.py ``_told`` without that."""
+    schema = exported_schema(discover())["properties"]["diagnose"]["items"]["else"]["properties"]["samples"]
+    given = ({"times": 3}, {"for": "9s"}, {"every": 1}, {"times": 3, "for": "9s"})
+    assert [Draft202012Validator(schema).is_valid(each) for each in given] == [True, True, False, False]
+
+
+def test_several_ids_of_a_finding_within_braces_need_brackets():
+    """Mutants: repairs.py ``_keys_of`` without the keys of which several may be meant."""
+    text = "name: toy\nfindings:\n  - {id: c, when: true, severity: info, unless: a, b}\n"
+    with pytest.raises(ConfigError) as raised:
+        load_playbook(text, "toy.yaml", discover())
+    assert "several need brackets: `unless: [a, b]`" in str(raised.value)
