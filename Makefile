@@ -64,6 +64,7 @@ $(VENV)/.docs: $(VENV)/.installed
 	@touch $@
 
 docs: $(VENV)/.docs
+	$(BIN)/python docs/hooks/reference.py  # the keys of the language, in docs/language.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "make docs: built site/index.html"
 

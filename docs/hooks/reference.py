@@ -7,6 +7,7 @@ the pages cannot differ from it.  Nothing in this file needs mkdocs; ``build.py`
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
@@ -21,6 +22,7 @@ from click.testing import CliRunner
 
 from runbook.cli import cli
 from runbook.commands.listings import parts_of, public_fields
+from runbook.language import keys
 from runbook.plugins import discover
 from runbook.text.field_descriptions import description
 from runbook.values.plan import Risk
@@ -285,29 +287,7 @@ def steps_in(text: str, section: str) -> list[str]:
 
 def table_of(name: str) -> str:
     """The generated part that a page asks for by ``<!-- generated: NAME -->``."""
-    properties = schema()["properties"]
     match name.split():
-        case ["keys", "playbook"]:
-            return _key_table(properties, required=schema().get("required", ()))
-        case ["keys", "input"]:
-            keys = properties["inputs"]["additionalProperties"]["properties"]
-            return _key_table({key: value for key, value in keys.items() if "description" in value})
-        case ["keys", "secret"]:
-            return _key_table(properties["secrets"]["additionalProperties"]["properties"])
-        case ["keys", "step"]:
-            return _step_table()
-        case ["keys", "finding"]:
-            items = properties["findings"]["items"]["else"]
-            return _key_table(items["properties"], required=items["required"])
-        case ["keys", "group"]:
-            items = properties["findings"]["items"]["then"]
-            return _key_table(items["properties"], required=items["required"])
-        case ["keys", "defaults"]:
-            return _key_table(properties["defaults"]["properties"])
-        case ["keys", "limits"]:
-            return _key_table(properties["limits"]["properties"])
-        case ["keys", "samples"]:
-            return _key_table(step_keys("diagnose")["samples"]["properties"])
         case ["risks"]:
             return ", ".join(f"`{risk}`" for risk in Risk)
         case ["rules"]:
@@ -327,22 +307,60 @@ def filled(text: str) -> str:
     return re.sub(r"<!-- generated: (.+?) -->", lambda found: table_of(found[1]), text)
 
 
-def _key_table(keys: Mapping[str, Any], required: Any = ()) -> str:
-    rows = []
-    for key, value in keys.items():
-        about = cell(str(value.get("description", "")))
-        rows.append((f"`{key}`", form_of(value), about + (" **Required.**" if key in required else "")))
-    return table(("key", "value", "about"), rows)
+def refreshed(text: str) -> str:
+    """*text* of a page with each list of keys, from ``<!-- keys: NAME -->`` to ``<!-- end -->``, made new."""
+    return KEYS.sub(lambda found: f"<!-- keys: {found[1]} -->\n\n{keys_of(found[1])}\n\n<!-- end -->", text)
 
 
-def _step_table() -> str:
-    actions, rows = set(discover()), []
-    keys = {key: value for section in SECTIONS for key, value in step_keys(section).items() if key not in actions}
-    for key, value in keys.items():
-        places = [section for section in SECTIONS if key in step_keys(section)]
-        where = "all" if len(places) == len(SECTIONS) else ", ".join(places)
-        rows.append((f"`{key}`", form_of(value), where, cell(str(value.get("description", "")))))
-    return table(("key", "value", "sections", "about"), rows)
+KEYS = re.compile(r"<!-- keys: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+WIDTH = 140
+"""Columns of a line of a page."""
+
+
+def keys_of(name: str) -> str:
+    """The keys of one mapping of the language as a list: the form of each value, where it may stand, its sentence."""
+    properties = schema()["properties"]
+    match name:
+        case "playbook":
+            return _key_list(keys.PLAYBOOK, properties)
+        case "input":
+            return _key_list(keys.INPUT, properties["inputs"]["additionalProperties"]["properties"])
+        case "secret":
+            return _key_list(keys.SECRET, properties["secrets"]["additionalProperties"]["properties"])
+        case "step":
+            return _key_list(keys.STEP, {key: value for part in SECTIONS for key, value in step_keys(part).items()})
+        case "finding":
+            return _key_list(keys.FINDING, properties["findings"]["items"]["else"]["properties"])
+        case "group":
+            return _key_list(keys.GROUP, properties["findings"]["items"]["then"]["properties"])
+        case "limits":
+            return _key_list(keys.LIMITS, properties["limits"]["properties"])
+        case "defaults":
+            inner = properties["defaults"]["properties"]
+            return _key_list({key: keys.STEP[key] for key in inner}, inner)
+        case "samples":
+            inner = step_keys("diagnose")["samples"]["properties"]
+            return "\n".join(f"- `{key}` ({form_of(value)})" for key, value in inner.items())
+    raise RuntimeError(f"the language has no keys of {name!r}")
+
+
+def _key_list(table: Mapping[str, keys.Key], values: Mapping[str, Any]) -> str:
+    return "\n".join(_key_item(key, form_of(values[name])) for name, key in table.items())
+
+
+def _key_item(key: keys.Key, form: str) -> str:
+    """``- `key` (form; notes): sentence``."""
+    places = [part for part in SECTIONS if isinstance(key, keys.StepKey) and key.name in step_keys(part)]
+    few = f"only {' and '.join(places)}" if 0 < len(places) < len(SECTIONS) else ""
+    aside = "; ".join(filter(None, (form.replace(" \\|", ","), few, "**required**" if key.required else "")))
+    head = f"- `{key.name}` ({aside})" if aside else f"- `{key.name}`"
+    return textwrap.fill(
+        f"{head}: {escaped(key.about)}",
+        WIDTH,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def form_of(tree: Mapping[str, Any]) -> str:
@@ -473,3 +491,9 @@ def cell(text: str) -> str:
 def unescaped(html: str) -> str:
     """The *html* of a page, with `|` where Python's Markdown leaves ``\\|`` in the code of a table's cell."""
     return re.sub(r"<td.*?</td>", lambda found: found[0].replace("\\|", "|"), html, flags=re.DOTALL)
+
+
+if __name__ == "__main__":  # what `make docs` writes into the pages of the checkout
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        if (made := refreshed(page.read_text())) != page.read_text():
+            page.write_text(made)

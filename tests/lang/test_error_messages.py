@@ -6,8 +6,8 @@ import pytest
 
 from runbook.errors import ConfigError
 from runbook.language.ansible_hints import MEANT
+from runbook.language.keys import STEP
 from runbook.language.loader import load_playbook
-from runbook.language.playbook_schema import STEP_KEYS
 from runbook.plugins import discover
 from tests.support.program import runbook
 from tests.support.tables import every_row
@@ -64,7 +64,7 @@ def test_a_list_of_plays_is_told_what_a_playbook_is():
 
 
 def test_no_word_of_ours_is_called_a_word_of_others():
-    assert not MEANT.keys() & ({*STEP_KEYS} - {"become"})
+    assert not MEANT.keys() & ({*STEP} - {"become"})
     assert not MEANT.keys() & discover().keys()
 
 

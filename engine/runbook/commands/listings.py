@@ -21,7 +21,7 @@ from runbook.errors import ConfigError
 from runbook.extensions import ACTIONS, package_of
 from runbook.inventory.groups import traits
 from runbook.inventory.host_patterns import select
-from runbook.language import keywords
+from runbook.language import keys
 from runbook.language.schema_export import exported_schema
 from runbook.plugins import discover
 from runbook.protocols import Action
@@ -257,22 +257,22 @@ def keys_text() -> str:
     exported: Any = exported_schema(discover())
     sections = {name: _keys_of(exported["properties"][name]["items"]) for name in ("diagnose", "remediate", "verify")}
     lines = ["A playbook"]
-    lines += _about(keywords.ABOUT_PLAYBOOK)
+    lines += _about(keys.PLAYBOOK)
     lines += ["", "An input, in addition to the keywords of JSON Schema (type, enum, minimum, pattern ...)"]
-    lines += _about(keywords.ABOUT_INPUT)
+    lines += _about(keys.INPUT)
     lines += ["", "A secret, of which one of these says where its value is"]
-    lines += _about(keywords.ABOUT_SECRET)
+    lines += _about(keys.SECRET)
     lines += ["", "A step of diagnose, remediate or verify, in addition to its action (runbook actions lists them)"]
-    for key, about in keywords.ABOUT_STEP.items():
-        allowed = [name for name, keys in sections.items() if key in keys]
+    for name, key in keys.STEP.items():
+        allowed = [section for section, own in sections.items() if name in own]
         where = f" ({' and '.join(allowed)} only)" if 0 < len(allowed) < len(sections) else ""
-        lines += _about({key: f"{about}{where}"})
+        lines += _line(name, f"{key.about}{where}")
     lines += ["", "A finding"]
-    lines += _about(keywords.ABOUT_FINDING)
+    lines += _about(keys.FINDING)
     lines += ["", "A group of findings, as one entry of findings"]
-    lines += _about(keywords.ABOUT_GROUP)
+    lines += _about(keys.GROUP)
     lines += ["", "limits"]
-    lines += _about(keywords.ABOUT_LIMITS)
+    lines += _about(keys.LIMITS)
     return "\n".join([*lines, "", *textwrap.wrap(OF_VALUES, width())])
 
 
@@ -291,12 +291,12 @@ def _keys_of(tree: Any) -> set[str]:
     return found
 
 
-def _about(keys: Mapping[str, str]) -> list[str]:
-    return [
-        line
-        for key, about in keys.items()
-        for line in textwrap.wrap(about, width(), initial_indent=f"  {key:15} ", subsequent_indent=" " * 18)
-    ]
+def _about(table: Mapping[str, keys.Key]) -> list[str]:
+    return [line for name, key in table.items() for line in _line(name, key.about)]
+
+
+def _line(name: str, about: str) -> list[str]:
+    return textwrap.wrap(about, width(), initial_indent=f"  {name:15} ", subsequent_indent=" " * 18)
 
 
 def _uses(action: Action) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from runbook.errors import ConfigError, Problem
 from runbook.language.ansible_hints import MEANT
-from runbook.language.keywords import ABOUT_STEP
+from runbook.language.keys import STEP
 from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
 from runbook.text.suggestions import nearest, suggest
 from runbook.values.types import Duration, ProcessPattern, Regex, Size, plural
@@ -140,7 +140,7 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
 
 def _meant(name: str, known: list[str], path: str) -> str:
     """What the author of an unknown key may have meant."""
-    if name in ABOUT_STEP and not path:
+    if name in STEP and not path:
         return "it is a key of the step: write it one level up, beside the action"
     return suggest(name, known, MEANT.get(name))
 

@@ -13,12 +13,12 @@ from runbook.language.expressions.comparison import ACROSS, Compared
 from runbook.language.expressions.history import HISTORY
 from runbook.language.expressions.templates import is_template, line_of_fault, names
 from runbook.language.history_calls import PastNames
+from runbook.language.keys import STEP
 from runbook.language.lenient_read import mapping, texts_in
 from runbook.language.mistakes.field_types import types_of_names
 from runbook.language.mistakes.follow_on import lost_names
 from runbook.language.mistakes.shorthand_faults import faults_in_shorthand
 from runbook.language.name_resolution import ROOTS, Allowed, Naming, broken, of_sample
-from runbook.language.playbook_schema import ONLY_IN
 from runbook.language.secret_uses import carriers
 from runbook.language.sections.comparisons import faults_in_comparison, faults_of_included
 from runbook.language.shorthand import guards_of, values_of, written_out
@@ -253,12 +253,10 @@ class _Checking:
     def _wrong_keys(self, step: Step) -> Iterator[Fault]:
         """Keys that mean nothing where they stand."""
         tree, changes = self._tree(self._paths[id(step)]), step.phase is Phase.REMEDIATE
-        if "retry" in tree and changes:
-            words = "a write is sent once: `retry` is for probes"
-            yield "retry", words, "write another step with `if_failed` instead"
-        for key, phases in ONLY_IN.items():
-            if key in tree and step.phase not in phases and key != "retry":
-                yield key, f"`{key}` is not allowed in {step.phase}", f"it belongs under {' and '.join(phases)}"
+        for name, key in STEP.items():
+            if name in tree and step.phase not in key.phases:
+                general = f"`{name}` is not allowed in {step.phase}", f"it belongs under {' and '.join(key.phases)}"
+                yield name, *(key.misplaced or general)
         if "within" in tree and changes and (not self._actions[step.action].decide or _unchecked(step)):
             words = "`within` waits until the change takes effect, but this step has no check that could show it"
             yield "within", words, "give the command a `check`, or leave `within` out"
@@ -266,8 +264,6 @@ class _Checking:
             yield "every", "`every` needs `within` here", ""
         if "cwd" in tree and step.action not in _AUTHORS:
             yield "cwd", f"`cwd` is only for commands, not for {step.action}", ""
-        if "inputs" in tree:
-            yield "inputs", "`inputs` belongs to an include", "write arguments under the action"
 
     def _samples(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """What is wrong with a probe that is taken again and again."""

@@ -24,8 +24,6 @@ DEEPEST = 8
 MOST = 100
 """Includes of a playbook, with those of what it includes."""
 
-KEYS = ("id", "name", "include", "inputs")
-
 
 def counted(opened: Open) -> Open:
     """*opened*, which raises ConfigError from the ``MOST + 1``st time on."""

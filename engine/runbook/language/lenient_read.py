@@ -8,7 +8,7 @@ from typing import Any
 
 from runbook.errors import ConfigError
 from runbook.language.expressions.templates import is_template, names
-from runbook.values.playbook import Step
+from runbook.values.playbook import Comparison, Severity, Step
 from runbook.values.types import Json, Raw
 
 
@@ -105,6 +105,39 @@ def _literal(value: Json) -> str:
         case list():
             return "[" + ", ".join(map(_literal, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def flag(value: Any) -> bool:
+    """Whether *value* is true."""
+    return value is True
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """One text, or a list of them."""
+    listed = [value] if isinstance(value, str) else value
+    return tuple(map(text, listed)) if isinstance(listed, list) else ()
+
+
+def texts_by_name(value: Any) -> Mapping[str, str]:
+    """A mapping of names to texts."""
+    return {str(name): text(each) for name, each in mapping(value).items()}
+
+
+def variables(value: Any) -> tuple[tuple[str, str], ...]:
+    """A mapping of names to texts, numbers or booleans, as variables of an environment."""
+    return tuple((str(name), scalar(each)) for name, each in mapping(value).items())
+
+
+def severity(value: Any) -> Severity:
+    """A severity; error where the schema has objected to it."""
+    return Severity(value) if value in list(Severity) else Severity.ERROR
+
+
+def comparison(value: Any) -> Comparison:
+    """What ``across`` compares: an expression, or one with another that groups the hosts."""
+    if isinstance(value, Mapping):
+        return Comparison(value=text(value.get("value")), by=text(value.get("by")))
+    return Comparison(value=text(value))
 
 
 def become(value: Any) -> str:

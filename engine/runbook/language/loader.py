@@ -16,7 +16,6 @@ from runbook.language.checks import check, faults_in_values
 from runbook.language.expressions.templates import is_template
 from runbook.language.includes import (
     DEEPEST,
-    KEYS,
     Included,
     Open,
     as_careful,
@@ -27,21 +26,19 @@ from runbook.language.includes import (
 )
 from runbook.language.input_schema import faults_in_schema
 from runbook.language.inputs import faults
+from runbook.language.keys import INPUT, LIMITS, PLAYBOOK, STEP, fields_of
 from runbook.language.mistakes.follow_on import once
 from runbook.language.mistakes.repairs import repaired
-from runbook.language.playbook_schema import STEP_KEYS, playbook_schema, problems_in
+from runbook.language.playbook_schema import playbook_schema, problems_in
 from runbook.language.schema_violations import shown
 from runbook.language.sections.findings import findings_of
-from runbook.language.sections.limits import limits_of
-from runbook.language.sections.placed_values import PlacedValues
-from runbook.language.sections.symptoms import symptoms_of
+from runbook.language.sections.placed_values import Entry, PlacedValues
 from runbook.language.shorthand import written_out
 from runbook.language.yaml_source import Document, Path, could_be_playbook, parse_playbook
 from runbook.protocols import Action
-from runbook.values.playbook import Input, Phase, Playbook, Retry, SecretReference, Step
+from runbook.values.playbook import Input, Limits, Phase, Playbook, SecretReference, Step
 from runbook.values.secret_reference import read_secrets
 from runbook.values.types import Json, Raw
-from runbook.values.units import time_span
 
 Read = Callable[[str, str, bool], str]
 """Name of a file, the playbook that names it and whether that is included, to the file's text.  Raises ConfigError."""
@@ -125,9 +122,6 @@ def _nested(kind: type[Any]) -> Iterator[tuple[Field[Any], type[Any]]]:
     for argument in fields(kind):
         if is_dataclass(hints[argument.name]) and isinstance(hints[argument.name], type):
             yield argument, hints[argument.name]
-
-
-INPUT_KEYS = ("about", "default", "required", "secret", "env")
 
 
 def load_playbook(
@@ -227,6 +221,7 @@ class _Building:
         inputs = self._inputs()
         remediate = self._steps("remediate", Phase.REMEDIATE)
         verify = self._steps("verify", Phase.VERIFY)
+        limits = Entry(lenient_read.mapping(tree.get("limits")), ("limits",), self._values)
         books = [it.book for _, it in self._included]
         whole = [it.book for phase, it in self._included if phase is Phase.REMEDIATE]
         diagnose += tuple(step for each in whole for step in each.diagnose)
@@ -234,11 +229,8 @@ class _Building:
         digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
         return Playbook(
             name=name if isinstance(name, str) else stem,
-            about=lenient_read.text(tree.get("about")),
-            symptom=symptoms_of(tree.get("symptom"), self._values),
-            hosts=lenient_read.text(tree.get("hosts")),
+            **fields_of(PLAYBOOK, Entry(tree, (), self._values)),
             inputs=inputs,
-            moved={str(name): lenient_read.text(it) for name, it in lenient_read.mapping(tree.get("moved")).items()},
             secrets=self._secrets(),
             diagnose=diagnose,
             findings=(
@@ -247,7 +239,7 @@ class _Building:
             ),
             remediate=remediate,
             verify=(*verify, *(step for each in whole for step in each.verify)),
-            limits=as_careful(limits_of(lenient_read.mapping(tree.get("limits")), self._values), books),
+            limits=as_careful(Limits(**fields_of(LIMITS, limits)), books),
             parts=tuple(part for book in books for part in book.parts),
             path=file,
             digest=(digest or sha256(written.encode())).hexdigest(),
@@ -259,7 +251,7 @@ class _Building:
             path: Path = ("inputs", name)
             if not isinstance(tree, Mapping):
                 continue
-            schema = {key: lenient_read.unraw(value) for key, value in tree.items() if key not in INPUT_KEYS}
+            schema = {key: lenient_read.unraw(value) for key, value in tree.items() if key not in INPUT}
             if not name.isidentifier():
                 self._wrong(path, f"{name!r} is not a name: letters, digits and _ only, and no digit first")
             if wrong := faults_in_schema(schema):
@@ -270,12 +262,8 @@ class _Building:
                 self._wrong(path, f"input {name}: give it a default, or required: true")
             declared = Input(
                 name=name,
-                about=lenient_read.text(tree.get("about")),
                 schema=schema,
-                required=tree.get("required") is True,
-                default=lenient_read.unraw(tree.get("default")),
-                secret=tree.get("secret") is True,
-                env=lenient_read.text(tree.get("env") or ""),
+                **fields_of(INPUT, Entry(tree, path, self._values)),
                 where=self._document.where(path),
             )
             if "default" in tree:
@@ -304,9 +292,10 @@ class _Building:
     def _include(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> tuple[Step, ...]:
         """The steps of an included playbook that belong here; the rest of it is kept for later."""
         part, name = tree.get("id"), lenient_read.text(tree.get("include"))
+        known = [name for name, key in STEP.items() if key.of_include]
         for key in tree:
-            if key not in KEYS:
-                self._wrong((*path, key), f"`{key}` is not allowed beside include", f"there are: {', '.join(KEYS)}")
+            if key not in known:
+                self._wrong((*path, key), f"`{key}` is not allowed beside include", f"there are: {', '.join(known)}")
         if not isinstance(part, str):
             self._wrong(path, "an include needs an id, the prefix of the ids that it includes")
             return ()
@@ -350,7 +339,7 @@ class _Building:
 
     def _step(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> Step | None:
         named = [word for word in tree if word in self._actions]
-        if not named and any(key not in STEP_KEYS and stands_for_action(key) for key in tree):
+        if not named and any(key not in STEP and stands_for_action(key) for key in tree):
             return None  # reported as a key that is not known
         if len(named) != 1:
             words = (
@@ -373,35 +362,6 @@ class _Building:
             phase=phase,
             action=action,
             args=self._bundle.filled(args, self._actions[action].Args, (*path, action)),
-            name=lenient_read.text(tree.get("name")),
-            when=lenient_read.expression(tree.get("when")),
-            for_=lenient_read.ids(tree.get("for")),
-            after=lenient_read.ids(tree.get("after")),
-            every=self._values.seconds(tree, "every", path, 2.0, time_span),
-            retry=self._retry(tree.get("retry"), path),
-            samples=lenient_read.samples(tree.get("samples")),
-            each=lenient_read.list_expression(tree.get("each")),
-            on=lenient_read.text(tree.get("on")),
-            once=tree.get("once") is True,
-            if_changed=lenient_read.ids(tree.get("if_changed")),
-            if_failed=lenient_read.ids(tree.get("if_failed")),
-            always=tree.get("always") is True,
-            tags=lenient_read.ids(tree.get("tags")),
-            become=lenient_read.become(tree.get("become")),
-            env=tuple(
-                (str(name), lenient_read.scalar(value)) for name, value in lenient_read.mapping(tree.get("env")).items()
-            ),
-            cwd=lenient_read.text(tree.get("cwd")),
-            scratch=tree.get("scratch") is True,
-            ignore_failure=tree.get("ignore_failure") is True,
-            confirm=tree.get("confirm") is True,
+            **fields_of(STEP, Entry(tree, path, self._values)),
             where=self._document.where(path),
-            timeout=self._values.seconds(tree, "timeout", path, read=time_span),
-            within=self._values.seconds(tree, "within", path),
         )
-
-    def _retry(self, tree: Any, path: Path) -> Retry:
-        times = lenient_read.mapping(tree).get("times")
-        if not isinstance(times, int):
-            return Retry()
-        return Retry(times=times, every=self._values.seconds(tree, "every", (*path, "retry"), 2.0))

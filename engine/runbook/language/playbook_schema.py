@@ -12,202 +12,26 @@ from referencing import Registry
 
 from runbook.errors import Problem
 from runbook.language.ansible_hints import MEANT
+from runbook.language.keys import ID, PLAYBOOK, STEP, exactly, properties_of, schema_of
 from runbook.language.schema_violations import in_words, shown
-from runbook.language.sections.symptoms import SYMPTOMS
 from runbook.language.yaml_source import Document
 from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex
 from runbook.text.suggestions import nearest, suggest
-from runbook.values.plan import Risk
-from runbook.values.playbook import HostOrder, Phase, Severity
+from runbook.values.playbook import Phase
 from runbook.values.types import Json, Raw, plural
 
 YES_OR_NO = {"yes": "true", "on": "true", "no": "false", "off": "false"}
-ID = r"^[A-Za-z_][A-Za-z0-9_]*$"
-TEXT: Mapping[str, Json] = {"type": "string", "minLength": 1}
-TEXTS: Mapping[str, Json] = {"type": "array", "items": TEXT}
-IDS: Mapping[str, Json] = {
-    "oneOf": [{"type": "string", "pattern": ID}, {"type": "array", "items": {"type": "string", "pattern": ID}}]
-}
-QUANTITY: Mapping[str, Json] = {"type": ["string", "number"]}
-FLAG: Mapping[str, Json] = {"type": "boolean"}
-LATER: Mapping[str, Json] = {"type": ["string", "number"]}
-"""A quantity, or a template that gives one."""
-COUNT: Mapping[str, Json] = {"type": ["string", "integer"]}
-"""A whole number, or a template that gives one."""
-
-STEP_KEYS: Mapping[str, Json] = {
-    "id": {"type": "string", "pattern": ID},
-    "name": TEXT,
-    "when": {"type": ["string", "boolean"]},
-    "for": IDS,
-    "after": IDS,
-    "timeout": QUANTITY,
-    "within": QUANTITY,
-    "every": QUANTITY,
-    "become": {"type": ["boolean", "string"]},
-    "env": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
-    "cwd": TEXT,
-    "retry": {
-        "type": "object",
-        "required": ["times"],
-        "additionalProperties": False,
-        "properties": {"times": {"type": "integer", "minimum": 1, "maximum": 100}, "every": QUANTITY},
-    },
-    "samples": {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {"times": COUNT, "for": LATER, "every": LATER, "while": {"type": ["string", "boolean"]}},
-    },
-    "each": {"type": ["string", "array"]},
-    "on": TEXT,
-    "once": FLAG,
-    "if_changed": IDS,
-    "if_failed": IDS,
-    "always": FLAG,
-    "tags": {"oneOf": [TEXT, TEXTS]},
-    "scratch": FLAG,
-    "ignore_failure": FLAG,
-    "confirm": FLAG,
-    "include": TEXT,
-    "inputs": {"type": "object"},
-}
-
-ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
-    "for": (Phase.REMEDIATE,),
-    "after": (Phase.REMEDIATE, Phase.VERIFY),
-    "scratch": (Phase.DIAGNOSE,),
-    "confirm": (Phase.REMEDIATE,),
-    "once": (Phase.DIAGNOSE,),
-    "if_changed": (Phase.REMEDIATE,),
-    "if_failed": (Phase.REMEDIATE,),
-    "always": (Phase.REMEDIATE,),
-    "retry": (Phase.DIAGNOSE, Phase.VERIFY),
-    "samples": (Phase.DIAGNOSE, Phase.VERIFY),
-}
-"""Keys that mean something in some sections only."""
-
-SHARE_OF_HOSTS: Mapping[str, Json] = {"type": ["string", "integer"]}
-LIMITS: Mapping[str, Json] = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "deadline": QUANTITY,
-        "batches": {"type": "array", "items": SHARE_OF_HOSTS, "minItems": 1},
-        "stop_after": SHARE_OF_HOSTS,
-        "max_unavailable": SHARE_OF_HOSTS,
-        "max_concurrent_per": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}},
-        "order": {"enum": [order.value for order in HostOrder]},
-        "pause_between": QUANTITY,
-        "host_deadline": QUANTITY,
-        "confirm_from": {"enum": [risk.value for risk in Risk]},
-        "approvals": {"type": "integer", "minimum": 1, "maximum": 10},
-        "attempts": {
-            "type": "object",
-            "required": ["per_host", "within"],
-            "additionalProperties": False,
-            "properties": {"per_host": {"type": "integer", "minimum": 1, "maximum": 1000}, "within": QUANTITY},
-        },
-        "cooldown": QUANTITY,
-        "breaker": {
-            "type": "object",
-            "required": ["hosts", "within"],
-            "additionalProperties": False,
-            "properties": {"hosts": SHARE_OF_HOSTS, "within": QUANTITY},
-        },
-    },
-}
-
-VARIABLE: Mapping[str, Json] = {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
-
-INPUT: Mapping[str, Json] = {
-    "type": "object",
-    "required": ["about"],
-    "properties": {"about": TEXT, "required": FLAG, "secret": FLAG, "env": VARIABLE},
-}
-
-FINDING: Mapping[str, Json] = {
-    "type": "object",
-    "required": ["id", "when", "severity"],
-    "additionalProperties": False,
-    "properties": {
-        "id": {"type": "string", "pattern": ID},
-        "when": {"type": ["string", "boolean"]},
-        "severity": {"enum": [severity.value for severity in Severity]},
-        "across": {
-            "oneOf": [
-                TEXT,
-                {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {"value": TEXT, "by": TEXT},
-                },
-            ]
-        },
-        "say": TEXT,
-        "unless": IDS,
-        "settle": QUANTITY,
-        "gone_for": QUANTITY,
-        "evidence": {"type": "object", "additionalProperties": {"type": "string"}},
-        "advise": {"oneOf": [TEXT, TEXTS]},
-    },
-}
-
-
-DEFAULTS_OF_STEPS = ("become", "timeout", "retry")
-
-GROUP: Mapping[str, Json] = {
-    "type": "object",
-    "required": ["findings"],
-    "additionalProperties": False,
-    "properties": {
-        "when": {"type": ["string", "boolean"]},
-        "unless": IDS,
-        "causes": {"enum": ["first"]},
-        "findings": {"type": "array", "items": FINDING, "minItems": 1},
-    },
-}
-"""Findings that share a condition, or stand in the order of cause."""
-
-FINDINGS: Mapping[str, Json] = {
-    "type": "array",
-    "items": {"if": {"type": "object", "required": ["findings"]}, "then": GROUP, "else": FINDING},
-}
-
-DEFAULTS: Mapping[str, Json] = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {key: STEP_KEYS[key] for key in DEFAULTS_OF_STEPS},
-}
 
 
 def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
     """The shape of a playbook; the arguments of *actions* are checked against their own types (``arguments``)."""
-    step: dict[str, Any] = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {**STEP_KEYS, **dict.fromkeys(actions, True)},
-    }
+    step = exactly({**properties_of(STEP), **dict.fromkeys(actions, True)})
+    sections = {str(phase): {**PLAYBOOK[phase].schema, "items": step} for phase in Phase}
+    whole = schema_of(PLAYBOOK)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "required": ["name"],
-        "additionalProperties": False,
-        "properties": {
-            "name": TEXT,
-            "about": TEXT,
-            "symptom": SYMPTOMS,
-            "hosts": TEXT,
-            "inputs": {"type": "object", "additionalProperties": INPUT},
-            "secrets": {},
-            "moved": {"type": "object", "additionalProperties": TEXT},
-            "defaults": DEFAULTS,
-            "let": {"type": "object", "additionalProperties": {"type": ["string", "boolean"]}},
-            "diagnose": {"type": "array", "items": step},
-            "findings": FINDINGS,
-            "remediate": {"type": "array", "items": step},
-            "verify": {"type": "array", "items": step},
-            "limits": LIMITS,
-        },
+        **whole,
+        "properties": {**properties_of(PLAYBOOK), **sections},
     }
 
 
@@ -372,9 +196,9 @@ def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tup
     if last != key and last in MEANT:
         return f"unknown key {key!r}", MEANT[last]
     near = last if last in known else nearest(key, known)
-    if not near and key in STEP_KEYS:
+    if not near and key in STEP:
         return f"unknown key {key!r}", "it is a key of a step, under diagnose, remediate or verify"
-    few = f"there are: {', '.join(known)}" if len(known) < len(STEP_KEYS) else ""
+    few = f"there are: {', '.join(known)}" if len(known) < len(STEP) else ""
     return f"unknown key {key!r}", f"did you mean {near}?" if near else few
 
 

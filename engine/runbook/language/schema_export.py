@@ -7,30 +7,25 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from runbook.language.includes import KEYS as INCLUDE_KEYS
 from runbook.language.input_schema import KEYWORDS
-from runbook.language.keywords import (
-    ABOUT_FINDING,
-    ABOUT_GROUP,
-    ABOUT_INPUT,
-    ABOUT_LIMITS,
-    ABOUT_PLAYBOOK,
-    ABOUT_SECRET,
-    ABOUT_STEP,
-)
-from runbook.language.playbook_schema import (
+from runbook.language.keys import (
     COUNT,
-    FLAG,
+    FINDING,
+    GROUP,
     ID,
+    INPUT,
     LATER,
-    ONLY_IN,
+    LIMITS,
+    PLAYBOOK,
     QUANTITY,
+    SECRET,
     SHARE_OF_HOSTS,
-    STEP_KEYS,
-    TEXT,
-    VARIABLE,
-    playbook_schema,
+    STEP,
+    Key,
+    exactly,
+    properties_of,
 )
+from runbook.language.playbook_schema import playbook_schema
 from runbook.protocols import Action
 from runbook.text.field_descriptions import description
 from runbook.values.playbook import Phase
@@ -71,14 +66,14 @@ def exported_schema(actions: Mapping[str, Action]) -> Schema:
     for phase in Phase:
         top[str(phase)]["items"] = _item(phase, actions)
     single, group = top["findings"]["items"]["else"], top["findings"]["items"]["then"]
-    single["properties"] = _told(single["properties"], ABOUT_FINDING)
-    group["properties"] = _told({**group["properties"], "findings": {"type": "array", "items": single}}, ABOUT_GROUP)
-    top["defaults"]["properties"] = _told(top["defaults"]["properties"], ABOUT_STEP)
-    top["limits"]["properties"] = _told(top["limits"]["properties"], ABOUT_LIMITS)
+    single["properties"] = _told(single["properties"], FINDING)
+    group["properties"] = _told({**group["properties"], "findings": {"type": "array", "items": single}}, GROUP)
+    top["defaults"]["properties"] = _told(top["defaults"]["properties"], STEP)
+    top["limits"]["properties"] = _told(top["limits"]["properties"], LIMITS)
     return {
         **schema,
         "title": "A playbook of runbook",
-        "properties": _told(top, ABOUT_PLAYBOOK),
+        "properties": _told(top, PLAYBOOK),
         "$defs": {
             "template": dict(TEMPLATE),
             **{f"action_{action.name}": _action(action) for action in actions.values()},
@@ -104,82 +99,43 @@ def _sharpened(schema: Any) -> Any:
     return schema
 
 
-def _told(properties: Mapping[str, Any], words: Mapping[str, str]) -> Schema:
-    """*properties*, each with its words for people."""
-    return {key: {**value, "description": words[key]} if key in words else value for key, value in properties.items()}
+def _told(properties: Mapping[str, Any], keys: Mapping[str, Key]) -> Schema:
+    """*properties*, each with the sentence of its key, and what editors demand of it besides."""
+    return {
+        name: {**value, **keys[name].exported, "description": keys[name].about} if name in keys else value
+        for name, value in properties.items()
+    }
 
 
 def _input() -> Schema:
     kinds = {"enum": ["array", "boolean", "integer", "null", "number", "object", "string"]}
-    own: Schema = {"about": TEXT, "default": {}, "required": FLAG, "secret": FLAG, "env": dict(VARIABLE)}
-    known: Schema = {keyword: {} for keyword in KEYWORDS} | own
+    known: Schema = {keyword: {} for keyword in KEYWORDS} | {name: dict(key.schema) for name, key in INPUT.items()}
     known["type"] = {"anyOf": [kinds, {"type": "array", "items": kinds}]}
     needs = [{"required": ["default"]}, {"required": ["required"], "properties": {"required": {"const": True}}}]
-    return {
-        "type": "object",
-        "required": ["about"],
-        "additionalProperties": False,
-        "properties": _told(known, ABOUT_INPUT),
-        "anyOf": needs,
-    }
+    return {**exactly(_told(known, INPUT), ("about",)), "anyOf": needs}
 
 
 def _secrets() -> Schema:
-    text = {"type": "string", "minLength": 1}
-    own: Schema = {
-        "env": dict(VARIABLE),
-        "file": text,
-        "command": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-        "keyring": {
-            "type": "object",
-            "required": ["service", "user"],
-            "additionalProperties": False,
-            "properties": {"service": text, "user": text},
-        },
-        "description": {"type": "string"},
-    }
-    reference = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": _told(own, ABOUT_SECRET),
-        "oneOf": [*({"required": [word]} for word in own if word != "description"), _ONLY_TOLD],
-    }
+    sources = [{"required": [name]} for name in SECRET if name != "description"]
+    elsewhere = {"not": {"anyOf": sources}}  # the inventory says where it is
+    reference = {**exactly(_told(properties_of(SECRET), SECRET)), "oneOf": [*sources, elsewhere]}
     return {"type": ["object", "null"], "propertyNames": {"pattern": ID}, "additionalProperties": reference}
-
-
-_ONLY_TOLD: Schema = {"not": {"anyOf": [{"required": [word]} for word in ABOUT_SECRET if word != "description"]}}
-"""A secret of which the inventory says where it is."""
 
 
 def _item(phase: Phase, actions: Mapping[str, Action]) -> Schema:
     """One entry of a section: a step, or (but in verify) an include."""
     able = [action.name for action in actions.values() if _stands_in(action, phase)]
-    keys = [
-        step_key
-        for step_key in STEP_KEYS
-        if phase in ONLY_IN.get(step_key, tuple(Phase)) and step_key not in ("include", "inputs")
-    ]
-    own = {key: _sharpened(STEP_KEYS[key]) for key in keys}
-    if "samples" in own:
-        own["samples"] |= {"oneOf": [{"required": ["times"]}, {"required": ["for"]}]}
+    own = {name: key for name, key in STEP.items() if phase in key.phases}
     named = {word: {"$ref": f"#/$defs/action_{word}", "description": actions[word].summary} for word in able}
     step: Schema = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {**_told(own, ABOUT_STEP), **named},
+        **exactly({**_told(_sharpened(properties_of(own)), STEP), **named}),
         "oneOf": [{"required": [word]} for word in able],
         **({"required": ["id"]} if phase is Phase.DIAGNOSE else {}),
     }
     if phase is Phase.VERIFY:
         return step
-    brought = {
-        "type": "object",
-        "required": ["id"],
-        "additionalProperties": False,
-        "properties": _told(
-            {include_key: _sharpened(STEP_KEYS[include_key]) for include_key in INCLUDE_KEYS}, ABOUT_STEP
-        ),
-    }
+    included = {name: key for name, key in STEP.items() if key.of_include}
+    brought = exactly(_told(_sharpened(properties_of(included)), STEP), ("id",))
     return {"if": {"type": "object", "required": ["include"]}, "then": brought, "else": step}
 
 

@@ -18,16 +18,10 @@ from jinja2 import TemplateError
 
 from runbook.errors import ConfigError
 from runbook.language.expressions.templates import binds_tightly, is_template, names, tokens
+from runbook.language.keys import EXPRESSIONS, STEP
 from runbook.language.lenient_read import expression, ids, mapping, text
-from runbook.language.playbook_schema import DEFAULTS_OF_STEPS
 from runbook.language.yaml_source import Document, Path
 from runbook.values.playbook import Severity
-
-EXPRESSIONS = frozenset({"when", "each", "while", "across", "value", "by"})
-"""Keys of steps and findings whose text is an expression, without braces; ``evidence`` has them under any key."""
-
-PROBING = ("diagnose", "verify")
-"""Sections whose steps only read: ``retry`` is for these."""
 
 SECTIONS = ("diagnose", "findings", "remediate", "verify")
 
@@ -156,9 +150,8 @@ def _with_defaults(step: Any, defaults: Mapping[str, Any], section: str) -> Any:
     """*step* with the keys of *defaults* that it does not have itself; ``become`` is for the host, not for another."""
     if not isinstance(step, Mapping) or "include" in step:
         return step
-    own = {key: value for key, value in defaults.items() if key in DEFAULTS_OF_STEPS}
-    if section not in PROBING:
-        own.pop("retry", None)
+    known = {name for name, key in STEP.items() if key.has_default and section in key.phases}
+    own = {name: value for name, value in defaults.items() if name in known}
     if "on" in step:
         own.pop("become", None)
     return {**own, **step}

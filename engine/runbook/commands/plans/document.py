@@ -15,6 +15,7 @@ from typing import Any
 from runbook.codec import first_difference, from_json, to_json
 from runbook.errors import ConfigError
 from runbook.execution.diagnosis.gates import victims_of
+from runbook.language.keys import recorded_options
 from runbook.values.playbook import HostOrder, Phase
 from runbook.values.result import HostResult, RunResult, Status, StepResult, Verdict
 from runbook.values.run_origin import RestsOn
@@ -195,11 +196,9 @@ def _as_planned(seen: StepResult, step: ShownStep) -> StepResult:
     return replace(plain, planned=step.then.summary, risk=step.then.risk) if step.then else plain
 
 
-LISTS = ("tags", "skip_tags")
+LISTS = recorded_options(lists=True)
 FLAGS = ("force", "include_not_ready")
-TEXTS = (
-    "timeout", "deadline", "host_deadline", "max_unavailable", "stop_after", "batches", "pause_between", "order",
-)  # fmt: skip
+TEXTS = recorded_options(lists=False)
 MOST_INVENTORIES = 1000
 """Files of an inventory that a plan may name, each of them once: all are read again."""
 RECORDED = (*LISTS, *FLAGS, *TEXTS)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from runbook.language.expressions.templates import is_template, names, over_samples
+from runbook.language.keys import EXPRESSIONS
 from runbook.language.lenient_read import unraw
 from runbook.language.lint.context import LintContext, RuleMatch, constant, ends_processes, follows, programs, texts_of
 from runbook.language.name_resolution import broken
 from runbook.language.secret_uses import secret_uses
-from runbook.language.shorthand import EXPRESSIONS
 from runbook.language.yaml_source import Path
 from runbook.secrets.detection import masked_argv
 from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret

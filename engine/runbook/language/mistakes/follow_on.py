@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runbook.errors import Problem
-from runbook.language.playbook_schema import ID
+from runbook.language.keys import ID
 from runbook.text.suggestions import nearest
 from runbook.values.playbook import Playbook
 

@@ -10,14 +10,14 @@ from typing import Any, get_origin
 from runbook.errors import Problem
 from runbook.language.arguments import hints_of
 from runbook.language.input_schema import ELSEWHERE, KEYWORDS
-from runbook.language.keywords import ABOUT_FINDING, ABOUT_GROUP, ABOUT_INPUT, ABOUT_PLAYBOOK, ABOUT_STEP
+from runbook.language.keys import FINDING, GROUP, INPUT, PLAYBOOK, STEP, Key
 from runbook.language.mistakes.yaml_quoting import in_quotes
 from runbook.language.yaml_source import Document, Path
 from runbook.protocols import Action
 from runbook.text.suggestions import nearest
 
 STEPS = ("diagnose", "remediate", "verify")
-OF_INPUT = (*ABOUT_INPUT, *KEYWORDS)
+OF_INPUT = (*INPUT, *KEYWORDS)
 NEAR = 0.75
 """How alike a wrong key and the one that it is read as are at least: what follows from a bolder guess is noise."""
 
@@ -49,8 +49,16 @@ class _Keys:
     """Keys that are left as they are, whatever they mean."""
     owner: str = ""
     """What a message about one of them begins with."""
-    lists: Collection[str] = ("for", "after", "if_changed", "if_failed", "unless", "tags")
+    lists: Collection[str] = ()
     """Those of them that may be a list."""
+
+
+def _several(keys: Mapping[str, Key]) -> tuple[str, ...]:
+    return tuple(name for name, key in keys.items() if key.several)
+
+
+def _keys_of(keys: Mapping[str, Key]) -> _Keys:
+    return _Keys(keys, lists=_several(keys))
 
 
 class _Repair:
@@ -71,7 +79,7 @@ class _Repair:
 
     def playbook(self, tree: Mapping[str, Any]) -> dict[str, Any]:
         """The whole tree as it was meant."""
-        whole = self._keys(tree, (), _Keys(ABOUT_PLAYBOOK))
+        whole = self._keys(tree, (), _keys_of(PLAYBOOK))
         for section in STEPS:
             if isinstance(whole.get(section), list):
                 whole[section] = [self._step(entry, path) for entry, path in self._listed(whole, section)]
@@ -93,14 +101,14 @@ class _Repair:
     def _step(self, tree: Any, path: Path) -> Any:
         if not isinstance(tree, Mapping):
             return tree
-        known = (*ABOUT_STEP, *self._actions)
+        known = (*STEP, *self._actions)
         action = next((key for key in tree if key in self._actions), "")
-        written = action or next((key for key in tree if key not in ABOUT_STEP and self._near_action(key)), "")
+        written = action or next((key for key in tree if key not in STEP and self._near_action(key)), "")
         found = self._within_action(dict(tree), path, written, action or self._near_action(written))
-        return self._keys(found, path, _Keys(known, (*self._actions, written)))
+        return self._keys(found, path, _Keys(known, (*self._actions, written), lists=_several(STEP)))
 
     def _near_action(self, key: str) -> str:
-        near = nearest(key, (*ABOUT_STEP, *self._actions)) if key else ""
+        near = nearest(key, (*STEP, *self._actions)) if key else ""
         return near if near in self._actions else ""
 
     def _within_action(self, tree: dict[str, Any], path: Path, written: str, action: str) -> dict[str, Any]:
@@ -109,9 +117,9 @@ class _Repair:
             return tree
         names = _arguments(self._actions[action])
         given = tree[written] if tree[written] is not None else {}
-        beside = [key for key in tree if key in names and key not in (*ABOUT_STEP, *self._actions, written)]
+        beside = [key for key in tree if key in names and key not in (*STEP, *self._actions, written)]
         if isinstance(given, Mapping):
-            keys = _Keys(names, ABOUT_STEP, f"{action}: ", _lists(self._actions[action]))
+            keys = _Keys(names, STEP, f"{action}: ", _lists(self._actions[action]))
             given = self._keys(given, (*path, written), keys)
         within = {key: tree.pop(key) for key in beside}
         if beside:
@@ -146,9 +154,9 @@ class _Repair:
             return tree
         inner = tree.get("findings")
         if not isinstance(inner, list):
-            return self._keys(tree, path, _Keys(ABOUT_FINDING))
+            return self._keys(tree, path, _keys_of(FINDING))
         members = [self._finding(each, (*path, "findings", number)) for number, each in enumerate(inner)]
-        return {**self._keys(tree, path, _Keys(ABOUT_GROUP)), "findings": members}
+        return {**self._keys(tree, path, _keys_of(GROUP)), "findings": members}
 
     def _input(self, tree: Any, path: Path) -> Any:
         return (

@@ -1,60 +1,105 @@
-"""The section ``limits`` of a playbook."""
+"""Read the limits of a playbook, and say them in sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from runbook.language import lenient_read
-from runbook.language.sections.placed_values import PlacedValues
-from runbook.values.plan import Risk
-from runbook.values.playbook import Attempts, Breaker, ConcurrencyLimit, HostOrder, Limits, Share
+from runbook.language.lenient_read import mapping
+from runbook.language.sections.placed_values import Entry
+from runbook.values.playbook import Attempts, Breaker, ConcurrencyLimit, Limits, Share
+from runbook.values.types import plural, seconds
 from runbook.values.units import time_span
 
+# ---- from the tree to values -----------------------------------------------------------------------------------------
 
-def limits_of(tree: Mapping[str, Any], values: PlacedValues) -> Limits:
-    """The limits that *tree*, the mapping under ``limits``, asks for."""
-    batches = tree.get("batches")
-    listed = list(enumerate(batches if isinstance(batches, list) else ()))
-    made = [values.share(it, ("limits", "batches", number)) for number, it in listed]
-    if "pause_between" in tree and "batches" not in tree:
-        values.wrong(("limits", "pause_between"), "pause_between: there are no batches", "batches: [1, 100%]")
-    return Limits(
-        deadline=values.seconds(tree, "deadline", ("limits",), read=time_span),
-        host_deadline=values.seconds(tree, "host_deadline", ("limits",), read=time_span),
-        batches=tuple(share for share in made if share),
-        pause_between=values.seconds(tree, "pause_between", ("limits",)),
-        stop_after=_limit(tree, values, "stop_after"),
-        max_unavailable=_limit(tree, values, "max_unavailable"),
-        max_concurrent_per=tuple(
-            ConcurrencyLimit(
-                variable=variable,
-                most=int(most),
-                where=values.where(("limits", "max_concurrent_per", variable)),
-            )
-            for variable, most in lenient_read.mapping(tree.get("max_concurrent_per")).items()
-            if isinstance(most, int)
-        ),
-        order=HostOrder(tree["order"]) if tree.get("order") in list(HostOrder) else HostOrder.INVENTORY,
-        confirm_from=tree["confirm_from"] if tree.get("confirm_from") in list(Risk) else "",
-        approvals=tree["approvals"] if type(tree.get("approvals")) is int else 0,
-        **_over_runs(tree, values),
+
+def share(entry: Entry, key: str) -> Share | None:
+    """A share of the hosts."""
+    return entry.values.share(entry.tree[key], (*entry.path, key)) if key in entry.tree else None
+
+
+def batches(entry: Entry, key: str) -> tuple[Share, ...]:
+    """Shares of the hosts."""
+    listed = entry.tree.get(key)
+    numbered = enumerate(listed if isinstance(listed, list) else ())
+    made = [entry.values.share(each, (*entry.path, key, number)) for number, each in numbered]
+    return tuple(each for each in made if each)
+
+
+def pause_between(entry: Entry, key: str) -> float:
+    """Seconds between batches, of which there must be some."""
+    if key in entry.tree and "batches" not in entry.tree:
+        entry.values.wrong((*entry.path, key), "pause_between: there are no batches", "batches: [1, 100%]")
+    return entry.values.seconds(entry.tree, key, entry.path)
+
+
+def max_concurrent_per(entry: Entry, key: str) -> tuple[ConcurrencyLimit, ...]:
+    """Numbers of hosts by the names of variables."""
+    return tuple(
+        ConcurrencyLimit(variable=variable, most=int(most), where=entry.values.where((*entry.path, key, variable)))
+        for variable, most in mapping(entry.tree.get(key)).items()
+        if isinstance(most, int)
     )
 
 
-def _over_runs(tree: Mapping[str, Any], values: PlacedValues) -> dict[str, Any]:
-    """The limits over several runs."""
-    attempts, breaker = (lenient_read.mapping(tree.get(key)) for key in ("attempts", "breaker"))
-    often = values.seconds(attempts, "within", ("limits", "attempts"), read=time_span)
-    many = values.seconds(breaker, "within", ("limits", "breaker"), read=time_span)
-    hosts = values.share(breaker["hosts"], ("limits", "breaker", "hosts")) if "hosts" in breaker else None
-    per_host = attempts.get("per_host")
-    return {
-        "attempts": Attempts(per_host=per_host, within=often) if type(per_host) is int else None,
-        "cooldown": values.seconds(tree, "cooldown", ("limits",), read=time_span),
-        "breaker": Breaker(hosts=hosts, within=many) if hosts else None,
-    }
+def attempts(entry: Entry, key: str) -> Attempts | None:
+    """How often a host is changed within a time."""
+    tree = mapping(entry.tree.get(key))
+    within = entry.values.seconds(tree, "within", (*entry.path, key), read=time_span)
+    per_host = tree.get("per_host")
+    return Attempts(per_host=per_host, within=within) if type(per_host) is int else None
 
 
-def _limit(tree: Mapping[str, Any], values: PlacedValues, key: str) -> Share | None:
-    return values.share(tree[key], ("limits", key)) if key in tree else None
+def breaker(entry: Entry, key: str) -> Breaker | None:
+    """How many hosts are changed within a time."""
+    tree = mapping(entry.tree.get(key))
+    within = entry.values.seconds(tree, "within", (*entry.path, key), read=time_span)
+    hosts = entry.values.share(tree["hosts"], (*entry.path, key, "hosts")) if "hosts" in tree else None
+    return Breaker(hosts=hosts, within=within) if hosts else None
+
+
+# ---- in sentences ----------------------------------------------------------------------------------------------------
+
+UNWELL = "failed, unresolved, unknown, unreachable or cancelled"
+
+
+def shown_batches(given: Limits) -> str:
+    """How the hosts are parted, and what is between the batches."""
+    if not given.batches:
+        return ""
+    *first, last = map(str, given.batches)
+    shares = "; then ".join([*first, f"{last} at a time" if last != "100%" else "all the others"])
+    words = [f"Hosts are changed in batches, each started when the one before has ended: {shares}."]
+    if given.pause_between:
+        words.append(f"Between two batches it waits {seconds(given.pause_between)}.")
+    return " ".join([*words, "A batch in which every host is unwell is the last one."])
+
+
+def shown_stop(given: Limits) -> str:
+    """After how many unwell hosts a run ends."""
+    return f"Once {_hosts(given.stop_after)} {UNWELL}, no further host is started." if given.stop_after else ""
+
+
+def shown_unavailable(given: Limits) -> str:
+    """How many hosts may be away at once."""
+    most = given.max_unavailable
+    return f"Never more than {_hosts(most)} being changed, or {UNWELL}." if most else ""
+
+
+def shown_attempts(given: Limits) -> str:
+    """How often a host is changed."""
+    if not (most := given.attempts):
+        return ""
+    return f"At most {plural(most.per_host, 'run')} may change the same host within {seconds(most.within)}."
+
+
+def shown_breaker(given: Limits) -> str:
+    """How many hosts are changed by all runs."""
+    if not (breaker := given.breaker):
+        return ""
+    few = f"{breaker.hosts} of the hosts" if breaker.hosts.percent else plural(int(breaker.hosts.number), "host")
+    return f"All runs together change at most {few} within {seconds(breaker.within)}."
+
+
+def _hosts(share: Share) -> str:
+    """``10% of the hosts are``, ``3 hosts are``, ``1 host is``."""
+    them = "of the hosts are" if share.percent else "hosts are" if share.number > 1 else "host is"
+    return f"{share} {them}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from runbook.errors import ConfigError, Problem
@@ -49,3 +50,26 @@ class PlacedValues:
         except ConfigError as error:
             self.wrong(path, f"{path[1]}: {error}")
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A mapping of a playbook, with its place: a step, a finding, the limits."""
+
+    tree: Mapping[str, Any]
+    path: Path
+    values: PlacedValues
+
+
+Reader = Callable[[Entry, str], Any]
+"""An entry and the name of a key to the value of a dataclass field; a mistake is added to those of the entry."""
+
+
+def value_of(read: Callable[[Any], Any]) -> Reader:
+    """A reader by *read*, which takes the value of the key, or None."""
+    return lambda entry, key: read(entry.tree.get(key))
+
+
+def duration_of(read: Callable[[object], float] = duration, default: float = 0.0) -> Reader:
+    """A reader of seconds."""
+    return lambda entry, key: entry.values.seconds(entry.tree, key, entry.path, default, read)
