@@ -14,8 +14,9 @@ import yaml
 
 from runbook.commands.find import MAX_SEARCHED_BYTES, SymptomSearch, read_error_text
 from runbook.commands.input_files import library, read_playbook
+from runbook.commands.playbook_index import PlaybookCard, card_of
 from runbook.plugins import discover
-from runbook.values.playbook import Playbook, Symptom, SymptomKind
+from runbook.values.playbook import Symptom, SymptomKind
 from tests.support.program import PROGRAM, runbook
 from tests.support.tables import every_row
 
@@ -26,18 +27,18 @@ MINE = "name: mine\nabout: Mend my flux.\nsymptom: [the flux capacitor is dry, {
 
 
 @cache
-def books() -> tuple[Playbook, ...]:
+def books() -> tuple[PlaybookCard, ...]:
     actions = discover()
-    return tuple(read_playbook(path, actions) for path in sorted(library().glob("*.yaml")))
+    return tuple(card_of(path.stem, read_playbook(path, actions)) for path in sorted(library().glob("*.yaml")))
 
 
-def named(text: str, playbooks: tuple[Playbook, ...] | None = None) -> list[str]:
+def named(text: str, playbooks: tuple[PlaybookCard, ...] | None = None) -> list[str]:
     return [found.playbook.name for found in SymptomSearch(text).found_in(playbooks or books())]
 
 
-def toy(name: str, *texts: str, patterns: tuple[str, ...] = ()) -> Playbook:
+def toy(name: str, *texts: str, patterns: tuple[str, ...] = ()) -> PlaybookCard:
     hard = tuple(Symptom(written=pattern, kind=SymptomKind.PATTERN) for pattern in patterns)
-    return Playbook(name=name, symptom=(*(Symptom(written=text) for text in texts), *hard))
+    return PlaybookCard(name=name, symptoms=(*(Symptom(written=text) for text in texts), *hard))
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_an_error_of_another_trade_leads_nowhere(name, text):
 
 
 def test_a_playbook_has_three_to_eight_symptoms_or_none():
-    counts = {book.name: len(book.symptom) for book in books() if book.symptom}
+    counts = {book.name: len(book.symptoms) for book in books() if book.symptoms}
     assert len(counts) >= 25
     assert {name: count for name, count in counts.items() if not 3 <= count <= 8} == {}
 
@@ -76,7 +77,7 @@ def test_every_plain_symptom_of_the_library_finds_its_playbook():
     wrong = [
         (book.name, symptom.written)
         for book in books()
-        for symptom in book.symptom
+        for symptom in book.symptoms
         if symptom.kind is SymptomKind.TEXT and book.name not in named(symptom.written)
     ]
     assert wrong == []
@@ -132,7 +133,7 @@ def test_a_hostile_pattern_ends_and_is_named():
     search = SymptomSearch("a" * 5000 + "b\nthe end")
     found = search.found_in([hostile, honest])
     assert [each.playbook.name for each in found] == ["honest"]
-    assert list(search.slow) == list(hostile.symptom)
+    assert list(search.slow) == list(hostile.symptoms)
     assert time.process_time() - began < 30
 
 

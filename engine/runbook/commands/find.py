@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from runbook.commands.input_files import known_playbooks
+from runbook.commands.playbook_index import PlaybookCard, playbook_cards
 from runbook.errors import ConfigError
-from runbook.plugins import discover
 from runbook.secrets.detection import masked_text
 from runbook.text.printable import on_one_line
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout
 from runbook.text.symptoms import fixed_part, regex_of_pattern, regex_of_text
 from runbook.text_files import kind_of_file
-from runbook.values.playbook import Playbook, Symptom, SymptomKind
+from runbook.values.playbook import Symptom, SymptomKind
 from runbook.values.types import Json, plural
 
 PIECE = 64 * 1024
@@ -63,7 +62,7 @@ class SymptomMatch:
 class FoundPlaybook:
     """A playbook of which the text has symptoms."""
 
-    playbook: Playbook
+    playbook: PlaybookCard
     matches: tuple[SymptomMatch, ...]
     """The best one first."""
 
@@ -96,12 +95,12 @@ class SymptomSearch:
         self.slow: dict[Symptom, str] = {}
         """The symptoms that were not searched to the end, and why."""
 
-    def found_in(self, playbooks: Iterable[Playbook]) -> list[FoundPlaybook]:
+    def found_in(self, playbooks: Iterable[PlaybookCard]) -> list[FoundPlaybook]:
         """Return the playbooks that the text has symptoms of, the most likely first."""
         every = [
             FoundPlaybook(playbook=playbook, matches=matches)
             for playbook in playbooks
-            if (matches := self._matches(playbook.symptom))
+            if (matches := self._matches(playbook.symptoms))
         ]
         return sorted(every, key=lambda found: (-found.score, found.playbook.name))
 
@@ -275,16 +274,21 @@ def playbooks_for(words: Sequence[str], file: str, output: str, stdin: Callable[
 
 
 def _search(error: ErrorText) -> _Result:
-    known = known_playbooks(discover())
-    playbooks, search = [*known.usable.values()], SymptomSearch(error.text)
+    cards, search = playbook_cards(), SymptomSearch(error.text)
+    playbooks = [card for card in cards if not card.mistakes]
+    faulty = [
+        (card.name, f"it cannot be used: {plural(card.mistakes, 'mistake')} (runbook check {card.name})")
+        for card in cards
+        if card.mistakes
+    ]
     found = search.found_in(playbooks)[:MAX_PLAYBOOKS]
     slow = [
         (playbook.name, f"its symptom {on_one_line(symptom.written, SHOWN)!r} took too long to search for")
         for playbook in playbooks
-        for symptom in playbook.symptom
+        for symptom in playbook.symptoms
         if symptom in search.slow
     ]
-    return _Result(error, tuple(found), (*known.faulty.items(), *slow))
+    return _Result(error, tuple(found), (*faulty, *slow))
 
 
 def _lines(result: _Result) -> Iterator[str]:
@@ -307,11 +311,9 @@ def _place(match: SymptomMatch) -> str:
     return f"line {match.line}: " if match.lines > 1 else ""
 
 
-def line_to_type(playbook: Playbook) -> str:
+def line_to_type(playbook: PlaybookCard) -> str:
     """The command that shows what *playbook* would do; an input that it needs has its name in place of the value."""
-    inputs = "".join(
-        f" -e {needed.name}={needed.name.upper()}" for needed in playbook.inputs if needed.required and not needed.env
-    )
+    inputs = "".join(f" -e {name}={name.upper()}" for name in playbook.needed)
     return f"runbook run {shlex.quote(playbook.name)} --hosts HOSTS{inputs} --dry-run"
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from runbook.commands.history.recording import hosts_in_records
-from runbook.commands.input_files import collections, find_playbook, playbook_files, read_playbook
+from runbook.commands.input_files import collections, playbook_files
 from runbook.commands.options import Choosing
+from runbook.commands.playbook_index import playbook_cards
 from runbook.commands.show.layout import plain, width
 from runbook.commands.workspace import inventory_for
 from runbook.errors import ConfigError
@@ -94,20 +95,14 @@ def _definitions(module: str) -> tuple[dict[str, list[ast.stmt]], dict[str, tupl
 
 def list_text(output: str = "console") -> str:
     """The playbooks that a bare name can mean, each with what it is for."""
-    actions, found = discover(), playbook_files()
     known: list[dict[str, Json]] = []
-    for path in found:
-        mistakes = 0
-        try:
-            about = read_playbook(find_playbook(path.stem), actions).about
-        except ConfigError as error:
-            mistakes = len(error.problems)
-            about = f"cannot be used: {plural(mistakes, 'mistake')} (runbook check {path.stem})"
-        origin = collections().get(path.parent, "")
-        known.append({"name": path.stem, "about": about, "path": str(path), "mistakes": mistakes, "from": origin})
+    for card, path in zip(playbook_cards(), playbook_files(), strict=True):
+        why = f"cannot be used: {plural(card.mistakes, 'mistake')} (runbook check {card.name})"
+        about, origin = why if card.mistakes else card.about, collections().get(path.parent, "")
+        known.append({"name": card.name, "about": about, "path": str(path), "mistakes": card.mistakes, "from": origin})
     if output == "json":
         return _json("playbooks", known)
-    width = max((len(path.stem) for path in found), default=0)
+    width = max((len(str(each["name"])) for each in known), default=0)
     lines = [f"{each['name']:{width}}  {each['about']}{_in_parentheses(str(each['from']))}" for each in known]
     return "\n".join(lines) or "no playbooks: neither in ./playbooks nor in the library"
 

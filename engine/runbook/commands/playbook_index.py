@@ -1,0 +1,199 @@
+"""The index of playbooks by their symptoms: cached, so that naming a playbook does not read every one again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from runbook.commands.input_files import find_playbook, open_included, playbook_files, read_beside
+from runbook.errors import ConfigError
+from runbook.extensions import ACTIONS, installed
+from runbook.records.private_folder import PrivateFolder
+from runbook.text_files import read_text
+from runbook.values.playbook import Playbook, Symptom, SymptomKind
+from runbook.version import __version__
+
+FILE = "playbooks.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaybookCard:
+    """A playbook by what somebody searches it for."""
+
+    name: str
+    about: str = ""
+    path: str = ""
+    symptoms: tuple[Symptom, ...] = ()
+    needed: tuple[str, ...] = ()
+    """The inputs without a value of their own."""
+    mistakes: int = 0
+    """Above 0, the playbook cannot be used, and nothing else is known of it."""
+
+
+def playbook_cards() -> tuple[PlaybookCard, ...]:
+    """Return the card of every playbook that a bare name can mean, by name.
+
+    A card is kept for as long as the program, the playbook and the files that it includes are as they were.  Where no
+    cache can be kept, every playbook is read.
+    """
+    return _Index(_folder()).cards()
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A card with the files that it rests on, and the digest of each."""
+
+    card: PlaybookCard
+    files: Mapping[str, str]
+
+
+class _Index:
+    def __init__(self, folder: PrivateFolder | None) -> None:
+        self._folder = folder
+        self._program = _program()
+        self._digest = cache(_digest)
+
+    def cards(self) -> tuple[PlaybookCard, ...]:
+        paths = playbook_files()
+        there = sha256("\0".join(str(path.absolute()) for path in paths).encode()).hexdigest()
+        known = self._read(there)
+        entries = {}
+        for path in paths:
+            entry = known.get(str(path.absolute()))
+            entries[str(path.absolute())] = entry if entry and self._is_current(path, entry) else self._made(path)
+        if entries != known:
+            self._write(there, entries)
+        return tuple(entry.card for entry in entries.values())
+
+    def _is_current(self, path: Path, entry: _Entry) -> bool:
+        try:
+            find_playbook(path.stem)  # refuses what another user could have put there by now
+        except ConfigError:
+            return False
+        return all(self._digest(file) == digest for file, digest in entry.files.items())
+
+    def _made(self, path: Path) -> _Entry:
+        from runbook.language.loader import load_playbook
+        from runbook.plugins import discover
+
+        files = {str(path.absolute())}
+
+        def include(name: str, file: str) -> tuple[str, str]:
+            found, text = open_included(name, file)
+            files.add(str(Path(found).absolute()))
+            return found, text
+
+        def beside(name: str, playbook: str, included: bool = False) -> str:
+            text = read_beside(name, playbook, included)
+            files.add(str((Path(playbook).resolve().parent / name).absolute()))
+            return text
+
+        try:
+            own = find_playbook(path.stem)
+            playbook = load_playbook(read_text(own), str(own), discover(), include, read=beside)
+            card = card_of(path.stem, playbook)
+        except ConfigError as error:
+            return _Entry(PlaybookCard(name=path.stem, path=str(path), mistakes=len(error.problems)), {})
+        return _Entry(card, {file: self._digest(file) for file in sorted(files)})
+
+    def _read(self, there: str) -> dict[str, _Entry]:
+        if self._folder is None:
+            return {}
+        try:
+            tree = json.loads(self._folder.read(FILE))
+            if (tree["format"], tree["program"], tree["there"]) != (FORMAT, self._program, there):
+                return {}
+            return {path: _entry(entry) for path, entry in tree["playbooks"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged, or not ours: made anew
+            return {}
+
+    def _write(self, there: str, entries: Mapping[str, _Entry]) -> None:
+        if self._folder is None:
+            return
+        # a faulty playbook is read again each time: the reason may lie elsewhere, as the mode of a directory
+        kept = {path: _tree(entry) for path, entry in entries.items() if entry.files}
+        tree = {"format": FORMAT, "program": self._program, "there": there, "playbooks": kept}
+        try:
+            self._folder.write(FILE, json.dumps(tree))
+        except OSError:  # a full disk, a home that cannot be written: the next call reads every playbook again
+            return
+
+
+def card_of(name: str, playbook: Playbook) -> PlaybookCard:
+    """Return the card of *playbook*, which is found by *name*."""
+    return PlaybookCard(
+        name=name,
+        about=playbook.about,
+        path=playbook.path,
+        symptoms=playbook.symptom,
+        needed=tuple(each.name for each in playbook.inputs if each.required and not each.env),
+    )
+
+
+def _tree(entry: _Entry) -> dict[str, Any]:
+    card = entry.card
+    return {
+        "name": card.name,
+        "about": card.about,
+        "path": card.path,
+        "symptoms": [[symptom.kind.value, symptom.written] for symptom in card.symptoms],
+        "needed": list(card.needed),
+        "files": dict(entry.files),
+    }
+
+
+def _entry(tree: Mapping[str, Any]) -> _Entry:
+    """Return the entry of *tree*.  Raises KeyError, TypeError and ValueError for one that we have not written."""
+    card = PlaybookCard(
+        name=_text(tree["name"]),
+        about=_text(tree["about"]),
+        path=_text(tree["path"]),
+        symptoms=tuple(Symptom(written=_text(text), kind=SymptomKind(kind)) for kind, text in tree["symptoms"]),
+        needed=tuple(map(_text, tree["needed"])),
+    )
+    return _Entry(card, {_text(file): _text(digest) for file, digest in tree["files"].items()})
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is expected")
+    return value
+
+
+def _digest(file: str) -> str:
+    try:
+        return sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _folder() -> PrivateFolder | None:
+    """``$XDG_CACHE_HOME/runbook``; None where this user has no home directory."""
+    named = os.environ.get("XDG_CACHE_HOME") or ""
+    path = Path(named) if named.startswith("/") else Path(os.path.expanduser("~/.cache"))
+    return PrivateFolder(path / "runbook") if path.is_absolute() else None
+
+
+def _program() -> str:
+    """Return a digest of the program's own files, by their sizes and times, and of the packages that add actions."""
+    package = Path(__file__).parents[1]
+    parts = [__version__, *(f"{each.name} {each.module} {each.package}" for each in installed(ACTIONS))]
+    parts += _stamps(str(package))
+    return sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _stamps(folder: str) -> Iterator[str]:
+    entries: Sequence[os.DirEntry[str]] = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from () if entry.name == "__pycache__" else _stamps(entry.path)
+        elif entry.name.endswith((".py", ".sh", ".csv")):
+            there = entry.stat()
+            yield f"{entry.path} {there.st_size} {there.st_mtime_ns}"
