@@ -30,7 +30,7 @@ from runbook.execution.fleet import Cancellation
 from runbook.language.includes import inputs_of_parts
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from runbook.reporting.wording.host_lines import cause
+from runbook.reporting.wording.host_digest import cause
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.printable import printable
 from runbook.values.plan import Finding, Presence

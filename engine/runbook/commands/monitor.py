@@ -32,7 +32,7 @@ from runbook.plugins import discover
 from runbook.protocols import Connection
 from runbook.reporting.outputs import outputs_for
 from runbook.reporting.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
-from runbook.reporting.wording.summary import next_line
+from runbook.reporting.wording.host_digest import next_line
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable

@@ -9,7 +9,9 @@ from typing import Literal, TextIO, assert_never
 from xml.sax.saxutils import escape, quoteattr
 
 from runbook.reporting.wording.evidence import evidence_lines, short
-from runbook.reporting.wording.host_lines import cause, is_exec, owed_lines, step_line
+from runbook.reporting.wording.host_digest import cause
+from runbook.reporting.wording.host_lines import owed_lines
+from runbook.reporting.wording.step_lines import is_exec, step_line
 from runbook.text.printable import printable
 from runbook.values.event import Event, RunFinished
 from runbook.values.excerpts import excerpt

@@ -9,9 +9,10 @@ from typing import TextIO, TypeVar
 from runbook.reporting.wording.evidence import inside, short
 from runbook.reporting.wording.exit_codes import exit_line
 from runbook.reporting.wording.grouping import together
-from runbook.reporting.wording.host_lines import by_name, extent_notes, is_exec, output_lines, owed_lines
+from runbook.reporting.wording.host_digest import Cause, causes
+from runbook.reporting.wording.host_lines import owed_lines
 from runbook.reporting.wording.limits import limit_lines
-from runbook.reporting.wording.summary import Cause, causes
+from runbook.reporting.wording.step_lines import by_name, extent_notes, is_exec, output_lines
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
 from runbook.values.event import Event, RunFinished

@@ -7,21 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from runbook.reporting.wording.evidence import short
-from runbook.reporting.wording.host_lines import (
-    BROKEN,
-    HELD_UP,
-    advised,
-    believed_lines,
-    cancelled_lines,
-    driving,
-    grouped,
-    in_short,
-    owed_lines,
-    sampled_lines,
-    step_line,
-    step_lines,
-)
-from runbook.reporting.wording.summary import next_actions
+from runbook.reporting.wording.host_digest import BROKEN, HELD_UP, advised, driving, next_actions
+from runbook.reporting.wording.host_lines import believed_lines, cancelled_lines, owed_lines, sampled_lines
+from runbook.reporting.wording.step_lines import grouped, in_short, step_line, step_lines
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import Phase, Severity
 from runbook.values.result import Fault, HostResult, Status, StepResult, Verdict

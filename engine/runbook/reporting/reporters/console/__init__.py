@@ -9,8 +9,9 @@ from typing import Protocol, TextIO, assert_never
 from runbook.reporting.reporters.console.recap import plans, recap
 from runbook.reporting.reporters.console.terminal import can_redraw
 from runbook.reporting.wording.evidence import short
-from runbook.reporting.wording.host_lines import cause, grouped, owed_lines, step_line
-from runbook.reporting.wording.summary import SHOWN_CAUSE, next_line, not_well
+from runbook.reporting.wording.host_digest import SHOWN_CAUSE, cause, next_line, not_well
+from runbook.reporting.wording.host_lines import owed_lines
+from runbook.reporting.wording.step_lines import grouped, step_line
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable_line
 from runbook.text.similar_texts import line_of

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from runbook.reporting.wording.brief import brief_lines, without_addresses
 from runbook.reporting.wording.evidence import short
 from runbook.reporting.wording.grouping import together
+from runbook.reporting.wording.host_digest import FINE, not_well, rank
 from runbook.reporting.wording.host_lines import host_lines, plan_lines
 from runbook.reporting.wording.limits import limit_lines
-from runbook.reporting.wording.summary import FINE, not_well, rank
 from runbook.text.name_ranges import fold
 from runbook.values.plan import Presence
 from runbook.values.result import HostPlan, HostResult, Mode, RunResult, Verdict

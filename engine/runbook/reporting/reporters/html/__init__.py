@@ -17,9 +17,10 @@ from runbook.reporting.reporters.html.host_times import HostTimes
 from runbook.reporting.wording.evidence import evidence_lines, inside
 from runbook.reporting.wording.exit_codes import exit_line
 from runbook.reporting.wording.grouping import together
-from runbook.reporting.wording.host_lines import ADVISED, by_name, extent_notes, owed_lines
+from runbook.reporting.wording.host_digest import ADVISED, causes, rank
+from runbook.reporting.wording.host_lines import owed_lines
 from runbook.reporting.wording.limits import limit_lines
-from runbook.reporting.wording.summary import causes, rank
+from runbook.reporting.wording.step_lines import by_name, extent_notes
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
 from runbook.values.event import Event, RunFinished

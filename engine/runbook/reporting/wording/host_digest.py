@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from runbook.reporting.wording.evidence import short
 from runbook.reporting.wording.grouping import together
-from runbook.reporting.wording.host_lines import NEXT_AFTER_CANCEL, advice, by_name, cause
-from runbook.values.plan import Presence
-from runbook.values.result import Fault, HostResult, Status, Verdict
+from runbook.reporting.wording.step_lines import EXPRESSION, by_name, step_line
+from runbook.values.plan import Finding, Presence
+from runbook.values.playbook import Severity
+from runbook.values.result import Fault, HostResult, Status, StepResult, Verdict
+
+NEXT_AFTER_CANCEL = "run it again: hosts are probed again, and what was done is not repeated"
+
+ADVISED = frozenset({Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN})
+"""Verdicts under which a person reads what to do about errors; else the plan, or the run, does it."""
 
 FINE = frozenset({Verdict.PLANNED, Verdict.RESOLVED, Verdict.HEALTHY})
 SHOWN_CAUSE = 200
@@ -45,6 +51,63 @@ class Cause:
     verdict: Verdict
     lines: tuple[str, ...]
     """The verdict and why, and what comes next where that is known."""
+
+
+def driving(host: HostResult) -> list[Finding]:
+    """The findings that are there and that something has to be done about."""
+    return [finding for finding in host.findings if finding.severity.drives and finding.status is Presence.PRESENT]
+
+
+def cause(host: HostResult) -> str:
+    """Why a host is not fine, in one line; never empty for one that is not."""
+    if host.error:
+        return host.error
+    present = [finding for finding in host.findings if finding.severity.drives and finding.status is Presence.PRESENT]
+    if host.verdict in (Verdict.UNRESOLVED, Verdict.PLANNED) and present:
+        return "; ".join(f"{finding.id}: {finding.say or finding.id}" for finding in present)
+    judged = [step for step in host.steps if not step.ignored]
+    causes = (
+        *_lines_with(BROKEN, judged),
+        *_unknown_causes(host),
+        *_lines_with(HELD_UP, judged),
+        *_lines_with((*BROKEN, *HELD_UP), host.steps),
+    )
+    return next(iter(causes), "no step and no finding says why: see --output json")
+
+
+BROKEN = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED)
+HELD_UP = (Status.BLOCKED, Status.CANCELLED)
+
+
+def _lines_with(statuses: Iterable[Status], steps: Sequence[StepResult]) -> list[str]:
+    """The lines of the steps with one of *statuses*, in the order of these."""
+    return [step_line(step) for status in statuses for step in steps if step.status is status]
+
+
+def _unknown_causes(host: HostResult) -> list[str]:
+    """The findings that are not known; before them, where that is the verdict, what is found and has advice."""
+    blind = (finding for finding in host.findings if finding.status is Presence.UNKNOWN)
+    unknown = [f"{finding.id} is unknown: {EXPRESSION.sub('', finding.why or '')}" for finding in blind]
+    if host.verdict is not Verdict.UNKNOWN or not unknown:
+        return unknown
+    found = (finding for finding in advised(host) if finding.severity is not Severity.INFO)
+    return [*(f"{finding.id}: {finding.say or finding.id}" for finding in found), *unknown]
+
+
+def advised(host: HostResult) -> list[Finding]:
+    """What is found on *host* and has advice: errors first, then warnings."""
+    there = [finding for finding in host.findings if finding.status is Presence.PRESENT and finding.advise]
+    return sorted(there, key=lambda it: (not it.severity.drives, it.severity is not Severity.WARNING))
+
+
+def advice(host: HostResult) -> tuple[str, ...]:
+    """What a person can do about *host*, the first thing first; empty where nothing is advised.
+
+    Where no error is found, which may be because something is not known, a warning has to do.
+    """
+    found = advised(host)
+    wanted = found and (host.verdict in ADVISED or found[0].severity is Severity.WARNING)
+    return found[0].advise if wanted else ()
 
 
 def next_line(host: HostResult) -> str:
