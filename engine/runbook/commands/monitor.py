@@ -32,7 +32,7 @@ from runbook.plugins import discover
 from runbook.protocols import Connection
 from runbook.reporting.outputs import outputs_for
 from runbook.reporting.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
-from runbook.reporting.wording.host_digest import next_line
+from runbook.reporting.wording.host_digest import host_digest
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
@@ -158,16 +158,15 @@ def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Text]]:
 
 
 def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
+    digest = host_digest(result)
     if result.error:
-        action = next_line(result).removeprefix("next: ")
+        action = digest.next_line.removeprefix("next: ")
         yield Note(-9, f"{result.verdict}: {result.error}", action, SEVERITY_STYLES[Severity.ERROR])
         return
+    if digest.is_well and digest.cause:
+        yield Note(0, f"{result.verdict}: {digest.cause.text}", "", "")
     probes, order = {rule.id: set(rule.probes) for rule in book.findings}, list(Severity)
-    there = [
-        finding
-        for finding in result.findings
-        if finding.status is Presence.PRESENT and finding.severity is not Severity.INFO
-    ]
+    there = [*digest.errors, *digest.warnings]
     named = {step.id for step in book.diagnose}
     blind = [step for step in result.steps if step.id in named and step.status in (Status.FAILED, Status.BLOCKED)]
     unseen = {step_result.id for step_result in blind}

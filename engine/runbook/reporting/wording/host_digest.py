@@ -1,24 +1,34 @@
-"""Summarise what is wrong, the worst first: hosts that share a cause, the cause, and the next action."""
+"""Digest a host: its cause, what else is there, what is unknown, what was changed or held back, and what comes next."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from runbook.reporting.wording.evidence import short
 from runbook.reporting.wording.grouping import together
-from runbook.reporting.wording.step_lines import EXPRESSION, by_name, step_line
+from runbook.reporting.wording.step_lines import (
+    EXPRESSION,
+    by_name,
+    finding_line,
+    grouped,
+    in_short,
+    named,
+    step_line,
+)
 from runbook.values.plan import Finding, Presence
-from runbook.values.playbook import Severity
-from runbook.values.result import Fault, HostResult, Status, StepResult, Verdict
+from runbook.values.playbook import Phase, Severity
+from runbook.values.result import Fault, HostResult, Sent, Status, StepResult, Verdict
 
 NEXT_AFTER_CANCEL = "run it again: hosts are probed again, and what was done is not repeated"
 
-ADVISED = frozenset({Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN})
-"""Verdicts under which a person reads what to do about errors; else the plan, or the run, does it."""
-
-FINE = frozenset({Verdict.PLANNED, Verdict.RESOLVED, Verdict.HEALTHY})
+SHOWN_ALSO = 3
+"""Further findings that are shown of a host."""
+SHOWN_UNKNOWN = 2
+"""Reasons for unknown findings that are shown."""
+SHOWN_NAMES = 6
+"""Ids that are shown in a list."""
 SHOWN_CAUSE = 200
 """Letters of a cause, and of what to do; the recap has all of them."""
 
@@ -44,83 +54,329 @@ UNREACHED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """What is wrong with some hosts, or what a plan would do there."""
+class Line:
+    """A line about a host."""
 
-    hosts: tuple[str, ...]
-    verdict: Verdict
-    lines: tuple[str, ...]
-    """The verdict and why, and what comes next where that is known."""
-
-
-def driving(host: HostResult) -> list[Finding]:
-    """The findings that are there and that something has to be done about."""
-    return [finding for finding in host.findings if finding.severity.drives and finding.status is Presence.PRESENT]
+    text: str
+    sources: tuple[Finding | StepResult, ...] = ()
+    """The findings or steps that it comes from; none: the error of the host."""
 
 
-def cause(host: HostResult) -> str:
-    """Why a host is not fine, in one line; never empty for one that is not."""
-    if host.error:
-        return host.error
-    present = [finding for finding in host.findings if finding.severity.drives and finding.status is Presence.PRESENT]
-    if host.verdict in (Verdict.UNRESOLVED, Verdict.PLANNED) and present:
-        return "; ".join(f"{finding.id}: {finding.say or finding.id}" for finding in present)
-    judged = [step for step in host.steps if not step.ignored]
-    causes = (
-        *_lines_with(BROKEN, judged),
-        *_unknown_causes(host),
-        *_lines_with(HELD_UP, judged),
-        *_lines_with((*BROKEN, *HELD_UP), host.steps),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDigest:
+    """The things that a person reads about a host, in the order in which they matter."""
+
+    result: HostResult
+    cause: Line | None = None
+    """Why the host has its verdict, in one line: the fault, or what was cured; None: nothing was wrong."""
+    errors: tuple[Finding, ...] = ()
+    """Those that are present, the worst first."""
+    warnings: tuple[Finding, ...] = ()
+    """Those that are present."""
+    cured: tuple[Finding, ...] = ()
+    """Those that are gone, the worst first."""
+    failed: tuple[StepResult, ...] = ()
+    """The probes that did not answer."""
+    found: tuple[Line, ...] = ()
+    """The lines that stand first: why the host has its verdict, at more length than *cause*."""
+    also: tuple[Line, ...] = ()
+    """What is found besides, and is no error."""
+    unknown: tuple[Line, ...] = ()
+    changes: tuple[StepResult, ...] = ()
+    """What was done, failed, or would be done; with a short reason."""
+    held_back: tuple[Line, ...] = ()
+    """What was not done, and why; where the run was cancelled, how far each change had come."""
+    next: tuple[str, ...] = ()
+    """What a person can do, the first thing first; nothing where the plan is what comes next."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong that a person, or a plan, is for."""
+        return self.result.verdict.is_fine and not (self.result.verdict is Verdict.PLANNED and self.errors)
+
+    @property
+    def reason(self) -> str:
+        """The cause without its verdict; empty where there is none."""
+        return self.cause.text.removeprefix(f"{self.result.verdict} ") if self.cause else ""
+
+    @property
+    def next_line(self) -> str:
+        """What comes next: what a person can do, or what the plan does first; empty where nothing is known."""
+        if self.result.verdict is Verdict.PLANNED:
+            planned = [step for step in self.result.steps if step.status is Status.WOULD_CHANGE]
+            return f"would change {planned[0].id}: {short(by_name(planned[0]), SHOWN_CAUSE)}" if planned else ""
+        return f"next: {short(self.next[0], SHOWN_CAUSE)}" if self.next else ""
+
+
+def host_digest(host: HostResult) -> HostDigest:
+    """The digest of *host*."""
+    failed = [step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status.is_broken]
+    digest = HostDigest(
+        result=host,
+        errors=_worst_first(finding for finding in _with(host, Presence.PRESENT) if finding.severity.drives),
+        warnings=tuple(each for each in _with(host, Presence.PRESENT) if each.severity is Severity.WARNING),
+        cured=_worst_first(_with(host, Presence.GONE)),
+        failed=tuple(failed),
     )
-    return next(iter(causes), "no step and no finding says why: see --output json")
+    digest = replace(digest, cause=_cause(digest), next=tuple(_next(digest)))
+    if host.verdict is Verdict.CANCELLED:
+        return _cancelled(digest)
+    changes, held_back = ([], []) if says_all(host) else ([*_changes(digest)], [*_held_back(digest)])
+    found, also, unknown = [*_found(digest)], [*_also(digest)], [*_unknown(digest)]
+    advice = _advised(host)
+    if not found and host.verdict is Verdict.UNKNOWN and advice and advice[0].severity is Severity.WARNING:
+        found, also = [replace(line, text=line.text.partition(" ")[2]) for line in also], []
+    if not found:
+        found, unknown = unknown[:1], unknown[1:]
+    if not found and host.verdict is Verdict.FAILED and digest.cause:
+        found, changes = [digest.cause], [step for step in changes if step.id not in _ids(digest.cause)]
+    return replace(
+        digest,
+        found=tuple(found),
+        also=tuple(also),
+        unknown=tuple(unknown),
+        changes=tuple(changes),
+        held_back=tuple(held_back),
+    )
 
 
-BROKEN = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED)
-HELD_UP = (Status.BLOCKED, Status.CANCELLED)
+def says_all(host: HostResult) -> bool:
+    """Whether the error of *host* says all there is to say of its steps."""
+    same = all(step.why.startswith(host.error or "") for step in host.steps)
+    return bool(host.error) and (same or host.verdict is Verdict.NOT_STARTED)
 
 
-def _lines_with(statuses: Iterable[Status], steps: Sequence[StepResult]) -> list[str]:
-    """The lines of the steps with one of *statuses*, in the order of these."""
-    return [step_line(step) for status in statuses for step in steps if step.status is status]
+def _with(host: HostResult, status: Presence) -> list[Finding]:
+    return [finding for finding in host.findings if finding.status is status]
 
 
-def _unknown_causes(host: HostResult) -> list[str]:
+def _worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity), reverse=True))
+
+
+def _ids(line: Line) -> set[str]:
+    return {source.id for source in line.sources}
+
+
+def _cause(digest: HostDigest) -> Line | None:
+    """Why the host has its verdict; there is a line for every one that is not fine."""
+    host = digest.result
+    if digest.is_well:
+        errors = [finding for finding in digest.cured if finding.severity.drives] or digest.cured
+        cured = Line(text="; ".join(map(gone, errors)), sources=tuple(errors))
+        return cured if errors and host.verdict is Verdict.RESOLVED and not host.error else None
+    if host.error:
+        return Line(text=host.error)
+    if host.verdict in (Verdict.UNRESOLVED, Verdict.PLANNED) and digest.errors:
+        present = [finding for finding in host.findings if finding in digest.errors]
+        return Line(text="; ".join(map(named, present)), sources=tuple(present))
+    ended = [step for status in ENDED_BADLY for step in host.steps if step.status is status]
+    judged = [step for step in ended if not step.ignored]
+    lines = (
+        *(_step(step) for step in judged if step.status.is_broken),
+        *_unknown_causes(host),
+        *map(_step, [*judged, *ended]),
+    )
+    return next(iter(lines), Line(text="no step and no finding says why: see --output json"))
+
+
+ENDED_BADLY = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED, Status.BLOCKED, Status.CANCELLED)
+"""Those of steps that can be the cause, the first that applies."""
+
+
+def _step(step: StepResult) -> Line:
+    return Line(text=step_line(step), sources=(step,))
+
+
+def _unknown_causes(host: HostResult) -> list[Line]:
     """The findings that are not known; before them, where that is the verdict, what is found and has advice."""
-    blind = (finding for finding in host.findings if finding.status is Presence.UNKNOWN)
-    unknown = [f"{finding.id} is unknown: {EXPRESSION.sub('', finding.why or '')}" for finding in blind]
+    unknown = [
+        Line(text=f"{finding.id} is unknown: {EXPRESSION.sub('', finding.why or '')}", sources=(finding,))
+        for finding in _with(host, Presence.UNKNOWN)
+    ]
     if host.verdict is not Verdict.UNKNOWN or not unknown:
         return unknown
-    found = (finding for finding in advised(host) if finding.severity is not Severity.INFO)
-    return [*(f"{finding.id}: {finding.say or finding.id}" for finding in found), *unknown]
+    advised = [finding for finding in _advised(host) if finding.severity is not Severity.INFO]
+    return [*(Line(text=named(finding), sources=(finding,)) for finding in advised), *unknown]
 
 
-def advised(host: HostResult) -> list[Finding]:
+def _advised(host: HostResult) -> list[Finding]:
     """What is found on *host* and has advice: errors first, then warnings."""
-    there = [finding for finding in host.findings if finding.status is Presence.PRESENT and finding.advise]
-    return sorted(there, key=lambda it: (not it.severity.drives, it.severity is not Severity.WARNING))
+    there = [finding for finding in _with(host, Presence.PRESENT) if finding.advise]
+    return sorted(there, key=lambda each: (not each.severity.drives, each.severity is not Severity.WARNING))
 
 
-def advice(host: HostResult) -> tuple[str, ...]:
-    """What a person can do about *host*, the first thing first; empty where nothing is advised.
-
-    Where no error is found, which may be because something is not known, a warning has to do.
-    """
-    found = advised(host)
-    wanted = found and (host.verdict in ADVISED or found[0].severity is Severity.WARNING)
-    return found[0].advise if wanted else ()
+def gone(finding: Finding) -> str:
+    """That *finding* is gone, and what it was."""
+    return f"{finding.id} is gone (was: {finding.say or finding.id})"
 
 
-def next_line(host: HostResult) -> str:
-    """What comes next for *host*: what a person can do, or what its plan does first; empty where nothing is known."""
-    if host.verdict is Verdict.PLANNED:
-        planned = [step for step in host.steps if step.status is Status.WOULD_CHANGE]
-        return f"would change {planned[0].id}: {short(by_name(planned[0]), SHOWN_CAUSE)}" if planned else ""
-    actions = next_actions(host)
-    return f"next: {short(actions[0], SHOWN_CAUSE)}" if actions else ""
+def _found(digest: HostDigest) -> Iterator[Line]:
+    if digest.result.error:
+        yield Line(text=digest.result.error)
+    if digest.errors:
+        yield Line(text=named(digest.errors[0]), sources=digest.errors[:1])
+    if further := digest.errors[1:]:
+        yield Line(text=f"also {listed([*map(named, further)])}", sources=further)
+    if digest.cured:
+        yield Line(text=listed([*map(gone, digest.cured)]), sources=digest.cured)
 
 
-def next_actions(host: HostResult) -> Sequence[str]:
-    """What a person can do about *host*, the first thing first; nothing where its plan is what comes next."""
+def _also(digest: HostDigest) -> Iterator[Line]:
+    """What is found and is no error; what only informs where there is nothing worse and nothing was done."""
+    is_news = not digest.errors and digest.result.verdict is not Verdict.RESOLVED
+    if shown := digest.warnings or (tuple(_with(digest.result, Presence.PRESENT)) if is_news else ()):
+        yield Line(text=f"{shown[0].severity} {listed([*map(named, shown)])}", sources=shown)
+
+
+def _unknown(digest: HostDigest) -> Iterator[Line]:
+    """What is not known, and why: each probe that did not answer, then the findings that rest on others."""
+    host, failed = digest.result, digest.failed
+    if says_all(host):
+        yield from sampled(host, host.steps)
+        return
+    reported = _without_times(" ".join(finding.say for finding in digest.errors))
+    for step in failed:
+        if not step.ignored and _without_times(step.why) not in reported:
+            yield _step(step)
+    unknown = [finding for finding in _with(host, Presence.UNKNOWN) if finding.severity.drives]
+    silent, left_out = {step.id for step in failed}, _left_out(host)
+    if follows := [finding.id for finding in unknown if silent.intersection(finding.rests_on)]:
+        yield Line(text=f"not known, as {_names([step.id for step in failed])} did not answer: {_names(follows)}")
+    if unmeasured := [finding.id for finding in unknown if left_out.intersection(finding.rests_on)]:
+        yield Line(text=f"not measured in a dry run without --scratch: {_names(unmeasured)}")
+    others = [finding for finding in unknown if not (silent | left_out).intersection(finding.rests_on)]
+    reasons = [*grouped((in_short(finding, ()), finding.id) for finding in others).items()]
+    for why, names in reasons[:SHOWN_UNKNOWN]:
+        yield Line(text=f"unknown: {_names(names)}: {why}")
+    if left := [name for _, names in reasons[SHOWN_UNKNOWN:] for name in names]:
+        yield Line(text=f"unknown, too: {_names(left)} (-v: why)")
+    if held := _held_by_blindness(digest):
+        yield Line(text=f"not done, as that is not known: {_names(held)}")
+
+
+def sampled(host: HostResult, steps: Iterable[StepResult]) -> Iterator[Line]:
+    """What is known of probes that were ended in the middle of their samples."""
+    return (
+        Line(text=f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}", sources=(step,))
+        for step in steps
+        if step.state
+    )
+
+
+def _without_times(text: str) -> str:
+    return re.sub(r"\d+(?:\.\d+)? s\b", "", text)
+
+
+def _left_out(host: HostResult) -> set[str]:
+    """The probes of *host* that a dry run leaves out."""
+    return {step.id for step in host.steps if step.fault is Fault.SCRATCH}
+
+
+def _held_by_blindness(digest: HostDigest) -> list[str]:
+    """The changes that rest on a probe without an answer; those that come after such a change, too."""
+    silent = {step.id for step in digest.failed} | _left_out(digest.result)
+    held: list[str] = []
+    for step in digest.result.steps:
+        if step.phase is not Phase.DIAGNOSE and step.status.is_held_back and silent.intersection(step.rests_on):
+            held.append(step.id)
+            silent.add(step.id)
+    return held
+
+
+def _steps(digest: HostDigest) -> list[StepResult]:
+    """All but the probes, each with a short reason."""
+    steps = (step for step in digest.result.steps if step.phase is not Phase.DIAGNOSE)
+    return [replace(step, why=in_short(step, digest.failed)) for step in steps]
+
+
+def _changes(digest: HostDigest) -> Iterator[StepResult]:
+    """What was done or failed, what a plan would do and may come to, and a restart that does not apply."""
+    steps = _steps(digest)
+    planned = any(step.status is Status.WOULD_CHANGE for step in steps)
+    changing = planned or any(step.planned for step in steps)
+    for step in steps:
+        match step.status:
+            case Status.SKIPPED:
+                is_told = bool(step.condition and planned) or (step.inapplicable and changing)
+            case Status.OK:  # it was called for, and found nothing to do
+                called_for = digest.result.verdict is Verdict.UNRESOLVED and step.phase is Phase.REMEDIATE
+                is_told = called_for and bool(step.why)
+            case _:
+                is_told = not step.status.is_held_back
+        if is_told:
+            yield step
+
+
+def _held_back(digest: HostDigest) -> Iterator[Line]:
+    """The steps that were held back, those with one reason in one line."""
+    follows = _held_by_blindness(digest)
+    held = [step for step in _steps(digest) if step.status.is_held_back and step.id not in follows]
+    for why, names in grouped((step.why, step.id) for step in held).items():
+        yield Line(text=f"not done: {_names(names)}: {why}", sources=tuple(step for step in held if step.why == why))
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Some of *texts*, and how many more there are."""
+    more = [f"{len(texts) - SHOWN_ALSO} more (-v)"] if len(texts) > SHOWN_ALSO else []
+    return "; ".join([*texts[:SHOWN_ALSO], *more])
+
+
+def _names(names: Sequence[str]) -> str:
+    """Ids of steps or findings."""
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(names[:SHOWN_NAMES]) + more
+
+
+def _cancelled(digest: HostDigest) -> HostDigest:
+    """*digest* with why the run was ended, what was found, and what was done, is doubtful, or was not done."""
+    host = digest.result
+    changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE]
+    groups = grouped((_end(step), step.id) for step in changes)
+    touched = any(_end(step) in TOUCHED or (step.status is Status.FAILED and step.sent in SOME) for step in changes)
+    untouched = [] if touched else [Line(text="done: nothing was changed")]
+    present = (finding for finding in host.findings if finding in digest.errors)
+    return replace(
+        digest,
+        found=(Line(text=host.error),) if host.error else (),
+        also=tuple(Line(text=finding_line(finding), sources=(finding,)) for finding in present),
+        unknown=tuple(sampled(host, [step for step in host.steps if step.status is Status.CANCELLED])),
+        held_back=(*untouched, *(Line(text=f"{end}: {', '.join(groups[end])}") for end in ENDS if end in groups)),
+    )
+
+
+DONE, UNPROBED, FAILED, DOUBTFUL, LEFT = ENDS = (
+    "done",
+    "done, and not probed again",
+    "failed",
+    "not known, perhaps done, or half",
+    "not done",
+)
+"""Groups of the steps of a host on which the run was ended."""
+TOUCHED = (DONE, UNPROBED, DOUBTFUL)
+SOME = (Sent.PART, Sent.ALL)
+
+
+def _end(step: StepResult) -> str:
+    """The group of a step of a host on which the run was ended; empty: there was nothing to do."""
+    match step.status:
+        case Status.CHANGED:
+            return DONE
+        case Status.FAILED:
+            return FAILED
+        case Status.UNKNOWN | Status.CANCELLED if step.sent is Sent.ALL:
+            return UNPROBED
+        case Status.CANCELLED if step.sent is Sent.NOTHING:
+            return LEFT
+        case Status.UNKNOWN | Status.CANCELLED:
+            return DOUBTFUL
+        case Status.BLOCKED | Status.DRIFTED | Status.OWED:
+            return LEFT
+    return ""
+
+
+def _next(digest: HostDigest) -> Sequence[str]:
+    host = digest.result
     match host.verdict:
         case Verdict.UNREACHABLE:
             error = host.error or ""
@@ -140,7 +396,17 @@ def next_actions(host: HostResult) -> Sequence[str]:
         for why in blocked
         if (limit := LIMIT.search(why))
     )
-    return advice(host) or list(held_back)[:1] or _to_measure(host)
+    return _advice(host) or list(held_back)[:1] or _to_measure(host)
+
+
+def _advice(host: HostResult) -> tuple[str, ...]:
+    """The advice of the first finding that has some.
+
+    Where no error is found, which may be because something is not known, a warning has to do.
+    """
+    found = _advised(host)
+    wanted = found and (host.verdict.needs_advice or found[0].severity is Severity.WARNING)
+    return found[0].advise if wanted else ()
 
 
 def _to_measure(host: HostResult) -> Sequence[str]:
@@ -159,26 +425,26 @@ def _after_drift(host: HostResult) -> str:
     return "see what has changed on the host, then run it again and read the new plan"
 
 
-def rank(host: HostResult) -> int:
-    """How bad *host* is, 0 being the worst: verdicts that are not fine in their order, then those that are."""
-    return list(Verdict).index(host.verdict) + (len(Verdict) if host.verdict in FINE else 0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """What is wrong with some hosts, was cured there, or would be."""
+
+    hosts: tuple[str, ...]
+    verdict: Verdict
+    lines: tuple[str, ...]
+    """The verdict and why, and what comes next where that is known."""
 
 
-def not_well(host: HostResult) -> bool:
-    """Whether something is wrong with *host*, which a plan may be for."""
-    found = any(finding.severity.drives and finding.status is Presence.PRESENT for finding in host.findings)
-    return host.verdict not in FINE or (host.verdict is Verdict.PLANNED and found)
-
-
-def causes(hosts: Sequence[HostResult]) -> list[Cause]:
-    """The hosts that are not well, the worst first, those with the same cause together."""
-    sick = sorted(filter(not_well, hosts), key=rank)
-    verdicts = {result.host: result.verdict for result in sick}
-    said = [
-        (result.host, (result.verdict,), [f"{result.verdict}: {cause(result)}", next_line(result)], True)
-        for result in sick
-    ]
+def causes(hosts: Iterable[HostResult]) -> list[Cause]:
+    """The hosts by their causes, the worst first; those where nothing is wrong, or was cured, are left out."""
+    digests = sorted(map(host_digest, hosts), key=lambda digest: digest.result.verdict.rank)
+    verdicts = {digest.result.host: digest.result.verdict for digest in digests}
+    lines = (
+        (host.host, (host.verdict,), [f"{host.verdict}: {digest.cause.text}", digest.next_line], True)
+        for digest in digests
+        if digest.cause and (host := digest.result)
+    )
     return [
-        Cause(hosts=tuple(names), verdict=verdicts[names[0]], lines=tuple(line for line in lines if line))
-        for names, lines in together(said)
+        Cause(hosts=tuple(names), verdict=verdicts[names[0]], lines=tuple(line for line in group if line))
+        for names, group in together(lines)
     ]

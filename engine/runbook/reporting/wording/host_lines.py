@@ -1,34 +1,115 @@
-"""Everything on a host that a person should read, in lines."""
+"""Lay out the digest of a host in lines for people: in a few (``brief_lines``), or everything (``host_lines``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from runbook.reporting.wording.host_digest import ADVISED, BROKEN, NEXT_AFTER_CANCEL, driving
-from runbook.reporting.wording.step_lines import finding_line, finding_lines, grouped, in_short, step_line, step_lines
+from runbook.reporting.wording.evidence import short
+from runbook.reporting.wording.host_digest import HostDigest, host_digest, says_all
+from runbook.reporting.wording.step_lines import finding_lines, grouped, in_short, step_line, step_lines
 from runbook.values.owed import NotedIn
 from runbook.values.plan import Presence
 from runbook.values.playbook import Phase
-from runbook.values.result import HostPlan, HostResult, Sent, Status, StepResult, Verdict
+from runbook.values.result import HostPlan, HostResult, Status, StepResult, Verdict
+
+MOST = 300
+"""Letters of the first line."""
+MOST_BELOW = 200
+"""Letters of a line below it that nobody pastes."""
+ADDRESS = re.compile(r"(^|; )\S+: ")
+"""What stands before each reason why an address of a host cannot be reached."""
+
+
+def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
+    """What a person should read of *host* at first; of a plan that was *declined*, only what it was for."""
+    digest, verdict = host_digest(host), host.verdict
+    if verdict is Verdict.CANCELLED:
+        return [*_cancelled_lines(digest), *owed_lines(host)]
+    first, *others = [line.text for line in digest.found] or [""]
+    reason = first.removeprefix(f"{verdict} ").removeprefix(f"{verdict}: ")
+    below = [*others, *(line.text for line in digest.also)]
+    lines = [
+        short(f"{verdict}: {reason}" if reason else str(verdict), MOST),
+        *(short(text, MOST_BELOW) for text in below),
+        *([] if declined else _change_lines(digest)),
+        *_next_lines(digest),
+        *(short(line.text, MOST_BELOW) for line in digest.unknown),
+    ]
+    return [*_with_gpus_by_index(lines, host), *believed_lines(host), *owed_lines(host)]
+
+
+def _change_lines(digest: HostDigest) -> Iterator[str]:
+    """The changes, a plan with whom and what it hits; then what was held back."""
+    for step in digest.changes:
+        if step.status is Status.WOULD_CHANGE:
+            yield from _plan(step, digest.changes)
+        else:
+            yield short(step_line(step), MOST_BELOW if step.status is Status.OK else MOST)
+    yield from (short(line.text, MOST_BELOW) for line in digest.held_back)
+
+
+def _next_lines(digest: HostDigest) -> Iterator[str]:
+    """The first thing to do, another one where that does not help, and how much more there is."""
+    actions = [" ".join(action.split()) for action in digest.next]
+    more = f" ({len(actions) - 2} more: -v)" if len(actions) > 2 else ""
+    for word, action in zip(("next", "else"), actions, strict=False):
+        yield f"{word}: {action}{more if word == 'else' else ''}"
+
+
+def _plan(step: StepResult, steps: Sequence[StepResult]) -> list[str]:
+    """What *step* would do, but for scripts of ours, whose step says it, and a difference that one before it has."""
+    before = next((other.id for other in steps[: steps.index(step)] if step.diff and other.diff == step.diff), "")
+    lines = step_lines(replace(step, diff=None) if before else step)
+    shown = [line for line in lines if not line.startswith("  script ")]
+    return [*shown, f"  | the same as {before}"] if before else shown
+
+
+def _with_gpus_by_index(lines: Sequence[str], host: HostResult) -> list[str]:
+    """*lines* with ``GPU 0`` for what a probe of *host* says is that GPU's UUID; command lines stay as they are."""
+    listed = [gpu for step in host.steps if isinstance(gpus := step.state.get("gpus"), list) for gpu in gpus]
+    pairs = [(gpu.get("uuid"), gpu.get("index")) for gpu in listed if isinstance(gpu, Mapping)]
+    names = {str(uuid): f"GPU {index}" for uuid, index in pairs if uuid and isinstance(index, int)}
+    if not names:
+        return list(lines)
+    form = re.compile("|".join(rf"(?:GPU \d+ )?\(({uuid})\)|(?:GPU )?({uuid})" for uuid in map(re.escape, names)))
+    return [
+        line if line.lstrip().startswith("$ ") else form.sub(lambda it: names[it[it.lastindex or 0]], line)
+        for line in lines
+    ]
+
+
+def without_addresses(host: HostResult) -> HostResult:
+    """*host* as others that cannot be reached for the same reason are shown together with it."""
+    if not host.error:
+        return host
+    error = ADDRESS.sub(r"\1", host.error)
+    steps = (replace(step, why=step.why.replace(host.error, error)) for step in host.steps)
+    return replace(host, error=error, steps=tuple(steps))
 
 
 def host_lines(host: HostResult) -> list[str]:
     """Everything on a host that a person should read: its verdict, the cause and what to do about it, then the rest."""
-    lines = [str(host.verdict)]
+    digest, lines = host_digest(host), [str(host.verdict)]
     if host.verdict is Verdict.CANCELLED:
-        return [*lines, *cancelled_lines(host), *owed_lines(host)]
+        return [*_cancelled_lines(digest), *owed_lines(host)]
     if host.error:
         lines.append(host.error)
-        if all(step.why.startswith(host.error) or host.verdict is Verdict.NOT_STARTED for step in host.steps):
-            return [*lines, *sampled_lines(host, host.steps), *owed_lines(host)]
-    lines += _findings_with_advice(host)
-    failed = [step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status in BROKEN]
-    lines += [line for step in failed for line in step_lines(step)]
+        if says_all(host):
+            return [*lines, *(line.text for line in digest.unknown), *owed_lines(host)]
+    lines += _findings_with_advice(digest)
+    lines += [line for step in digest.failed for line in step_lines(step)]
     unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN]
-    for why, ids in grouped((in_short(finding, failed), finding.id) for finding in unknown).items():
+    for why, ids in grouped((in_short(finding, digest.failed), finding.id) for finding in unknown).items():
         lines.append(f"unknown: {', '.join(ids)}: {why}")
-    return [*lines, *_other_steps(host, failed), *believed_lines(host), *owed_lines(host)]
+    return [*lines, *_other_steps(host, digest.failed), *believed_lines(host), *owed_lines(host)]
+
+
+def _cancelled_lines(digest: HostDigest) -> list[str]:
+    """Why the run was ended, what was found, what was done and what was not, and what is next."""
+    lines = (*digest.found, *digest.also, *digest.unknown, *digest.held_back)
+    return [str(digest.result.verdict), *(line.text for line in lines), *_next_lines(digest)]
 
 
 def believed_lines(host: HostResult) -> list[str]:
@@ -40,11 +121,6 @@ def believed_lines(host: HostResult) -> list[str]:
     return [f"believed, not enforced, to only read: {probes} ({believed[0][0]})"]
 
 
-def sampled_lines(host: HostResult, steps: Iterable[StepResult]) -> Iterator[str]:
-    """What is known of probes that were ended in the middle of their samples."""
-    return (f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}" for step in steps if step.state)
-
-
 def _other_steps(host: HostResult, failed: Sequence[StepResult]) -> Iterator[str]:
     """The lines of every step but the *failed* probes."""
     planned = any(step.status is Status.WOULD_CHANGE for step in host.steps)
@@ -54,52 +130,6 @@ def _other_steps(host: HostResult, failed: Sequence[StepResult]) -> Iterator[str
             yield step_line(step)
         elif planned or step.status is not Status.SKIPPED or step.phase is Phase.DIAGNOSE:
             yield from step_lines(step)
-
-
-def cancelled_lines(host: HostResult) -> list[str]:
-    """Why the run was ended here, what was found, what was done, what nobody knows, what was not done, what is next."""
-    changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE]
-    groups = {key: ", ".join(ids) for key, ids in grouped((_end(step), step.id) for step in changes).items()}
-    touched = any(_end(step) in TOUCHED or (step.status is Status.FAILED and step.sent in SOME) for step in changes)
-    lines = [
-        host.error or "",
-        *map(finding_line, driving(host)),
-        *sampled_lines(host, [step for step in host.steps if step.status is Status.CANCELLED]),
-        "" if touched else "done: nothing was changed",
-        *(f"{end}: {groups[end]}" for end in ENDS if end in groups),
-        f"next: {NEXT_AFTER_CANCEL}",
-    ]
-    return [line for line in lines if line]
-
-
-DONE, UNPROBED, FAILED, DOUBTFUL, LEFT = ENDS = (
-    "done",
-    "done, and not probed again",
-    "failed",
-    "not known, perhaps done, or half",
-    "not done",
-)
-"""Groups of the steps of a host on which the run was ended."""
-TOUCHED = (DONE, UNPROBED, DOUBTFUL)
-SOME = (Sent.PART, Sent.ALL)
-
-
-def _end(step: StepResult) -> str:
-    """The group of a step of a host on which the run was ended; empty: there was nothing to do."""
-    match step.status:
-        case Status.CHANGED:
-            return DONE
-        case Status.FAILED:
-            return FAILED
-        case Status.UNKNOWN | Status.CANCELLED if step.sent is Sent.ALL:
-            return UNPROBED
-        case Status.CANCELLED if step.sent is Sent.NOTHING:
-            return LEFT
-        case Status.UNKNOWN | Status.CANCELLED:
-            return DOUBTFUL
-        case Status.BLOCKED | Status.DRIFTED | Status.OWED:
-            return LEFT
-    return ""
 
 
 def owed_lines(host: HostResult) -> list[str]:
@@ -115,18 +145,17 @@ def owed_lines(host: HostResult) -> list[str]:
     return [*lines, f"next: `runbook settle --hosts {host.host}`{where}"] if lines else []
 
 
-def _findings_with_advice(host: HostResult) -> list[str]:
-    """The findings of *host*: errors first, for they are the cause, each with what to do right below it."""
-    order = sorted(
-        host.findings, key=lambda finding: not (finding.severity.drives and finding.status is Presence.PRESENT)
-    )
+def _findings_with_advice(digest: HostDigest) -> list[str]:
+    """The findings: first the cause, which is an error or what was cured; each with what to do right below it."""
+    host = digest.result
+    cause = digest.cured if host.verdict is Verdict.RESOLVED else digest.errors
     lines: list[str] = []
-    said: set[str] = set()
+    given: set[str] = set()
     shown: set[str] = set()
-    for finding in order:
-        wanted = finding.status is Presence.PRESENT and (not finding.severity.drives or host.verdict in ADVISED)
-        advice = [word for word in dict.fromkeys(finding.advise) if word not in said] if wanted else []
-        said.update(advice)
+    for finding in sorted(host.findings, key=lambda finding: finding not in cause):
+        wanted = finding.status is Presence.PRESENT and (not finding.severity.drives or host.verdict.needs_advice)
+        advice = [word for word in dict.fromkeys(finding.advise) if word not in given] if wanted else []
+        given.update(advice)
         lines += finding_lines(finding, shown, advice)
     return lines
 

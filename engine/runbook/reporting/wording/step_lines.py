@@ -12,6 +12,7 @@ from runbook.values.playbook import Phase
 from runbook.values.result import Sent, SentCommand, Status, StepResult, Victim
 
 K = TypeVar("K")
+V = TypeVar("V")
 
 COUNTED = re.compile(r"\d+ items?")
 """What is said of a probe that was taken for each of a list: no news."""
@@ -32,11 +33,11 @@ SHOWN_NEW = 12
 """Lines of the diff of a file that is new: whose content is known to anybody who sends it."""
 
 
-def grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
-    """The names that go with each key, in the order in which they come."""
-    groups: dict[K, list[str]] = {}
-    for key, name in pairs:
-        groups.setdefault(key, []).append(name)
+def grouped(pairs: Iterable[tuple[K, V]]) -> Mapping[K, list[V]]:
+    """The values that go with each key, in the order in which they come."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
     return groups
 
 
@@ -66,8 +67,14 @@ def finding_lines(finding: Finding, shown: set[str], advice: Sequence[str] = ())
     return [finding_line(finding), *_advice_lines(finding, advice), *evidence]
 
 
+def named(finding: Finding) -> str:
+    """*finding* with its id."""
+    return f"{finding.id}: {finding.say or finding.id}"
+
+
 def finding_line(finding: Finding) -> str:
-    return f"{finding.severity} {finding.id}: {finding.say or finding.id}"
+    """*finding* with its severity and its id."""
+    return f"{finding.severity} {named(finding)}"
 
 
 def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
@@ -85,7 +92,7 @@ def step_lines(step: StepResult) -> list[str]:
     if is_exec(step):
         head = [] if step.status in (Status.OK, Status.CHANGED) else [step_line(step)]
         return [*head, *output_lines(step)]
-    if step.phase is Phase.DIAGNOSE and step.status in (Status.OK, Status.SKIPPED):
+    if step.phase is Phase.DIAGNOSE and step.status.is_idle:
         return [f"{step.id}: {step.why}"] if _is_news(step.why) else []
     if step.status is Status.SKIPPED and not step.condition:
         return []

@@ -17,7 +17,7 @@ from runbook.reporting.reporters.html.host_times import HostTimes
 from runbook.reporting.wording.evidence import evidence_lines, inside
 from runbook.reporting.wording.exit_codes import exit_line
 from runbook.reporting.wording.grouping import together
-from runbook.reporting.wording.host_digest import ADVISED, causes, rank
+from runbook.reporting.wording.host_digest import causes
 from runbook.reporting.wording.host_lines import owed_lines
 from runbook.reporting.wording.limits import limit_lines
 from runbook.reporting.wording.step_lines import by_name, extent_notes
@@ -148,7 +148,7 @@ def _finding_groups(hosts: Sequence[HostResult]) -> tuple[list[dict[str, Any]], 
                 kinds.setdefault((finding.id, finding.severity, finding.status), []).append((host.host, finding))
     groups: list[dict[str, Any]] = []
     numbers: dict[tuple[str, str], int] = {}
-    now = {host.host: host.verdict in ADVISED for host in hosts}
+    now = {host.host: host.verdict.needs_advice for host in hosts}
     for (name, severity, status), said in kinds.items():
         by_host = dict(said)
         alike = together((host, (*it.advise, str(now[host])), [_said(it)], True) for host, it in said)
@@ -194,7 +194,7 @@ def host_record(host: HostResult, page: Document, texts: Texts, times: HostTimes
     return _sparse(
         h=printable(host.host),
         v=str(host.verdict),
-        r=rank(host),
+        r=host.verdict.rank,
         t=_seconds(host.seconds),
         c=page.causes.get(host.host, -1) + 1,
         e=texts.number(host.error),
