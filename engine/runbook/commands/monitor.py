@@ -33,6 +33,7 @@ from runbook.protocols import Connection
 from runbook.reporting.outputs import outputs_for
 from runbook.reporting.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
 from runbook.reporting.wording.host_digest import host_digest
+from runbook.reporting.wording.step_lines import grouped
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
@@ -144,10 +145,8 @@ class Note:
 
 def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Text]]:
     """What is found, or not known, the worst first, each with what to do; hosts of which the same is said, together."""
-    hosts: dict[Note, list[str]] = {}
-    for sight in sights:
-        for note in _of_host(book, sight.result) if sight.result else ():
-            hosts.setdefault(note, []).append(sight.host)
+    seen = ((sight.host, sight.result) for sight in sights if sight.result)
+    hosts = grouped((note, host) for host, result in seen for note in _of_host(book, result))
     return [
         [
             line(f"{fold(hosts[note])}: {note.text}", note.style),

@@ -8,11 +8,11 @@ from typing import TextIO
 
 from runbook.reporting.wording.evidence import inside, short
 from runbook.reporting.wording.exit_codes import exit_line
-from runbook.reporting.wording.grouping import together
-from runbook.reporting.wording.host_digest import Cause, causes
+from runbook.reporting.wording.grouping import HostGroup, together
+from runbook.reporting.wording.host_digest import causes
 from runbook.reporting.wording.host_lines import owed_lines
 from runbook.reporting.wording.limits import limit_lines
-from runbook.reporting.wording.step_lines import by_name, extent_notes, grouped, is_exec, output_lines
+from runbook.reporting.wording.step_lines import by_name, grouped, is_exec, outcome_notes, output_lines
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
 from runbook.values.event import Event, RunFinished
@@ -80,7 +80,7 @@ def _is_bad(step: StepResult) -> bool:
     return step.status.is_broken or step.status.is_held_back or step.status is Status.UNREACHABLE
 
 
-def _causes(found: Sequence[Cause]) -> Iterable[list[str]]:
+def _causes(found: Sequence[HostGroup]) -> Iterable[list[str]]:
     """The causes; those that are gone have a part of their own."""
     for title, is_cured in (("What is wrong, the worst first", False), ("What was cured", True)):
         some = [cause for cause in found if (cause.verdict is Verdict.RESOLVED) is is_cured]
@@ -113,8 +113,7 @@ def _steps(title: str, hosts: Sequence[HostResult], wanted: Callable[[StepResult
         for (step, status), said in grouped(found).items()
         for names, line in _alike(said)
     ]
-    head = [f"## {title}", "", "| hosts | step | status | what |", "|---|---|---|---|"]
-    return [*head, *rows[:SHOWN], *_rest(rows[SHOWN:], "row")] if rows else []
+    return _part(title, rows, "row", ["| hosts | step | status | what |", "|---|---|---|---|"])
 
 
 def _status(step: StepResult) -> str:
@@ -122,10 +121,7 @@ def _status(step: StepResult) -> str:
     if step.status is Status.WOULD_CHANGE:
         notes += [str(risk) for risk in [step.risk] if risk]
         notes += [code(word, cell=True) for word in [step.condition] if word]
-    notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
-    notes += ["failure ignored"] if step.ignored else []
-    notes += extent_notes(step)
-    return ", ".join(notes)
+    return ", ".join([*notes, *outcome_notes(step)])
 
 
 def _findings(hosts: Sequence[HostResult]) -> list[str]:
@@ -146,8 +142,7 @@ def _findings(hosts: Sequence[HostResult]) -> list[str]:
         for (name, severity, status), said in grouped(found).items()
         for names, line in _alike(said)
     ]
-    head = ["## Findings", "", "| hosts | finding | severity | status | what |", "|---|---|---|---|---|"]
-    return [*head, *rows[:SHOWN], *_rest(rows[SHOWN:], "row")] if rows else []
+    return _part("Findings", rows, "row", ["| hosts | finding | severity | status | what |", "|---|---|---|---|---|"])
 
 
 def _outputs(hosts: Sequence[HostResult]) -> list[str]:
@@ -173,13 +168,13 @@ def block(lines: Sequence[str]) -> list[str]:
 
 def _owed(hosts: Sequence[HostResult]) -> list[str]:
     lines = [f"- {code(host.host)}: {code(line)}" for host in hosts for line in owed_lines(host)]
-    return ["## Clean-ups that are owed", "", *lines[:SHOWN], *_rest(lines[SHOWN:], "line")] if lines else []
+    return _part("Clean-ups that are owed", lines)
 
 
 def _left_out(result: RunResult) -> list[str]:
     why = grouped((left_out.why, left_out.host) for left_out in result.left_out)
     lines = [f"- {_hosts(names)}: {code(reason)}" for reason, names in why.items()]
-    return ["## Hosts left out", "", *lines[:SHOWN], *_rest(lines[SHOWN:], "line")] if lines else []
+    return _part("Hosts left out", lines)
 
 
 def _inputs(result: RunResult) -> list[str]:
@@ -195,6 +190,11 @@ def _alike(said: Iterable[tuple[str, str]]) -> list[tuple[list[str], str]]:
 def _hosts(names: Sequence[str], *, cell: bool = False) -> str:
     many = f" ({len(names)})" if len(names) > 1 else ""
     return code(fold(names), cell=cell) + many
+
+
+def _part(title: str, lines: Sequence[str], noun: str = "line", head: Sequence[str] = ()) -> list[str]:
+    """A part of the page: its title, a table's *head*, and the first of its lines; nothing where it has none."""
+    return [f"## {title}", "", *head, *lines[:SHOWN], *_rest(lines[SHOWN:], noun)] if lines else []
 
 
 def _rest(rest: Sequence[object], noun: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from runbook.reporting.wording.evidence import short
-from runbook.reporting.wording.grouping import together
+from runbook.reporting.wording.grouping import HostGroup, together
 from runbook.reporting.wording.step_lines import (
     EXPRESSION,
     by_name,
@@ -58,7 +58,7 @@ class Line:
     """A line about a host."""
 
     text: str
-    sources: tuple[Finding | StepResult, ...] = ()
+    sources: Sequence[Finding | StepResult] = ()
     """The findings or steps that it comes from; none: the error of the host."""
 
 
@@ -69,24 +69,24 @@ class HostDigest:
     result: HostResult
     cause: Line | None = None
     """Why the host has its verdict, in one line: the fault, or what was cured; None: nothing was wrong."""
-    errors: tuple[Finding, ...] = ()
+    errors: Sequence[Finding] = ()
     """Those that are present, the worst first."""
-    warnings: tuple[Finding, ...] = ()
+    warnings: Sequence[Finding] = ()
     """Those that are present."""
-    cured: tuple[Finding, ...] = ()
+    cured: Sequence[Finding] = ()
     """Those that are gone, the worst first."""
-    failed: tuple[StepResult, ...] = ()
+    failed: Sequence[StepResult] = ()
     """The probes that did not answer."""
-    found: tuple[Line, ...] = ()
+    found: Sequence[Line] = ()
     """The lines that stand first: why the host has its verdict, at more length than *cause*."""
-    also: tuple[Line, ...] = ()
+    also: Sequence[Line] = ()
     """What is found besides, and is no error."""
-    unknown: tuple[Line, ...] = ()
-    changes: tuple[StepResult, ...] = ()
+    unknown: Sequence[Line] = ()
+    changes: Sequence[StepResult] = ()
     """What was done, failed, or would be done; with a short reason."""
-    held_back: tuple[Line, ...] = ()
+    held_back: Sequence[Line] = ()
     """What was not done, and why; where the run was cancelled, how far each change had come."""
-    next: tuple[str, ...] = ()
+    next: Sequence[str] = ()
     """What a person can do, the first thing first; nothing where the plan is what comes next."""
 
     @property
@@ -110,34 +110,31 @@ class HostDigest:
 
 def host_digest(host: HostResult) -> HostDigest:
     """The digest of *host*."""
-    failed = [step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status.is_broken]
+    present = _with(host, Presence.PRESENT)
     digest = HostDigest(
         result=host,
-        errors=_worst_first(finding for finding in _with(host, Presence.PRESENT) if finding.severity.drives),
-        warnings=tuple(each for each in _with(host, Presence.PRESENT) if each.severity is Severity.WARNING),
+        errors=_worst_first(finding for finding in present if finding.severity.drives),
+        warnings=[finding for finding in present if finding.severity is Severity.WARNING],
         cured=_worst_first(_with(host, Presence.GONE)),
-        failed=tuple(failed),
+        failed=[step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status.is_broken],
     )
-    digest = replace(digest, cause=_cause(digest), next=tuple(_next(digest)))
-    if host.verdict is Verdict.CANCELLED:
-        return _cancelled(digest)
-    changes, held_back = ([], []) if says_all(host) else ([*_changes(digest)], [*_held_back(digest)])
+    digest = replace(digest, cause=_cause(digest), next=_next(host))
+    return _cancelled(digest) if host.verdict is Verdict.CANCELLED else _with_lines(digest)
+
+
+def _with_lines(digest: HostDigest) -> HostDigest:
+    """*digest* with all its lines; where no finding is the cause, what is not known, or the step that failed, is."""
+    host, advice = digest.result, _advised(digest.result)
     found, also, unknown = [*_found(digest)], [*_also(digest)], [*_unknown(digest)]
-    advice = _advised(host)
+    changes, held_back = ([], []) if says_all(host) else ([*_changes(digest)], [*_held_back(digest)])
     if not found and host.verdict is Verdict.UNKNOWN and advice and advice[0].severity is Severity.WARNING:
         found, also = [replace(line, text=line.text.partition(" ")[2]) for line in also], []
     if not found:
         found, unknown = unknown[:1], unknown[1:]
     if not found and host.verdict is Verdict.FAILED and digest.cause:
-        found, changes = [digest.cause], [step for step in changes if step.id not in _ids(digest.cause)]
-    return replace(
-        digest,
-        found=tuple(found),
-        also=tuple(also),
-        unknown=tuple(unknown),
-        changes=tuple(changes),
-        held_back=tuple(held_back),
-    )
+        found = [digest.cause]
+        changes = [step for step in changes if step.id not in {source.id for source in digest.cause.sources}]
+    return replace(digest, found=found, also=also, unknown=unknown, changes=changes, held_back=held_back)
 
 
 def says_all(host: HostResult) -> bool:
@@ -150,12 +147,8 @@ def _with(host: HostResult, status: Presence) -> list[Finding]:
     return [finding for finding in host.findings if finding.status is status]
 
 
-def _worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity), reverse=True))
-
-
-def _ids(line: Line) -> set[str]:
-    return {source.id for source in line.sources}
+def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: list(Severity).index(finding.severity), reverse=True)
 
 
 def _cause(digest: HostDigest) -> Line | None:
@@ -163,13 +156,13 @@ def _cause(digest: HostDigest) -> Line | None:
     host = digest.result
     if digest.is_well:
         errors = [finding for finding in digest.cured if finding.severity.drives] or digest.cured
-        cured = Line(text="; ".join(map(gone, errors)), sources=tuple(errors))
+        cured = Line(text="; ".join(map(_gone, errors)), sources=errors)
         return cured if errors and host.verdict is Verdict.RESOLVED and not host.error else None
     if host.error:
         return Line(text=host.error)
     if host.verdict in (Verdict.UNRESOLVED, Verdict.PLANNED) and digest.errors:
         present = [finding for finding in host.findings if finding in digest.errors]
-        return Line(text="; ".join(map(named, present)), sources=tuple(present))
+        return Line(text="; ".join(map(named, present)), sources=present)
     ended = [step for status in ENDED_BADLY for step in host.steps if step.status is status]
     judged = [step for step in ended if not step.ignored]
     lines = (
@@ -194,10 +187,9 @@ def _unknown_causes(host: HostResult) -> list[Line]:
         Line(text=f"{finding.id} is unknown: {EXPRESSION.sub('', finding.why or '')}", sources=(finding,))
         for finding in _with(host, Presence.UNKNOWN)
     ]
-    if host.verdict is not Verdict.UNKNOWN or not unknown:
-        return unknown
-    advised = [finding for finding in _advised(host) if finding.severity is not Severity.INFO]
-    return [*(Line(text=named(finding), sources=(finding,)) for finding in advised), *unknown]
+    advised = _advised(host) if host.verdict is Verdict.UNKNOWN and unknown else []
+    told = [finding for finding in advised if finding.severity is not Severity.INFO]
+    return [*(Line(text=named(finding), sources=[finding]) for finding in told), *unknown]
 
 
 def _advised(host: HostResult) -> list[Finding]:
@@ -206,8 +198,7 @@ def _advised(host: HostResult) -> list[Finding]:
     return sorted(there, key=lambda each: (not each.severity.drives, each.severity is not Severity.WARNING))
 
 
-def gone(finding: Finding) -> str:
-    """That *finding* is gone, and what it was."""
+def _gone(finding: Finding) -> str:
     return f"{finding.id} is gone (was: {finding.say or finding.id})"
 
 
@@ -219,13 +210,13 @@ def _found(digest: HostDigest) -> Iterator[Line]:
     if further := digest.errors[1:]:
         yield Line(text=f"also {listed([*map(named, further)])}", sources=further)
     if digest.cured:
-        yield Line(text=listed([*map(gone, digest.cured)]), sources=digest.cured)
+        yield Line(text=listed([*map(_gone, digest.cured)]), sources=digest.cured)
 
 
 def _also(digest: HostDigest) -> Iterator[Line]:
     """What is found and is no error; what only informs where there is nothing worse and nothing was done."""
     is_news = not digest.errors and digest.result.verdict is not Verdict.RESOLVED
-    if shown := digest.warnings or (tuple(_with(digest.result, Presence.PRESENT)) if is_news else ()):
+    if shown := digest.warnings or (_with(digest.result, Presence.PRESENT) if is_news else []):
         yield Line(text=f"{shown[0].severity} {listed([*map(named, shown)])}", sources=shown)
 
 
@@ -233,7 +224,7 @@ def _unknown(digest: HostDigest) -> Iterator[Line]:
     """What is not known, and why: each probe that did not answer, then the findings that rest on others."""
     host, failed = digest.result, digest.failed
     if says_all(host):
-        yield from sampled(host, host.steps)
+        yield from _sampled(host, host.steps)
         return
     reported = _without_times(" ".join(finding.say for finding in digest.errors))
     for step in failed:
@@ -255,7 +246,7 @@ def _unknown(digest: HostDigest) -> Iterator[Line]:
         yield Line(text=f"not done, as that is not known: {_names(held)}")
 
 
-def sampled(host: HostResult, steps: Iterable[StepResult]) -> Iterator[Line]:
+def _sampled(host: HostResult, steps: Iterable[StepResult]) -> Iterator[Line]:
     """What is known of probes that were ended in the middle of their samples."""
     return (
         Line(text=f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}", sources=(step,))
@@ -313,7 +304,7 @@ def _held_back(digest: HostDigest) -> Iterator[Line]:
     follows = _held_by_blindness(digest)
     held = [step for step in _steps(digest) if step.status.is_held_back and step.id not in follows]
     for why, names in grouped((step.why, step.id) for step in held).items():
-        yield Line(text=f"not done: {_names(names)}: {why}", sources=tuple(step for step in held if step.why == why))
+        yield Line(text=f"not done: {_names(names)}: {why}", sources=[step for step in held if step.why == why])
 
 
 def listed(texts: Sequence[str]) -> str:
@@ -330,30 +321,23 @@ def _names(names: Sequence[str]) -> str:
 
 def _cancelled(digest: HostDigest) -> HostDigest:
     """*digest* with why the run was ended, what was found, and what was done, is doubtful, or was not done."""
-    host = digest.result
-    changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE]
-    groups = grouped((_end(step), step.id) for step in changes)
-    touched = any(_end(step) in TOUCHED or (step.status is Status.FAILED and step.sent in SOME) for step in changes)
-    untouched = [] if touched else [Line(text="done: nothing was changed")]
-    present = (finding for finding in host.findings if finding in digest.errors)
+    host, errors = digest.result, [finding for finding in digest.result.findings if finding in digest.errors]
+    cut_off = [step for step in host.steps if step.status is Status.CANCELLED]
+    ends = [(_end(step), step) for step in host.steps if step.phase is not Phase.DIAGNOSE]
+    untouched = not any(end in ENDS[:4] and (end != "failed" or step.sent in SOME) for end, step in ends)
+    groups = grouped((end, step.id) for end, step in ends)
+    lines = [f"{end}: {', '.join(groups[end])}" for end in ENDS if end in groups]
     return replace(
         digest,
-        found=(Line(text=host.error),) if host.error else (),
-        also=tuple(Line(text=finding_line(finding), sources=(finding,)) for finding in present),
-        unknown=tuple(sampled(host, [step for step in host.steps if step.status is Status.CANCELLED])),
-        held_back=(*untouched, *(Line(text=f"{end}: {', '.join(groups[end])}") for end in ENDS if end in groups)),
+        found=[Line(text=host.error)] if host.error else [],
+        also=[Line(text=finding_line(finding), sources=[finding]) for finding in errors],
+        unknown=[*_sampled(host, cut_off)],
+        held_back=[Line(text=line) for line in [*(["done: nothing was changed"] if untouched else []), *lines]],
     )
 
 
-DONE, UNPROBED, FAILED, DOUBTFUL, LEFT = ENDS = (
-    "done",
-    "done, and not probed again",
-    "failed",
-    "not known, perhaps done, or half",
-    "not done",
-)
+ENDS = ("done", "done, and not probed again", "failed", "not known, perhaps done, or half", "not done")
 """Groups of the steps of a host on which the run was ended."""
-TOUCHED = (DONE, UNPROBED, DOUBTFUL)
 SOME = (Sent.PART, Sent.ALL)
 
 
@@ -361,27 +345,26 @@ def _end(step: StepResult) -> str:
     """The group of a step of a host on which the run was ended; empty: there was nothing to do."""
     match step.status:
         case Status.CHANGED:
-            return DONE
+            return "done"
         case Status.FAILED:
-            return FAILED
+            return "failed"
         case Status.UNKNOWN | Status.CANCELLED if step.sent is Sent.ALL:
-            return UNPROBED
+            return "done, and not probed again"
         case Status.CANCELLED if step.sent is Sent.NOTHING:
-            return LEFT
+            return "not done"
         case Status.UNKNOWN | Status.CANCELLED:
-            return DOUBTFUL
+            return "not known, perhaps done, or half"
         case Status.BLOCKED | Status.DRIFTED | Status.OWED:
-            return LEFT
+            return "not done"
     return ""
 
 
-def _next(digest: HostDigest) -> Sequence[str]:
-    host = digest.result
+def _next(host: HostResult) -> Sequence[str]:
+    """What a person can do: about a verdict, about what held the steps back, or by advice."""
     match host.verdict:
         case Verdict.UNREACHABLE:
-            error = host.error or ""
-            found = (value for said, value in UNREACHED.items() if re.search(said, error, re.IGNORECASE))
-            return [next(found, BY_HAND).replace("HOST", host.host)]
+            known = (way for error, way in UNREACHED.items() if re.search(error, host.error or "", re.IGNORECASE))
+            return [next(known, BY_HAND).replace("HOST", host.host)]
         case Verdict.PLANNED:
             return []
         case Verdict.DRIFTED:
@@ -391,28 +374,13 @@ def _next(digest: HostDigest) -> Sequence[str]:
     blocked = [step.why for step in host.steps if step.status is Status.BLOCKED]
     if any(why.startswith("needs --yes") for why in blocked):
         return ["nothing was changed without a yes: run it again with --yes, or on a terminal"]
-    held_back = (
-        f"{limit[1]} holds the host back; see what the earlier runs did: {limit[2]}"
-        for why in blocked
-        if (limit := LIMIT.search(why))
-    )
-    return _advice(host) or list(held_back)[:1] or _to_measure(host)
-
-
-def _advice(host: HostResult) -> tuple[str, ...]:
-    """The advice of the first finding that has some.
-
-    Where no error is found, which may be because something is not known, a warning has to do.
-    """
-    found = _advised(host)
-    wanted = found and (host.verdict.needs_advice or found[0].severity is Severity.WARNING)
-    return found[0].advise if wanted else ()
-
-
-def _to_measure(host: HostResult) -> Sequence[str]:
-    """How to know what a dry run does not measure, where that is what is missing."""
-    left_out = any(step.fault is Fault.SCRATCH for step in host.steps)
-    return ["measure it, too: the same with --scratch"] if left_out and host.verdict is Verdict.UNKNOWN else []
+    advised = _advised(host)  # a warning where no error is found, perhaps as something is unknown
+    if advised and (host.verdict.needs_advice or advised[0].severity is Severity.WARNING):
+        return advised[0].advise
+    if limit := next(filter(None, map(LIMIT.search, blocked)), None):
+        return [f"{limit[1]} holds the host back; see what the earlier runs did: {limit[2]}"]
+    unmeasured = host.verdict is Verdict.UNKNOWN and _left_out(host)
+    return ["measure it, too: the same with --scratch"] if unmeasured else []
 
 
 def _after_drift(host: HostResult) -> str:
@@ -425,17 +393,7 @@ def _after_drift(host: HostResult) -> str:
     return "see what has changed on the host, then run it again and read the new plan"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """What is wrong with some hosts, was cured there, or would be."""
-
-    hosts: tuple[str, ...]
-    verdict: Verdict
-    lines: tuple[str, ...]
-    """The verdict and why, and what comes next where that is known."""
-
-
-def causes(hosts: Iterable[HostResult]) -> list[Cause]:
+def causes(hosts: Iterable[HostResult]) -> list[HostGroup]:
     """The hosts by their causes, the worst first; those where nothing is wrong, or was cured, are left out."""
     digests = sorted(map(host_digest, hosts), key=lambda digest: digest.result.verdict.rank)
     verdicts = {digest.result.host: digest.result.verdict for digest in digests}
@@ -445,6 +403,6 @@ def causes(hosts: Iterable[HostResult]) -> list[Cause]:
         if digest.cause and (host := digest.result)
     )
     return [
-        Cause(hosts=tuple(names), verdict=verdicts[names[0]], lines=tuple(line for line in group if line))
+        HostGroup(hosts=names, verdict=verdicts[names[0]], lines=[line for line in group if line])
         for names, group in together(lines)
     ]

@@ -44,10 +44,14 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> Mapping[K, list[V]]:
 CANCELLED_AFTER = {Sent.NOTHING: "not sent", Sent.PART: "perhaps half done", Sent.ALL: "done, and not probed again"}
 
 
-def extent_notes(step: StepResult) -> list[str]:
-    """How far the change of a cancelled step had come, in words."""
+def outcome_notes(step: StepResult) -> list[str]:
+    """What else there is to say of the end of *step*; of a cancelled one, how far its change had come."""
     cancelled = step.status is Status.CANCELLED and step.phase is Phase.REMEDIATE and step.sent is not Sent.UNSAID
-    return [CANCELLED_AFTER[step.sent]] if cancelled else []
+    return [
+        *(["failure ignored"] if step.ignored else []),
+        *([CANCELLED_AFTER[step.sent]] if cancelled else []),
+        *(["not verified"] if step.status is Status.CHANGED and not step.verified else []),
+    ]
 
 
 def in_short(result: Finding | StepResult, failed: Sequence[StepResult]) -> str:
@@ -142,9 +146,7 @@ def step_line(step: StepResult) -> str:
     word = {Status.WOULD_CHANGE: "would change"}.get(step.status, str(step.status))
     notes = [str(step.risk)] if step.risk and step.status is Status.WOULD_CHANGE else []
     notes += [step.condition] if step.condition and step.status in (Status.WOULD_CHANGE, Status.SKIPPED) else []
-    notes += ["failure ignored"] if step.ignored else []
-    notes += extent_notes(step)
-    notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
+    notes += outcome_notes(step)
     said = by_name(step)
     why = "" if said and notes and notes[0].startswith(said) else said
     return f"{word} {step.id}: {why}" + (f"{' ' if why else ''}[{'; '.join(notes)}]" if notes else "")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from runbook.reporting.wording.evidence import short
-from runbook.reporting.wording.grouping import together
+from runbook.reporting.wording.grouping import HostGroup, together
 from runbook.reporting.wording.host_digest import HostDigest, host_digest, listed
 from runbook.reporting.wording.host_lines import MOST, brief_lines, host_lines, plan_lines, without_addresses
 from runbook.reporting.wording.limits import limit_lines
@@ -24,16 +23,6 @@ SCREEN = 40
 """Hosts, and lines of a recap, up to which it is read on one screen; beyond it there is a line a reason."""
 EACH = "each host, and what was done or would be done there: -v"
 INTERRUPTED = 130
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostGroup:
-    """Hosts of which the same is said."""
-
-    hosts: list[str]
-    lines: list[str]
-    rank: int
-    """How bad it is with them: the rank of their verdict."""
 
 
 def recap(result: RunResult, verbosity: Verbosity = Verbosity.NORMAL) -> list[str]:
@@ -90,10 +79,10 @@ def _is_declined(result: RunResult) -> bool:
 
 def _shown(groups: Sequence[HostGroup]) -> list[HostGroup]:
     """As many groups as are shown, the worst first: of each verdict one at least."""
-    ordered = sorted(groups, key=lambda group: group.rank)
-    firsts = {group.rank: id(group) for group in reversed(ordered)}.values()
+    ordered = sorted(groups, key=lambda group: group.verdict.rank)
+    firsts = {group.verdict.rank: id(group) for group in reversed(ordered)}.values()
     chosen = sorted(ordered, key=lambda group: id(group) not in firsts)[:SHOWN_GROUPS]
-    return sorted(chosen, key=lambda group: group.rank)
+    return sorted(chosen, key=lambda group: group.verdict.rank)
 
 
 def _end(result: RunResult) -> Iterator[str]:
@@ -119,7 +108,7 @@ def _groups(hosts: Sequence[HostResult], lines: Callable[[HostResult], list[str]
     said = [(host.host, _identity(host), lines(host), not host.verdict.is_fine) for host in folded]
     return [
         HostGroup(
-            hosts=names, lines=group if len(names) > 1 else lines(whole[names[0]]), rank=whole[names[0]].verdict.rank
+            hosts=names, lines=group if len(names) > 1 else lines(whole[names[0]]), verdict=whole[names[0]].verdict
         )
         for names, group in together(said)
     ]
@@ -134,18 +123,18 @@ def _reasons(hosts: Iterable[HostResult]) -> list[str]:
 
     A finding is one cause, whatever it says of each host; of texts that differ in more than amounts some are shown.
     """
-    groups = grouped((_cause_key(digest), digest) for digest in map(host_digest, map(_without_own_address, hosts)))
-    reported = []
-    for (verdict, *_), digests in groups.items():
-        reasons = _alike((digest.result.host, digest.reason) for digest in digests)
+    groups: list[HostGroup] = []
+    digests = map(host_digest, map(_without_own_address, hosts))
+    for alike in grouped((_cause_key(digest), digest) for digest in digests).values():
+        verdict = alike[0].result.verdict
+        reasons = _alike((digest.result.host, digest.reason) for digest in alike)
+        actions = _alike((digest.result.host, digest.next_line) for digest in alike)
         lines = [short(f"{verdict}: {listed(reasons)}" if reasons else verdict, MOST)]
-        actions = _alike((digest.result.host, digest.next_line) for digest in digests)
-        owing = [digest.result.host for digest in digests if digest.result.owed]
         lines += actions if len(actions) == 1 else []
-        lines += [f"clean-ups are owed to {fold(owing)} (-v)"] if owing else []
-        rank = digests[0].result.verdict.rank
-        reported.append(HostGroup(hosts=[digest.result.host for digest in digests], lines=lines, rank=rank))
-    return _reported(reported)
+        if owing := [digest.result.host for digest in alike if digest.result.owed]:
+            lines.append(f"clean-ups are owed to {fold(owing)} (-v)")
+        groups.append(HostGroup(hosts=[digest.result.host for digest in alike], verdict=verdict, lines=lines))
+    return _reported(groups)
 
 
 def _cause_key(digest: HostDigest) -> tuple[str, ...]:
