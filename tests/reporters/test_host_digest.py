@@ -68,6 +68,10 @@ def outline(digest: HostDigest) -> dict[str, object]:
 
 DIGESTS = {
     "healthy": (host(1, Verdict.HEALTHY, findings=(NEWS,)), {"also": ["info summary: 2 GPUs"]}),
+    "healthy, as a finding went by itself: nothing was cured": (
+        host(1, Verdict.HEALTHY, findings=(CURED,)),
+        {"found": ["held is gone (was: 4 hold it)"]},
+    ),
     "resolved: what was cured, and no information or warning beside it": (
         host(1, Verdict.RESOLVED, ENDED, findings=(NEWS, ODD, CLEARED, CURED)),
         {
@@ -105,6 +109,10 @@ DIGESTS = {
             "changes": ["stop", "reset"],
             "next": ["Stop it.", "Ask."],
         },
+    ),
+    "unknown: the step that failed before one that nobody knows of": (
+        host(1, Verdict.UNKNOWN, step(Status.OWED, "later"), step(Status.UNKNOWN, "cut off", id="reset"), BROKE),
+        {"cause": "failed reset: exit code 3", "from": ["reset"], "changes": ["stop", "reset", "reset"]},
     ),
     "failed without a finding: the step that failed, once": (
         host(1, Verdict.FAILED, ENDED, BROKE),
