@@ -308,3 +308,22 @@ def test_a_clean_up_that_is_owed_is_named_with_its_hosts_in_a_long_recap():
     owing = replace(sample_host(7), host="gpu-900")
     lines = piped([*(third(number) for number in range(COUNT)), owing], "feed")
     assert "  clean-ups are owed to gpu-900 (-v)" in lines
+
+
+def test_a_line_for_a_cause_is_of_one_verdict_and_names_an_action_only_where_all_have_it_in_common():
+    """Mutants: ``_cause_key`` without its verdict; ``_reasons`` that shows any action; ``causes`` without its order."""
+    sick = replace(third(1), verdict=Verdict.PLANNED, host="gpu-900")
+    other = replace(third(1), findings=(finding("xid", say="XID 13", advise=("Ask.",)),), host="gpu-901")
+    lines = piped([*(third(number) for number in range(COUNT)), sick, other], "feed")
+    assert any(line.startswith("gpu-900: planned: xid: XID 79 on GPU 1") for line in lines)
+    assert not {"  next: Drain it.", "  next: Ask."} & set(lines)
+    page = written("markdown", third(0), third(1), third(2))
+    assert page.index("**unreachable**") < page.index("**unresolved**") < page.index("**planned**")
+
+
+def test_a_recap_of_many_hosts_that_fits_on_a_screen_is_whole():
+    """Mutant: recap.py that counts hosts only."""
+    alike = [replace(RESOLVED, host=f"gpu-{number:03}") for number in range(COUNT)]
+    lines = piped(alike, "feed")
+    assert "  changed stop: ended 4" in lines
+    assert not any("-v" in line for line in lines)
