@@ -163,6 +163,15 @@ DIGESTS = {
             "next": ["nothing listens on this port: check that host and sshd are up, and the address and port"],
         },
     ),
+    "cancelled, after a change of which nothing was sent had failed": (
+        host(1, Verdict.CANCELLED, replace(BROKE, sent=Sent.NOTHING)),
+        {
+            "cause": "failed reset: exit code 3",
+            "from": ["reset"],
+            "held back": ["done: nothing was changed", "failed: reset"],
+            "next": ["run it again: hosts are probed again, and what was done is not repeated"],
+        },
+    ),
     "cancelled": (
         host(1, Verdict.CANCELLED, ENDED, CUT_OFF, NOT_SENT, findings=(HELD,), error="interrupted"),
         {

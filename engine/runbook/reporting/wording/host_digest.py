@@ -188,8 +188,8 @@ def _unknown_causes(host: HostResult) -> list[Line]:
         for finding in _with(host, Presence.UNKNOWN)
     ]
     advised = _advised(host) if host.verdict is Verdict.UNKNOWN and unknown else []
-    told = [finding for finding in advised if finding.severity is not Severity.INFO]
-    return [*(Line(text=named(finding), sources=[finding]) for finding in told), *unknown]
+    warned = [finding for finding in advised if finding.severity is not Severity.INFO]
+    return [*(Line(text=named(finding), sources=[finding]) for finding in warned), *unknown]
 
 
 def _advised(host: HostResult) -> list[Finding]:
