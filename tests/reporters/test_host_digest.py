@@ -336,3 +336,21 @@ def test_a_recap_of_many_hosts_that_fits_on_a_screen_is_whole():
     lines = piped(alike, "feed")
     assert "  changed stop: ended 4" in lines
     assert not any("-v" in line for line in lines)
+
+
+def test_statuses_and_verdicts_belong_to_the_groups_that_outputs_tell_apart():
+    """Mutants: result.py with a status or a verdict less in one of its groups."""
+    groups = [
+        {each.value for each in Status if each.is_broken},
+        {each.value for each in Status if each.is_held_back},
+        {each.value for each in Status if each.is_idle},
+        {each.value for each in Verdict if each.is_fine},
+        {each.value for each in Verdict if each.needs_advice},
+    ]
+    assert groups == [
+        {"failed", "unknown", "drifted", "owed"},
+        {"blocked", "cancelled"},
+        {"ok", "skipped"},
+        {"planned", "resolved", "healthy"},
+        {"unresolved", "failed", "unknown"},
+    ]
