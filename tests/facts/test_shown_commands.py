@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runbook.codec import from_json, to_json
 from runbook.library.gpu.facts.reset import reset, set_persistence
-from runbook.reporting.wording.host_lines import LONGEST_LINE, step_lines
+from runbook.reporting.wording.step_lines import LONGEST_LINE, step_lines
 from runbook.values.command import Command, Completed, Effect, read_script, write_script
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of

@@ -10,7 +10,8 @@ from runbook.execution.executor import Consent
 from runbook.execution.executor.cancellation import Cancellation
 from runbook.execution.fleet import Fleet
 from runbook.language.loader import load_playbook
-from runbook.reporting.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
+from runbook.reporting.wording.host_digest import NEXT_AFTER_CANCEL
+from runbook.reporting.wording.host_lines import host_lines
 from runbook.values.inventory import Host
 from runbook.values.result import HostResult, Sent
 from tests.support.tables import every_row

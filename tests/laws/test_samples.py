@@ -19,7 +19,8 @@ from runbook.execution.planner import make_plan
 from runbook.language.loader import load_playbook
 from runbook.protocols import Absent
 from runbook.reporting.reporters.console import lines_of
-from runbook.reporting.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
+from runbook.reporting.wording.host_digest import NEXT_AFTER_CANCEL
+from runbook.reporting.wording.host_lines import host_lines
 from runbook.values.command import Completed, read
 from runbook.values.event import Waiting
 from runbook.values.inventory import Host

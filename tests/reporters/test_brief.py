@@ -6,7 +6,8 @@ import io
 from dataclasses import replace
 
 from runbook.reporting.reporters import make
-from runbook.reporting.wording.brief import MOST, MOST_BELOW, SHOWN_ALSO, SHOWN_NAMES, SHOWN_UNKNOWN, brief_lines
+from runbook.reporting.wording.host_digest import SHOWN_ALSO, SHOWN_NAMES, SHOWN_UNKNOWN
+from runbook.reporting.wording.host_lines import MOST, MOST_BELOW, brief_lines
 from runbook.values.event import HostFinished, RunFinished, RunStarted, StepFinished
 from runbook.values.plan import Presence, Risk
 from runbook.values.playbook import Phase, Severity

@@ -8,7 +8,7 @@ from dataclasses import replace
 from runbook.reporting.reporters.console import show_plans
 from runbook.reporting.reporters.console.recap import SHOWN_GROUPS
 from runbook.reporting.wording.evidence import evidence_lines
-from runbook.reporting.wording.host_lines import SHOWN_NEW
+from runbook.reporting.wording.step_lines import SHOWN_NEW
 from runbook.values.event import HostFinished
 from runbook.values.plan import Finding, Presence, Risk
 from runbook.values.playbook import Phase, Severity
@@ -157,7 +157,7 @@ def test_whoever_cannot_be_reached_has_a_next_action(error):
 
 
 def test_what_was_not_permitted_says_how_to_permit_it():
-    """Mutant: summary.py ``next_line`` without --yes."""
+    """Mutant: host_digest.py ``next_line`` without --yes."""
     refused = step(Status.BLOCKED, "needs --yes: it deletes-data, and there is no terminal to ask on")
     found = finding("full", say="the disk is full", advise=("Look at the disk.",))
     _, action = lines_of(HostFinished(result=host(1, Verdict.UNRESOLVED, refused, findings=(found,))))
@@ -177,7 +177,7 @@ def test_what_was_not_permitted_says_how_to_permit_it():
     ],
 )
 def test_a_host_that_has_drifted_has_a_next_action(error, action, words):
-    """Mutant: summary.py ``next_line`` without ``_after_drift``."""
+    """Mutant: host_digest.py ``next_line`` without ``_after_drift``."""
     drifted = replace(step(Status.DRIFTED, "it has changed"), action=action)
     _, line = lines_of(HostFinished(result=host(1, Verdict.DRIFTED, drifted, error=error)))
     assert line.startswith("  next: ")
@@ -185,7 +185,7 @@ def test_a_host_that_has_drifted_has_a_next_action(error, action, words):
 
 
 def test_a_host_that_a_limit_over_several_runs_holds_back_names_the_runs():
-    """Mutant: summary.py ``next_line`` without ``LIMIT``."""
+    """Mutant: host_digest.py ``next_line`` without ``LIMIT``."""
     why = "limits.attempts: 2 runs changed the host; a person has to look at it: `runbook history list --host gpu-01`"
     held = host(
         1, Verdict.UNRESOLVED, step(Status.BLOCKED, why), findings=(finding("hung", say="it hangs", advise=()),)
@@ -239,7 +239,7 @@ def test_plans_that_are_alike_are_asked_about_as_one_and_unlike_victims_are_all_
 
 @every_row(("lines", "shown", "last"), [(61, 61, "+line 60"), (6000, 61, "... 5940 more lines")])
 def test_a_long_diff_does_not_flood_the_console(lines, shown, last):
-    """Mutants: host_lines.py ``_diff_lines`` that returns everything, or says a number that is one off."""
+    """Mutants: step_lines.py ``_diff_lines`` that returns everything, or says a number that is one off."""
     diff = "".join(f"+line {number}\n" for number in range(lines))
     text = "\n".join(said(host(1, Verdict.PLANNED, step(Status.WOULD_CHANGE, "a change", diff=diff))))
     told = [it for it in text.splitlines() if "  | " in it]
@@ -248,7 +248,7 @@ def test_a_long_diff_does_not_flood_the_console(lines, shown, last):
 
 
 def test_of_a_new_file_the_console_shows_the_beginning_only():
-    """Mutant: host_lines.py that shows as much of a new file as of a change to one."""
+    """Mutant: step_lines.py that shows as much of a new file as of a change to one."""
     diff = "--- /dev/null\n+++ /x/runner-monitor.sh\n" + "".join(f"+line {number}\n" for number in range(50))
     told = [it for it in said(host(1, Verdict.RESOLVED, step(Status.CHANGED, "new", diff=diff))) if "  | " in it]
     assert len(told) == SHOWN_NEW + 1
@@ -257,7 +257,7 @@ def test_of_a_new_file_the_console_shows_the_beginning_only():
 
 @every_row("head", ["", "@@ -0,0 +1,51 @@\n"])
 def test_of_a_new_script_the_console_shows_its_path_and_how_long_it_is(head):
-    """Mutants: host_lines.py that counts the header; that shows a script's text."""
+    """Mutants: step_lines.py that counts the header; that shows a script's text."""
     text = "+#!/bin/sh\n" + "".join(f"+line {number}\n" for number in range(50))
     diff = f"--- /dev/null\n+++ /x/runner-monitor.sh\n{head}{text}"
     shown = [it for it in said(host(1, Verdict.PLANNED, step(Status.WOULD_CHANGE, "new", diff=diff))) if "  | " in it]

@@ -30,10 +30,10 @@ from runbook.execution.fleet import Cancellation
 from runbook.language.includes import inputs_of_parts
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from runbook.reporting.wording.host_lines import cause
+from runbook.reporting.wording.host_digest import host_digest
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.printable import printable
-from runbook.values.plan import Finding, Presence
+from runbook.values.plan import Finding
 from runbook.values.playbook import Playbook
 from runbook.values.result import HostResult, Verdict
 from runbook.values.types import plural
@@ -86,8 +86,8 @@ def concluded(host: HostResult, books: Mapping[str, Playbook], where: str = "") 
     found = [*_errors(host, books, where)]
     telling = [each for each in found if not _follows(each)] or found
     if not telling:
-        why = "" if host.verdict is Verdict.HEALTHY else cause(host)
-        return Conclusion(host=host.host, verdict=host.verdict, why=why)
+        cause = host_digest(host).cause
+        return Conclusion(host=host.host, verdict=host.verdict, why=cause.text if cause else "")
     first, *others = telling
     said = {first.say}
     also = [each for each in others if not (each.say in said or said.add(each.say))]  # type: ignore[func-returns-value]
@@ -99,7 +99,7 @@ def _follows(each: Named) -> bool:
 
 
 def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iterator[Named]:
-    present = {finding.id: finding for finding in host.findings if _is_error(finding)}
+    present = {finding.id: finding for finding in host_digest(host).errors}
     rules = [(prefix, book, rule) for prefix, book in books.items() for rule in book.findings]
     for prefix, book, rule in sorted(rules, key=lambda it: bool(it[2].part)):  # what a playbook includes comes last
         if finding := present.get(f"{prefix}_{rule.id}"):
@@ -109,10 +109,6 @@ def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iter
                 say=finding.say,
                 next=_next(f"{host.host}{where}", book, rule.id, finding),
             )
-
-
-def _is_error(finding: Finding) -> bool:
-    return finding.severity.drives and finding.status is Presence.PRESENT
 
 
 def _next(host: str, book: Playbook, finding: str, seen: Finding) -> str:

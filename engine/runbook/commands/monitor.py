@@ -32,7 +32,8 @@ from runbook.plugins import discover
 from runbook.protocols import Connection
 from runbook.reporting.outputs import outputs_for
 from runbook.reporting.reporters.console.terminal import SEVERITY_STYLES, can_redraw, terminal_size
-from runbook.reporting.wording.summary import next_line
+from runbook.reporting.wording.host_digest import host_digest
+from runbook.reporting.wording.step_lines import grouped
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
@@ -144,10 +145,8 @@ class Note:
 
 def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Text]]:
     """What is found, or not known, the worst first, each with what to do; hosts of which the same is said, together."""
-    hosts: dict[Note, list[str]] = {}
-    for sight in sights:
-        for note in _of_host(book, sight.result) if sight.result else ():
-            hosts.setdefault(note, []).append(sight.host)
+    seen = ((sight.host, sight.result) for sight in sights if sight.result)
+    hosts = grouped((note, host) for host, result in seen for note in _of_host(book, result))
     return [
         [
             line(f"{fold(hosts[note])}: {note.text}", note.style),
@@ -158,16 +157,15 @@ def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Text]]:
 
 
 def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
+    digest = host_digest(result)
     if result.error:
-        action = next_line(result).removeprefix("next: ")
+        action = digest.next_line.removeprefix("next: ")
         yield Note(-9, f"{result.verdict}: {result.error}", action, SEVERITY_STYLES[Severity.ERROR])
         return
+    if digest.is_well and digest.cause:
+        yield Note(0, f"{result.verdict}: {digest.cause.text}", "", "")
     probes, order = {rule.id: set(rule.probes) for rule in book.findings}, list(Severity)
-    there = [
-        finding
-        for finding in result.findings
-        if finding.status is Presence.PRESENT and finding.severity is not Severity.INFO
-    ]
+    there = [*digest.errors, *digest.warnings]
     named = {step.id for step in book.diagnose}
     blind = [step for step in result.steps if step.id in named and step.status in (Status.FAILED, Status.BLOCKED)]
     unseen = {step_result.id for step_result in blind}

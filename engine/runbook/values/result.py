@@ -35,6 +35,21 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
     OWED = "owed"
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the step was to be done, and was not done as it should be, or nobody knows."""
+        return self in (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether something else kept the step from being done."""
+        return self in (Status.BLOCKED, Status.CANCELLED)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was to be done."""
+        return self in (Status.OK, Status.SKIPPED)
+
 
 class Fault(StrEnum):
     """The obstacle between a step and its end."""
@@ -69,6 +84,21 @@ class Verdict(StrEnum):
     UNRESOLVED = "unresolved"
     RESOLVED = "resolved"
     HEALTHY = "healthy"
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing is wrong, or a plan cures it."""
+        return self in (Verdict.PLANNED, Verdict.RESOLVED, Verdict.HEALTHY)
+
+    @property
+    def needs_advice(self) -> bool:
+        """Whether a person has to do something about errors; else the plan, or the run, does it."""
+        return self in (Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN)
+
+    @property
+    def rank(self) -> int:
+        """How bad it is, 0 being the worst: those that are not fine in their order, then those that are."""
+        return list(Verdict).index(self) + (len(Verdict) if self.is_fine else 0)
 
 
 class Mode(StrEnum):

@@ -10,7 +10,7 @@ from runbook.commands.plans.document import SavedPlan
 from runbook.commands.workspace import Person
 from runbook.execution.executor.permitted import Difference, More, difference, shown_host
 from runbook.execution.fleet import Planned
-from runbook.reporting.wording.summary import NOT_AS_PLANNED
+from runbook.reporting.wording.host_digest import NOT_AS_PLANNED
 from runbook.values.event import Answered, Asked
 from runbook.values.result import HostResult, Status, StepResult, Verdict
 from runbook.values.shown import ShownHost

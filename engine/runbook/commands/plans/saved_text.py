@@ -15,7 +15,7 @@ from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.usage import Usage
 from runbook.errors import ConfigError
 from runbook.reporting import reporters
-from runbook.reporting.wording.host_lines import step_lines
+from runbook.reporting.wording.step_lines import step_lines
 from runbook.text.printable import printable_line
 from runbook.values.event import Event, HostFinished, RunFinished, RunStarted
 from runbook.values.result import Mode, Status, StepResult

@@ -9,7 +9,9 @@ from typing import Literal, TextIO, assert_never
 from xml.sax.saxutils import escape, quoteattr
 
 from runbook.reporting.wording.evidence import evidence_lines, short
-from runbook.reporting.wording.host_lines import cause, is_exec, owed_lines, step_line
+from runbook.reporting.wording.host_digest import host_digest
+from runbook.reporting.wording.host_lines import owed_lines
+from runbook.reporting.wording.step_lines import is_exec, step_line
 from runbook.text.printable import printable
 from runbook.values.event import Event, RunFinished
 from runbook.values.excerpts import excerpt
@@ -136,14 +138,10 @@ STATUSES: dict[Status, Outcome] = {
 
 
 def _verdict(host: HostResult) -> Case:
-    outcome = VERDICTS[host.verdict]
-    why = (
-        ""
-        if outcome == "passed"
-        else cause(host)
-        if host.verdict is not Verdict.PLANNED
-        else "a dry run changes nothing"
-    )
+    outcome, cause = VERDICTS[host.verdict], host_digest(host).cause
+    why = "" if outcome == "passed" or cause is None else cause.text
+    if host.verdict is Verdict.PLANNED:
+        why = "a dry run changes nothing"
     message = f"{host.verdict}: {why}" if why else str(host.verdict)
     details = "\n".join([message, *owed_lines(host)])
     return Case(

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TextIO, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TextIO
 
 from runbook.reporting.wording.evidence import inside, short
 from runbook.reporting.wording.exit_codes import exit_line
-from runbook.reporting.wording.grouping import together
-from runbook.reporting.wording.host_lines import by_name, extent_notes, is_exec, output_lines, owed_lines
+from runbook.reporting.wording.grouping import HostGroup, together
+from runbook.reporting.wording.host_digest import causes
+from runbook.reporting.wording.host_lines import owed_lines
 from runbook.reporting.wording.limits import limit_lines
-from runbook.reporting.wording.summary import Cause, causes
+from runbook.reporting.wording.step_lines import by_name, grouped, is_exec, outcome_notes, output_lines
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
 from runbook.values.event import Event, RunFinished
 from runbook.values.plan import Presence
 from runbook.values.playbook import Severity
-from runbook.values.result import HostResult, RunResult, Status, StepResult
+from runbook.values.result import HostResult, RunResult, Status, StepResult, Verdict
 from runbook.values.types import plural, seconds
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 ENDINGS = ("md",)
 
@@ -34,10 +32,6 @@ LONGEST = 240
 
 BAR = "\N{BROKEN BAR}"
 """Stands for a bar in a table, where readers disagree on how one is escaped."""
-
-BAD = (
-    Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED, Status.BLOCKED, Status.UNREACHABLE, Status.CANCELLED,
-)  # fmt: skip
 
 
 class Reporter:
@@ -57,10 +51,10 @@ def lines_of(result: RunResult) -> list[str]:
     """The page, in lines.  What is no word of ours stands in a code span, where nobody takes it for markup."""
     parts = (
         _head(result),
-        _causes(causes(result.hosts)),
+        *_causes(causes(result.hosts)),
         _steps("Changed", result.hosts, lambda it: it.status is Status.CHANGED),
         _steps("Would change", result.hosts, lambda it: it.status is Status.WOULD_CHANGE),
-        _steps("Not done, cut off, or failed", result.hosts, lambda it: it.status in BAD),
+        _steps("Not done, cut off, or failed", result.hosts, _is_bad),
         _outputs(result.hosts),
         _findings(result.hosts),
         _owed(result.hosts),
@@ -82,15 +76,23 @@ def _head(result: RunResult) -> list[str]:
     return [*lines, *(f"- {code(line.strip().removeprefix('limits: '))}" for line in held)]
 
 
-def _causes(found: Sequence[Cause]) -> list[str]:
-    if not found:
-        return []
-    lines = ["## What is wrong, the worst first", ""]
-    for cause in found[:SHOWN]:
-        first, *more = cause.lines
-        lines.append(f"- {_hosts(cause.hosts)} **{cause.verdict}**: {code(first.removeprefix(f'{cause.verdict}: '))}")
-        lines += [f"  - {_next(line)}" for line in more]
-    return [*lines, *_rest(found[SHOWN:], "cause")]
+def _is_bad(step: StepResult) -> bool:
+    return step.status.is_broken or step.status.is_held_back or step.status is Status.UNREACHABLE
+
+
+def _causes(found: Sequence[HostGroup]) -> Iterable[list[str]]:
+    """The causes; those that are gone have a part of their own."""
+    for title, is_cured in (("What is wrong, the worst first", False), ("What was cured", True)):
+        some = [cause for cause in found if (cause.verdict is Verdict.RESOLVED) is is_cured]
+        lines = []
+        for cause in some[:SHOWN]:
+            first, *more = cause.lines
+            reason = code(first.removeprefix(f"{cause.verdict}: "))
+            lines += [
+                f"- {_hosts(cause.hosts)} **{cause.verdict}**: {reason}",
+                *(f"  - {_next(line)}" for line in more),
+            ]
+        yield [f"## {title}", "", *lines, *_rest(some[SHOWN:], "cause")] if lines else []
 
 
 def _next(line: str) -> str:
@@ -108,11 +110,10 @@ def _steps(title: str, hosts: Sequence[HostResult], wanted: Callable[[StepResult
     ]
     rows = [
         f"| {_hosts(names, cell=True)} | {code(step, cell=True)} | {status} | {code(line, cell=True)} |"
-        for (step, status), said in _gathered(found).items()
+        for (step, status), said in grouped(found).items()
         for names, line in _alike(said)
     ]
-    head = [f"## {title}", "", "| hosts | step | status | what |", "|---|---|---|---|"]
-    return [*head, *rows[:SHOWN], *_rest(rows[SHOWN:], "row")] if rows else []
+    return _part(title, rows, "row", ["| hosts | step | status | what |", "|---|---|---|---|"])
 
 
 def _status(step: StepResult) -> str:
@@ -120,10 +121,7 @@ def _status(step: StepResult) -> str:
     if step.status is Status.WOULD_CHANGE:
         notes += [str(risk) for risk in [step.risk] if risk]
         notes += [code(word, cell=True) for word in [step.condition] if word]
-    notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
-    notes += ["failure ignored"] if step.ignored else []
-    notes += extent_notes(step)
-    return ", ".join(notes)
+    return ", ".join([*notes, *outcome_notes(step)])
 
 
 def _findings(hosts: Sequence[HostResult]) -> list[str]:
@@ -141,16 +139,15 @@ def _findings(hosts: Sequence[HostResult]) -> list[str]:
     ]
     rows = [
         f"| {_hosts(names, cell=True)} | {code(name, cell=True)} | {severity} | {status} | {code(line, cell=True)} |"
-        for (name, severity, status), said in _gathered(found).items()
+        for (name, severity, status), said in grouped(found).items()
         for names, line in _alike(said)
     ]
-    head = ["## Findings", "", "| hosts | finding | severity | status | what |", "|---|---|---|---|---|"]
-    return [*head, *rows[:SHOWN], *_rest(rows[SHOWN:], "row")] if rows else []
+    return _part("Findings", rows, "row", ["| hosts | finding | severity | status | what |", "|---|---|---|---|---|"])
 
 
 def _outputs(hosts: Sequence[HostResult]) -> list[str]:
     """What the command of ``runbook exec`` printed, for the hosts that say the same once."""
-    printed = _gathered(
+    printed = grouped(
         (tuple(line.removeprefix("| ") for line in output_lines(step)), host.host)
         for host in hosts
         for step in host.steps
@@ -171,25 +168,18 @@ def block(lines: Sequence[str]) -> list[str]:
 
 def _owed(hosts: Sequence[HostResult]) -> list[str]:
     lines = [f"- {code(host.host)}: {code(line)}" for host in hosts for line in owed_lines(host)]
-    return ["## Clean-ups that are owed", "", *lines[:SHOWN], *_rest(lines[SHOWN:], "line")] if lines else []
+    return _part("Clean-ups that are owed", lines)
 
 
 def _left_out(result: RunResult) -> list[str]:
-    why = _gathered((left_out.why, left_out.host) for left_out in result.left_out)
+    why = grouped((left_out.why, left_out.host) for left_out in result.left_out)
     lines = [f"- {_hosts(names)}: {code(reason)}" for reason, names in why.items()]
-    return ["## Hosts left out", "", *lines[:SHOWN], *_rest(lines[SHOWN:], "line")] if lines else []
+    return _part("Hosts left out", lines)
 
 
 def _inputs(result: RunResult) -> list[str]:
     said = [code(f"{name}={inside(it)}") for name, it in result.inputs.items()]
     return ["## Inputs", "", ", ".join(said[:SHOWN]), *_rest(said[SHOWN:], "input")] if said else []
-
-
-def _gathered(pairs: Iterable[tuple[K, V]]) -> Mapping[K, list[V]]:
-    gathered: dict[K, list[V]] = {}
-    for key, value in pairs:
-        gathered.setdefault(key, []).append(value)
-    return gathered
 
 
 def _alike(said: Iterable[tuple[str, str]]) -> list[tuple[list[str], str]]:
@@ -200,6 +190,11 @@ def _alike(said: Iterable[tuple[str, str]]) -> list[tuple[list[str], str]]:
 def _hosts(names: Sequence[str], *, cell: bool = False) -> str:
     many = f" ({len(names)})" if len(names) > 1 else ""
     return code(fold(names), cell=cell) + many
+
+
+def _part(title: str, lines: Sequence[str], noun: str = "line", head: Sequence[str] = ()) -> list[str]:
+    """A part of the page: its title, a table's *head*, and the first of its lines; nothing where it has none."""
+    return [f"## {title}", "", *head, *lines[:SHOWN], *_rest(lines[SHOWN:], noun)] if lines else []
 
 
 def _rest(rest: Sequence[object], noun: str) -> list[str]:

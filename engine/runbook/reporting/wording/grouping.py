@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from runbook.text.similar_texts import Block, block_of, merged_lines
+from runbook.values.result import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostGroup:
+    """Hosts of which the same is said, and what."""
+
+    hosts: Sequence[str]
+    verdict: Verdict
+    lines: Sequence[str]
 
 
 def together(said: Iterable[tuple[str, tuple[str, ...], list[str], bool]]) -> list[tuple[list[str], list[str]]]:

@@ -9,8 +9,9 @@ from typing import Protocol, TextIO, assert_never
 from runbook.reporting.reporters.console.recap import plans, recap
 from runbook.reporting.reporters.console.terminal import can_redraw
 from runbook.reporting.wording.evidence import short
-from runbook.reporting.wording.host_lines import cause, grouped, owed_lines, step_line
-from runbook.reporting.wording.summary import SHOWN_CAUSE, next_line, not_well
+from runbook.reporting.wording.host_digest import SHOWN_CAUSE, host_digest
+from runbook.reporting.wording.host_lines import owed_lines
+from runbook.reporting.wording.step_lines import grouped, step_line
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable_line
 from runbook.text.similar_texts import line_of
@@ -30,7 +31,7 @@ from runbook.values.event import (
     Waiting,
 )
 from runbook.values.playbook import Phase
-from runbook.values.result import HostPlan, HostResult, Mode, Status, Verdict
+from runbook.values.result import HostPlan, HostResult, Mode, Verdict
 from runbook.values.types import plural, seconds
 from runbook.values.verbosity import Verbosity
 
@@ -113,7 +114,7 @@ def _in_progress(event: Event) -> list[str]:
     """What steps and hosts come to while the run is on."""
     match event:
         case StepFinished(host=host, result=result):
-            quiet = result.status in (Status.OK, Status.SKIPPED) or result.phase is Phase.DIAGNOSE
+            quiet = result.status.is_idle or result.phase is Phase.DIAGNOSE
             return [] if quiet else [f"{host}: {step_line(result)}"]
         case Waiting(host=host, why=why):
             return [f"{host}: {why}"]
@@ -124,13 +125,11 @@ def _in_progress(event: Event) -> list[str]:
 
 
 def _ended(host: HostResult) -> list[str]:
-    """How *host* ended; where it is not well, the cause and what comes next."""
-    head = f"{host.host}: {host.verdict} ({seconds(host.seconds)})"
-    if host.error:
-        head += f": {host.error}"
-    elif not_well(host):
-        head += f": {short(cause(host), SHOWN_CAUSE)}"
-    return [head, *(f"  {line}" for line in [next_line(host), *owed_lines(host)] if line)]
+    """How *host* ended: the cause and what comes next, or what was cured."""
+    digest, head = host_digest(host), f"{host.host}: {host.verdict} ({seconds(host.seconds)})"
+    if reason := host.error or (digest.cause and short(digest.cause.text, SHOWN_CAUSE)):
+        head += f": {reason}"
+    return [head, *(f"  {line}" for line in [digest.next_line, *owed_lines(host)] if line)]
 
 
 def _beginning(event: RunStarted) -> list[str]:

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from runbook.reporting.wording.brief import brief_lines, without_addresses
 from runbook.reporting.wording.evidence import short
-from runbook.reporting.wording.grouping import together
-from runbook.reporting.wording.host_lines import host_lines, plan_lines
+from runbook.reporting.wording.grouping import HostGroup, together
+from runbook.reporting.wording.host_digest import HostDigest, host_digest, listed
+from runbook.reporting.wording.host_lines import MOST, brief_lines, host_lines, plan_lines, without_addresses
 from runbook.reporting.wording.limits import limit_lines
-from runbook.reporting.wording.summary import FINE, not_well, rank
+from runbook.reporting.wording.step_lines import grouped
 from runbook.text.name_ranges import fold
-from runbook.values.plan import Presence
+from runbook.text.similar_texts import line_of
+from runbook.values.plan import Finding, Presence
 from runbook.values.result import HostPlan, HostResult, Mode, RunResult, Verdict
 from runbook.values.types import plural, seconds
 from runbook.values.verbosity import Verbosity
 
 SHOWN_GROUPS = 40
 """Groups of hosts that are shown in full; the rest is counted."""
+SCREEN = 40
+"""Hosts, and lines of a recap, up to which it is read on one screen; beyond it there is a line a reason."""
+EACH = "each host, and what was done or would be done there: -v"
 INTERRUPTED = 130
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostGroup:
-    """Hosts of which the same is said."""
-
-    hosts: list[str]
-    lines: list[str]
-    rank: int
-    """How bad it is with them; see ``summary.rank``."""
 
 
 def recap(result: RunResult, verbosity: Verbosity = Verbosity.NORMAL) -> list[str]:
@@ -38,20 +31,12 @@ def recap(result: RunResult, verbosity: Verbosity = Verbosity.NORMAL) -> list[st
     Where *verbosity* is QUIET only hosts that are not well, and nothing at all where none is.
     """
     quiet, is_exec = verbosity is Verbosity.QUIET, result.playbook == "exec"
-    hosts = [host for host in result.hosts if not_well(host)] if quiet and not is_exec else result.hosts
+    hosts = _unwell(result.hosts) if quiet and not is_exec else result.hosts
     if quiet and not result.exit_code and not hosts:
         return []
-    groups = _groups(hosts, lambda host: _lines(host, result, verbosity))
-    shown = groups if is_exec else _shown(groups)
-    reported = [
-        line
-        for group in shown
-        for line in (f"{fold(group.hosts)}: {group.lines[0]}", *(f"  {line}" for line in group.lines[1:]))
-    ]
-    if len(shown) < len(groups):
-        rest = [name for group in groups if group not in shown for name in group.hosts]
-        more = plural(len(groups) - len(shown), "more group")
-        reported.append(f"... and {more} of hosts ({short(fold(rest), 60)}): see --output json")
+    reported = _reported(_groups(hosts, lambda host: _lines(host, result, verbosity)), whole=is_exec)
+    if len(hosts) > SCREEN and len(reported) > SCREEN and verbosity is not Verbosity.VERBOSE:
+        reported = [*reported, *_reasons(_unwell(hosts))] if is_exec else [*_reasons(hosts), EACH]
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
     counted = f"{result.playbook}: {counts or 'no host'} in {seconds(result.seconds)}"
     if _is_declined(result):
@@ -64,6 +49,21 @@ def recap(result: RunResult, verbosity: Verbosity = Verbosity.NORMAL) -> list[st
         counted,
         *_end(result),
     ]
+
+
+def _reported(groups: Sequence[HostGroup], *, whole: bool = False) -> list[str]:
+    """The lines of *groups*: of all of them where it is the *whole*, else of the worst."""
+    shown = groups if whole else _shown(groups)
+    lines = [
+        line
+        for group in shown
+        for line in (f"{fold(group.hosts)}: {group.lines[0]}", *(f"  {line}" for line in group.lines[1:]))
+    ]
+    if len(shown) == len(groups):
+        return lines
+    rest = [name for group in groups if group not in shown for name in group.hosts]
+    more = plural(len(groups) - len(shown), "more group")
+    return [*lines, f"... and {more} of hosts ({short(fold(rest), 60)}): see --output json"]
 
 
 def _lines(host: HostResult, result: RunResult, verbosity: Verbosity) -> list[str]:
@@ -79,10 +79,10 @@ def _is_declined(result: RunResult) -> bool:
 
 def _shown(groups: Sequence[HostGroup]) -> list[HostGroup]:
     """As many groups as are shown, the worst first: of each verdict one at least."""
-    ordered = sorted(groups, key=lambda group: group.rank)
-    firsts = {group.rank: id(group) for group in reversed(ordered)}.values()
+    ordered = sorted(groups, key=lambda group: group.verdict.rank)
+    firsts = {group.verdict.rank: id(group) for group in reversed(ordered)}.values()
     chosen = sorted(ordered, key=lambda group: id(group) not in firsts)[:SHOWN_GROUPS]
-    return sorted(chosen, key=lambda group: group.rank)
+    return sorted(chosen, key=lambda group: group.verdict.rank)
 
 
 def _end(result: RunResult) -> Iterator[str]:
@@ -104,12 +104,54 @@ def plans(hosts: Iterable[HostPlan]) -> list[str]:
 def _groups(hosts: Sequence[HostResult], lines: Callable[[HostResult], list[str]]) -> list[HostGroup]:
     """The *hosts* of whom the like is said; those that cannot be reached for one reason, whatever their addresses."""
     whole = {host.host: host for host in hosts}
-    folded = [without_addresses(host) if host.verdict is Verdict.UNREACHABLE else host for host in hosts]
-    said = [(host.host, _identity(host), lines(host), host.verdict not in FINE) for host in folded]
+    folded = map(_without_own_address, hosts)
+    said = [(host.host, _identity(host), lines(host), not host.verdict.is_fine) for host in folded]
     return [
-        HostGroup(hosts=names, lines=group if len(names) > 1 else lines(whole[names[0]]), rank=rank(whole[names[0]]))
+        HostGroup(
+            hosts=names, lines=group if len(names) > 1 else lines(whole[names[0]]), verdict=whole[names[0]].verdict
+        )
         for names, group in together(said)
     ]
+
+
+def _unwell(hosts: Iterable[HostResult]) -> list[HostResult]:
+    return [host for host in hosts if not host_digest(host).is_well]
+
+
+def _reasons(hosts: Iterable[HostResult]) -> list[str]:
+    """The *hosts* by verdict and cause, a line each; below it what comes next, where all have that in common.
+
+    A finding is one cause, whatever it says of each host; of texts that differ in more than amounts some are shown.
+    """
+    groups: list[HostGroup] = []
+    digests = map(host_digest, map(_without_own_address, hosts))
+    for alike in grouped((_cause_key(digest), digest) for digest in digests).values():
+        verdict = alike[0].result.verdict
+        reasons = _alike((digest.result.host, digest.reason) for digest in alike)
+        actions = _alike((digest.result.host, digest.next_line) for digest in alike)
+        lines = [short(f"{verdict}: {listed(reasons)}" if reasons else verdict, MOST)]
+        lines += actions if len(actions) == 1 else []
+        if owing := [digest.result.host for digest in alike if digest.result.owed]:
+            lines.append(f"clean-ups are owed to {fold(owing)} (-v)")
+        groups.append(HostGroup(hosts=[digest.result.host for digest in alike], verdict=verdict, lines=lines))
+    return _reported(groups)
+
+
+def _cause_key(digest: HostDigest) -> tuple[str, ...]:
+    """What two hosts have in common of which one reason is shown."""
+    sources = digest.cause.sources if digest.cause else ()
+    if sources and all(isinstance(source, Finding) for source in sources):
+        return (digest.result.verdict, *(source.id for source in sources))
+    return (digest.result.verdict, "", line_of(digest.reason, digest.result.host, strict=False).key)
+
+
+def _alike(texts: Iterable[tuple[str, str]]) -> list[str]:
+    """The texts on hosts, those as one that differ in amounts only."""
+    return [lines[0] for _, lines in together((host, (), [text], False) for host, text in texts if text)]
+
+
+def _without_own_address(host: HostResult) -> HostResult:
+    return without_addresses(host) if host.verdict is Verdict.UNREACHABLE else host
 
 
 def _identity(host: HostResult) -> tuple[str, ...]:

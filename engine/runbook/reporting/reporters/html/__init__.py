@@ -17,9 +17,10 @@ from runbook.reporting.reporters.html.host_times import HostTimes
 from runbook.reporting.wording.evidence import evidence_lines, inside
 from runbook.reporting.wording.exit_codes import exit_line
 from runbook.reporting.wording.grouping import together
-from runbook.reporting.wording.host_lines import ADVISED, by_name, extent_notes, owed_lines
+from runbook.reporting.wording.host_digest import causes
+from runbook.reporting.wording.host_lines import owed_lines
 from runbook.reporting.wording.limits import limit_lines
-from runbook.reporting.wording.summary import causes, rank
+from runbook.reporting.wording.step_lines import by_name, grouped, outcome_notes
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
 from runbook.values.event import Event, RunFinished
@@ -93,9 +94,7 @@ def document(result: RunResult, texts: Texts) -> Document:
 
 
 def _head(result: RunResult) -> dict[str, Any]:
-    left_out: dict[str, list[str]] = {}
-    for each in result.left_out:
-        left_out.setdefault(each.why, []).append(each.host)
+    left_out = grouped((each.why, each.host) for each in result.left_out)
     head = {
         "playbook": result.playbook,
         "run": result.run,
@@ -140,14 +139,15 @@ def _columns(hosts: Iterable[HostResult]) -> dict[tuple[Phase, str], int]:
 
 def _finding_groups(hosts: Sequence[HostResult]) -> tuple[list[dict[str, Any]], dict[tuple[str, str], int]]:
     """The findings that are not absent, those of which the like is said together; and the group of each."""
-    kinds: dict[tuple[str, str, str], list[tuple[str, Finding]]] = {}
-    for host in hosts:
-        for finding in host.findings:
-            if finding.status is not Presence.ABSENT:
-                kinds.setdefault((finding.id, finding.severity, finding.status), []).append((host.host, finding))
+    kinds = grouped(
+        ((finding.id, finding.severity, finding.status), (host.host, finding))
+        for host in hosts
+        for finding in host.findings
+        if finding.status is not Presence.ABSENT
+    )
     groups: list[dict[str, Any]] = []
     numbers: dict[tuple[str, str], int] = {}
-    now = {host.host: host.verdict in ADVISED for host in hosts}
+    now = {host.host: host.verdict.needs_advice for host in hosts}
     for (name, severity, status), said in kinds.items():
         by_host = dict(said)
         alike = together((host, (*it.advise, str(now[host])), [_said(it)], True) for host, it in said)
@@ -193,7 +193,7 @@ def host_record(host: HostResult, page: Document, texts: Texts, times: HostTimes
     return _sparse(
         h=printable(host.host),
         v=str(host.verdict),
-        r=rank(host),
+        r=host.verdict.rank,
         t=_seconds(host.seconds),
         c=page.causes.get(host.host, -1) + 1,
         e=texts.number(host.error),
@@ -214,7 +214,8 @@ def _began(moment: float | None) -> dict[str, Any]:
 
 
 def _step_record(step: StepResult, page: Document, texts: Texts) -> dict[str, Any]:
-    notes = [*_notes(step), f"when: {step.condition}" if step.condition else ""]
+    condition = f"when: {step.condition}" if step.condition else ""
+    notes = [step.action, str(step.risk or ""), *outcome_notes(step), condition]
     return _sparse(
         k=page.columns[step.phase, written_id(step.id)] + 1,
         i=texts.number(step.id),
@@ -232,14 +233,6 @@ def _step_record(step: StepResult, page: Document, texts: Texts) -> dict[str, An
 def _victim(victim: Victim) -> str:
     owner = f" [owner: {victim.owner}]" if victim.owner else ""
     return f"pid {victim.pid} ({victim.user}) {victim.command[:LONGEST]}{owner}"
-
-
-def _notes(step: StepResult) -> list[str]:
-    notes = [step.action]
-    notes += [str(step.risk)] if step.risk else []
-    notes += ["failure ignored"] if step.ignored else []
-    notes += extent_notes(step)
-    return [*notes, "not verified"] if step.status == "changed" and not step.verified else notes
 
 
 def _command_record(command: SentCommand, texts: Texts) -> dict[str, Any]:

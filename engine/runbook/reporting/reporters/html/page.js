@@ -114,9 +114,10 @@
     return add(it, make("h2", "", title));
   }
   function causes() {
-    if (!run.causes.length) return;
+    const wrong = run.causes.filter((it) => it.v !== "resolved");  // those come last
+    if (!wrong.length) return;
     const place = section("causes", "What is wrong, the worst first");
-    const cards = run.causes.map((cause, number) => {
+    const cards = wrong.map((cause, number) => {
       const card = make("div", "card");
       const first = cause.l[0].startsWith(cause.v + ": ") ? cause.l[0].slice(cause.v.length + 2) : cause.l[0];
       add(card, add(make("div", "line"), badge(cause.v, VERDICT[cause.v]), ...named(cause)));
