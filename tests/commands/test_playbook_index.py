@@ -15,7 +15,7 @@ MINE = "name: mine\nabout: Mend {}.\nsymptom: [the flux capacitor is dry, {{patt
 PART = """name: part
 about: A part.
 inputs:
-  pace: {about: How fast., type: string}
+  pace: {about: How fast., type: string, required: true}
 diagnose:
   - {id: there, command: {argv: [echo, "{{ inputs.pace }}"]}}
 """
@@ -70,7 +70,7 @@ def test_a_change_of_what_a_playbook_includes_counts(here, loads):
     (here / "playbooks" / "part.yaml").write_text(PART)
     (here / "playbooks" / "mine.yaml").write_text(MINE.format("it") + "diagnose:\n  - {id: a, include: part}\n")
     assert card("mine").mistakes == 1, "the included playbook needs an input"
-    (here / "playbooks" / "part.yaml").write_text(PART.replace("type: string", "type: string, default: fast"))
+    (here / "playbooks" / "part.yaml").write_text(PART.replace("required: true", "default: fast"))
     assert card("mine").mistakes == 0
     loads.clear()
     (here / "playbooks" / "part.yaml").write_text(PART)
