@@ -111,7 +111,7 @@ class _Index:
             if (tree["format"], tree["program"], tree["there"]) != (FORMAT, self._program, there):
                 return {}
             return {path: _entry(entry) for path, entry in tree["playbooks"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged, or not ours: made anew
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged, or not ours: made again
             return {}
 
     def _write(self, there: str, entries: Mapping[str, _Entry]) -> None:
