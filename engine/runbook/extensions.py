@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import site
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,11 +50,26 @@ def installed(group: str) -> tuple[Extension, ...]:
     return tuple(sorted(found, key=lambda extension: (extension.name, extension.package)))
 
 
+def is_installed(package: str) -> bool:
+    """Whether *package* is installed, in whatever spelling of its name."""
+    plain = _plain_name(package)
+    there = (place for folder in _folders() for place in Path(folder).glob("*.dist-info"))
+    return any(_plain_name(place.name.partition("-")[0]) == plain for place in there)
+
+
+def _plain_name(package: str) -> str:
+    return re.sub(r"[-_.]+", "_", package).lower()
+
+
+def _folders() -> tuple[str, ...]:
+    """The directories that packages are installed to."""
+    return (*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else []))
+
+
 @cache
 def _candidates() -> tuple[Path, ...]:
     """The ``.dist-info`` of every installed package that has an extension of any group."""
-    folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
-    files = [file for folder in folders for file in sorted(Path(folder).glob("*.dist-info/entry_points.txt"))]
+    files = [file for folder in _folders() for file in sorted(Path(folder).glob("*.dist-info/entry_points.txt"))]
     return tuple(file.parent for file in files if "[runbook." in file.read_text(encoding="utf-8", errors="replace"))
 
 

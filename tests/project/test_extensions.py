@@ -66,6 +66,10 @@ def test_the_package_of_the_docs_is_built_installed_and_run(installation, tmp_pa
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (tmp_path / "runbook-racks/runbook_racks/__init__.py").touch()
+    book = tmp_path / "runbook-racks/runbook_racks/playbooks/rack-power.yaml"
+    said = installation.says("check", str(book), code=2)
+    assert "rack-power.yaml:4:12: the package runbook-racks is not installed: `pip install runbook-racks`" in said
+    assert "unknown key 'rack_power'" in said
     built = tmp_path / "built"
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheel = (
@@ -89,6 +93,7 @@ def test_the_package_of_the_docs_is_built_installed_and_run(installation, tmp_pa
     (line,) = [it for it in listed if it.startswith("rack_power")]
     assert line.endswith("Read whether the power feed of a host's rack is on. (from runbook-racks 1.2)")
     assert len([it for it in listed if "(from " in it]) == 1
+    assert "good" in installation.says("check", str(book))
     shown = installation.says("actions", "rack_power")
     assert "It comes from runbook-racks 1.2." in shown
     assert "The file that the rack's controller writes: on or off." in shown

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from runbook.language import lenient_read, shown_steps
 from runbook.language.sections import limits
 from runbook.language.sections.placed_values import Entry, Reader, duration_of, value_of
+from runbook.language.sections.requirements import required_packages
 from runbook.language.sections.symptoms import SYMPTOMS, symptoms_of
 from runbook.language.shown_steps import Sentence
 from runbook.values.plan import Risk
@@ -28,6 +29,7 @@ ID = r"^[A-Za-z_][A-Za-z0-9_]*$"
 NAME: Schema = {"type": "string", "pattern": ID}
 TEXT: Schema = {"type": "string", "minLength": 1}
 TEXTS: Schema = {"oneOf": [TEXT, {"type": "array", "items": TEXT}]}
+PACKAGE = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$"
 IDS: Schema = {"oneOf": [NAME, {"type": "array", "items": NAME}]}
 VARIABLE: Schema = {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 EXPRESSION: Schema = {"type": ["string", "boolean"]}
@@ -64,7 +66,7 @@ class Key:
     schema: Schema = field(default_factory=dict)
     """JSON Schema of its value, as the loader checks it."""
     exported: Schema = field(default_factory=dict)
-    """What the schema for editors demands besides."""
+    """The further demands of the schema for editors."""
     required: bool = False
     read: Reader | None = None
     """Makes the value of its field in ``runbook.values.playbook``; None: the loader reads it together with others."""
@@ -87,7 +89,7 @@ class StepKey(Key):
     misplaced: tuple[str, str] | None = None
     """The mistake and the hint where it is not allowed; None: the general ones."""
     shown: Sentence | None = None
-    """What ``runbook show`` says of a step."""
+    """The sentence of ``runbook show`` about a step."""
     has_default: bool = False
     """Whether ``defaults`` may have it."""
     of_include: bool = False
@@ -99,7 +101,7 @@ class LimitKey(Key):
     """A key of ``limits``."""
 
     shown: Callable[[Limits], str] = lambda _: ""
-    """What ``runbook show`` says of limits; empty: nothing."""
+    """The sentence of ``runbook show`` about limits; empty: none."""
 
 
 Kind = TypeVar("Kind", bound=Key)
@@ -120,7 +122,7 @@ def schema_of(keys: Mapping[str, Key]) -> Schema:
 
 
 def fields_of(keys: Mapping[str, Key], entry: Entry) -> dict[str, Any]:
-    """What *entry* says under *keys*, by the names of dataclass fields."""
+    """Read *entry* under *keys*, by the names of dataclass fields."""
     return {key.field or name: key.read(entry, name) for name, key in keys.items() if key.read}
 
 
@@ -638,6 +640,12 @@ PLAYBOOK: Mapping[str, Key] = _table(
         about="The default target: a name, a group, a pattern; --hosts overrides it.",
         schema=TEXT,
         read=value_of(lenient_read.text),
+    ),
+    Key(
+        name="requires",
+        about="Packages that have to be installed beside runbook, because an action is in one: [runbook-racks].",
+        schema={"type": "array", "minItems": 1, "items": {"type": "string", "pattern": PACKAGE}},
+        read=lambda entry, key: required_packages(entry.tree.get(key), entry.values),
     ),
     Key(
         name="inputs",

@@ -351,6 +351,8 @@ class Playbook:
     about: str = ""
     symptom: tuple[Symptom, ...] = ()
     hosts: str = ""
+    requires: tuple[str, ...] = ()
+    """The packages that have to be installed beside runbook."""
     inputs: tuple[Input, ...] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
     """Inputs of earlier versions, each with the playbook that has it now."""

@@ -21,7 +21,7 @@ ALONE = "let a playbook without `across` change the host, and run it with --host
 
 
 def faults_in_comparison(rule: FindingRule, book: Playbook, tree: Mapping[str, Any]) -> Iterator[Fault]:
-    """What is wrong with *rule*, a finding of *book* that compares hosts, written as *tree*."""
+    """Yield the mistakes of *rule*, a finding of *book* that compares hosts, written as *tree*."""
     if isinstance(tree[ACROSS], Mapping) and "value" not in tree[ACROSS]:
         yield (ACROSS,), "'value' is missing", "an expression that each host evaluates"
     for section in ("remediate", "verify"):
@@ -55,7 +55,7 @@ def _unknown_findings(rule: FindingRule, book: Playbook) -> Iterator[Fault]:
 
 
 def faults_of_included(part: str, book: Playbook) -> Iterator[Fault]:
-    """What is wrong with including the playbook *part* in *book*, because *part* compares hosts."""
+    """Yield the mistakes of including the playbook *part* in *book*, because *part* compares hosts."""
     compares = [comparison.id for comparison in book.comparisons if comparison.part == part]
     for section in ("remediate", "verify"):
         if compares and getattr(book, section):

@@ -41,7 +41,7 @@ def max_concurrent_per(entry: Entry, key: str) -> tuple[ConcurrencyLimit, ...]:
 
 
 def attempts(entry: Entry, key: str) -> Attempts | None:
-    """How often a host is changed within a time."""
+    """Read the limit on how often a host is changed within a time."""
     tree = mapping(entry.tree.get(key))
     within = entry.values.seconds(tree, "within", (*entry.path, key), read=time_span)
     per_host = tree.get("per_host")
@@ -49,7 +49,7 @@ def attempts(entry: Entry, key: str) -> Attempts | None:
 
 
 def breaker(entry: Entry, key: str) -> Breaker | None:
-    """How many hosts are changed within a time."""
+    """Read the limit on how many hosts are changed within a time."""
     tree = mapping(entry.tree.get(key))
     within = entry.values.seconds(tree, "within", (*entry.path, key), read=time_span)
     hosts = entry.values.share(tree["hosts"], (*entry.path, key, "hosts")) if "hosts" in tree else None
@@ -62,7 +62,7 @@ UNWELL = "failed, unresolved, unknown, unreachable or cancelled"
 
 
 def shown_batches(given: Limits) -> str:
-    """How the hosts are parted, and what is between the batches."""
+    """Describe the batches of hosts, and the pauses between them."""
     if not given.batches:
         return ""
     *first, last = map(str, given.batches)
@@ -79,20 +79,20 @@ def shown_stop(given: Limits) -> str:
 
 
 def shown_unavailable(given: Limits) -> str:
-    """How many hosts may be away at once."""
+    """Describe how many hosts may be away at once."""
     most = given.max_unavailable
     return f"Never more than {_hosts(most)} being changed, or {UNWELL}." if most else ""
 
 
 def shown_attempts(given: Limits) -> str:
-    """How often a host is changed."""
+    """Describe how often a host is changed."""
     if not (most := given.attempts):
         return ""
     return f"At most {plural(most.per_host, 'run')} may change the same host within {seconds(most.within)}."
 
 
 def shown_breaker(given: Limits) -> str:
-    """How many hosts are changed by all runs."""
+    """Describe how many hosts are changed by all runs."""
     if not (breaker := given.breaker):
         return ""
     few = f"{breaker.hosts} of the hosts" if breaker.hosts.percent else plural(int(breaker.hosts.number), "host")
