@@ -60,6 +60,10 @@ OFTEN = WHOLE.replace("processes:", "samples: {for: 10s, every: 1s}, processes:"
     "when: seen.matches", "when: \"seen | sustained('matches', 10)\""
 )
 
+LINES = WHOLE.replace(
+    LOOK.strip(), "diagnose:\n  - {id: seen, log_scan: {files: [/x.log], signatures: {bad: BAD}}}"
+).replace("when: seen.matches", "when: seen.found")
+
 BROKEN = [
     ("idle-ending", WHOLE.replace("{id: seen, processes:", "{id: seen, pkill:"), 3),
     ("wide-pattern", pattern("ray"), 7),
@@ -97,6 +101,8 @@ BROKEN = [
     ("long-expression", WHOLE.replace("when: seen.matches", f"when: seen.matches{' or seen.matches' * 12}"), 5),
     ("long-expression", WHOLE.replace("diagnose:", f"let: {{a: seen.matches{' or seen.matches' * 12}}}\ndiagnose:").replace("when: seen.matches", "when: a"), 2),
     ("long-expression", WHOLE.replace("findings:\n  - {", "findings:\n  - when: true\n    findings:\n      - {say: '{{ seen.matches" + " ~ seen.matches" * 10 + " }}', "), 7),
+    ("lasting-lines", LINES, 5),
+    ("lasting-lines", LINES.replace("seen.found", "seen.counts.bad > 0"), 5),
     ("samples-too-short", OFTEN.replace("10)", "11)"), 5),
     ("samples-too-long", OFTEN + "limits: {deadline: 9s}\n", 3),
     ("literal-secret", look("{argv: [/bin/x]}", "env: {API_TOKEN: abc-4711}, "), 4),

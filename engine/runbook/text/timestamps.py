@@ -89,6 +89,39 @@ def _zone(text: str | None, otherwise: float) -> timezone:
     return UTC if text.upper() in ("Z", "UTC") else timezone(timedelta(seconds=offset(text)))
 
 
+_LINE_BEGINS = re.compile(r"^(?:\s*(?:\([^()]{0,60}\)|\[?rank\d+\]?:?|[\[(<]))*\s*", re.IGNORECASE)
+"""The words of loggers before the time of a line: the process, the rank, an opening bracket."""
+_LEVEL = r"(?:[A-Z][A-Za-z]{2,9}[\s:|]+[\[(]?)?"
+_LINE_TIMES = (
+    re.compile(rf"{_LEVEL}(\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?)"),
+    re.compile(rf"{_LEVEL}(?P<y>\d{{4}})[/.]?(?P<m>\d\d)[/.]?(?P<d>\d\d)[-_T ](?P<t>\d\d:\d\d:\d\d)"),  # Go, compact
+    re.compile(r"(?:[A-Z]+ |[IWEF])(?P<m>\d\d)-?(?P<d>\d\d) (?P<t>\d\d:\d\d:\d\d)"),  # glog, vLLM: no year
+)
+_LINE_SYSLOG = re.compile(r"(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: \d{4})?")
+_LINE_SECONDS = re.compile(r"@?(\d{9,10}(?:\.\d+)?)(?=[\s\]:,|])")
+
+
+def line_time(line: str, zone: float, now: float) -> float | None:
+    """The time that a line of a log begins with; None where it has none.
+
+    ISO 8601, Go's, compact, glog's, syslog's, ``ctime``, and seconds since 1970; the level, the process and brackets
+    may stand before it.  *zone* (seconds east of Greenwich) where it does not say; *now* for times without a year.
+    """
+    text = line[:120]
+    text = text[_LINE_BEGINS.match(text).end() :]  # type: ignore[union-attr] # it matches an empty text, too
+    if found := _LINE_TIMES[0].match(text):
+        return iso(found[1], zone)
+    if found := _LINE_TIMES[1].match(text):
+        return iso(f"{found['y']}-{found['m']}-{found['d']} {found['t']}", zone)
+    if found := _LINE_TIMES[2].match(text):
+        month = _MONTHS[int(found["m"]) - 1] if 1 <= int(found["m"]) <= 12 else ""
+        return ctime(f"{month} {found['d']} {found['t']}", zone, now) if month else None
+    if found := _LINE_SYSLOG.match(text):
+        return ctime(found[0], zone, now)
+    found = _LINE_SECONDS.match(text)
+    return float(found[1]) if found else None
+
+
 def ctime(text: str, zone: float, now: float) -> float | None:
     """``Sun Feb 23 16:24:18 2025``, or ``Feb 23 16:24:18`` as syslog writes it: the last such moment at *now*."""
     found = _CTIME.fullmatch(text.strip())

@@ -20,7 +20,7 @@ ALLOW = re.compile(r"#\s*runbook:\s*allow\s+([\w-]+(?:\s*,\s*[\w-]+)*)")
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintWarning:
-    """What is likely to go wrong, with the id of the rule that says so."""
+    """A likely fault, with the id of its rule."""
 
     problem: Problem
     rule: str

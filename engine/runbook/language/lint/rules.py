@@ -16,7 +16,7 @@ from runbook.language.secret_uses import secret_uses
 from runbook.language.yaml_source import Path
 from runbook.secrets.detection import masked_argv
 from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
-from runbook.values.playbook import FindingRule, SecretSource
+from runbook.values.playbook import FindingRule, SecretSource, Step
 from runbook.values.types import seconds
 from runbook.values.units import duration
 
@@ -150,7 +150,7 @@ def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def _other_processes(given: str, found: Sequence[FindingRule]) -> str:
-    """What *given*, the expression of an `end`, takes that no finding of *found* speaks of; empty: nothing."""
+    """Name the processes in *given*, the expression of an `end`, that no finding of *found* is about; empty: none."""
     texts = [text for rule in found for text in (rule.when, rule.say, *rule.evidence.values())]
     theirs = {name for text in texts for name in names(text)}
     if others := sorted(f"{probe}.{field}" for probe, field in names(given) - theirs if field and probe != "inputs"):
@@ -188,7 +188,7 @@ def _is_negated(given: str, found: Sequence[FindingRule]) -> bool:
 _CHOOSES = (
     r"\b(?:{})\.(?:matches|processes|leftover)\b[\s)]*(?:\|\s*(?:selectattr|rejectattr|select|reject|first|last)\b|\[)"
 )
-"""What takes some out of the list of a probe."""
+"""The forms that take some items out of the list of a probe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,6 +417,28 @@ def long_samples(context: LintContext) -> Iterator[RuleMatch]:
             yield RuleMatch((*path, "samples"), what, "limits: {deadline: ...}")
 
 
+_LINES = ("matches", "found", "counts")
+
+
+def lasting_lines(context: LintContext) -> Iterator[RuleMatch]:
+    """Findings that rest on lines of a log, and that a step is to make go."""
+    scans = {step.id for step, _ in context.steps if _reads_logs(context, step)}
+    changing = (step for step, path in context.steps if path[0] == "remediate" and context.action(step).decide)
+    cured = {name for step in changing for name in step.for_}
+    for rule, path in context.findings:
+        if rule.id in cured and not broken(rule.when):
+            for probe in sorted({root for root, field in names(rule.when) if root in scans and field in _LINES}):
+                what = f"{rule.id} rests on lines of {probe}, which stay in the log: it cannot go after its step"
+                yield RuleMatch((*path, "when"), what, f"give {probe} a `since`, such as 10m")
+
+
+def _reads_logs(context: LintContext, step: Step) -> bool:
+    """Whether *step* searches the lines of files, the oldest, too."""
+    takes = {field.name for field in fields(context.action(step).Args)}
+    args: Any = unraw(step.args)
+    return {"files", "signatures", "since"} <= takes and bool(args.get("files")) and not args.get("since")
+
+
 RULES = (
     Rule(
         id="wide-pattern",
@@ -520,6 +542,12 @@ RULES = (
         why="The first, small batch is a test: if it fails, the run should stop.",
         example='limits: {batches: [1, "10%", "100%"], stop_after: "10%"}',
         check=batches_without_end,
+    ),
+    Rule(
+        id="lasting-lines",
+        why="A line stays in its log after the fault is cured, so that the second probe would find it again.",
+        example="- {id: log, log_scan: {files: [...], signatures: {...}, since: 10m}}   # the finding can go",
+        check=lasting_lines,
     ),
     Rule(
         id="samples-too-short",

@@ -12,6 +12,7 @@ from runbook.library.files.facts.log_reading import LogFile, LogReading, ask_log
 from runbook.protocols import Probe
 from runbook.text.regexes import SearchMatch
 from runbook.text.signatures import SignatureSearch, check_signatures
+from runbook.text.timestamps import time_reference
 from runbook.values.command import Completed
 from runbook.values.types import Duration, Json, Unknown
 
@@ -43,6 +44,11 @@ class Args:
     """Read only this many of the newest files; 0: all."""
     within: Duration = Duration(0)
     """With `newest`: only those last written to within this time of the newest; 0: all."""
+    since: str = ""
+    """Search only the lines from this time on, such as 10m (ago) or 2026-01-31T12:00:00Z, by the times that they begin
+    with. A line without a time has that of the line before it; a log without any time is unknown if it was written to
+    since.
+    """
     ignore_case: bool = False
     """Do not distinguish upper and lower case."""
     rotated: bool = False
@@ -57,8 +63,9 @@ class Args:
             raise ValueError("give `signatures` to search for, or `stalled_for`")
         if self.within and not self.newest:
             raise ValueError("`within` needs `newest`")
-        if self.text and (self.stalled_for or self.rotated):
-            raise ValueError("`stalled_for` and `rotated` need `files`; they do not apply to `text`")
+        if self.text and (self.stalled_for or self.rotated or self.since):
+            raise ValueError("`stalled_for`, `rotated` and `since` need `files`; they do not apply to `text`")
+        time_reference(self.since)
         check_signatures(self.signatures, re.IGNORECASE if self.ignore_case else 0)
 
 
@@ -124,10 +131,13 @@ def probe(args: Args) -> Probe[State]:
 def _searched(args: Args, reading: LogReading) -> State:
     files = reading.files
     search = SignatureSearch(args.signatures, re.IGNORECASE if args.ignore_case else 0)
-    hits = [hit for file in files for hit in _hits(file, search, args)]
+    recent, undated = reading.since(time_reference(args.since)) if args.since else (files, ())
+    hits = [hit for file in recent for hit in _hits(file, search, args)]
     names = {hit.signature for hit in hits}
     blind_why = blind(reading, args.files)
     slow = {name: Unknown(why=why) for name, why in search.unknown(names).items()}
+    for file, why in undated:  # it is not known of these lines whether they are older
+        slow |= {hit.signature: why for hit in _hits(file, search, args) if hit.signature not in names}
     doubt = next(iter(slow.values()), None if hits else blind_why)
     counts = Counter(hit.signature for hit in hits)
     return State(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runbook.errors import ProbeError
 from runbook.library.files.facts.listing import age_of
 from runbook.onhost.path_safety import unread
 from runbook.shell import VIEW, script
 from runbook.text.shortened import first_few
+from runbook.text.timestamps import TimeReference, line_time, offset
 from runbook.values.command import Command, Completed, read_script
 from runbook.values.types import Unknown
 
@@ -38,6 +39,24 @@ class LogFile:
     """Seconds since it was written to."""
     rotated: bool = False
 
+    def since(self, low: float, now: float, zone: float) -> LogFile | Unknown:
+        """Return the file with the lines from *low* on; unknown where its lines have no times.
+
+        A line without a time has that of the line before it; *now* and *zone* are those of the host's clock.  A file
+        that was last written to before *low* has none of them, whatever its lines say.
+        """
+        if not isinstance(self.age, Unknown) and now - self.age < low:
+            return replace(self, lines=("",) * len(self.lines))
+        times = [line_time(line, zone, now) for line in self.lines]
+        at = next((time for time in times if time is not None), None)
+        if at is None and any(line.strip() for line in self.lines):
+            return Unknown(why=f"the lines of {self.path} have no times, and it was written to since")
+        kept = []
+        for line, time in zip(self.lines, times, strict=True):
+            at = at if time is None else time
+            kept.append(line if at is not None and at >= low else "")
+        return replace(self, lines=tuple(kept))
+
     def numbered(self, most: int) -> Iterator[tuple[int, str]]:
         """The last *most* lines with their numbers: from the beginning where all is there, else from the end (-1)."""
         lines = self.lines[-most:]
@@ -64,6 +83,22 @@ class LogReading:
     unreadable: tuple[UnreadFile, ...] = ()
     clock: str = ""
     """The host's: seconds since the epoch, and its zone as ``+0100``."""
+
+    def since(self, reference: TimeReference) -> tuple[tuple[LogFile, ...], tuple[tuple[LogFile, Unknown], ...]]:
+        """Return the files with the lines from *reference* on, and those whose lines have no times, with the reason."""
+        now, _, zone = self.clock.partition(" ")
+        host_now = float(now) if now.isdigit() else 0.0
+        low = reference.on(host_now)
+        if low is None:
+            return self.files, ()
+        if not host_now:
+            why = Unknown(why="the host does not say its time")
+            return (), tuple((file, why) for file in self.files)
+        found = [(file, file.since(low, host_now, offset(zone))) for file in self.files]
+        return (
+            tuple(new for _, new in found if isinstance(new, LogFile)),
+            tuple((file, new) for file, new in found if isinstance(new, Unknown)),
+        )
 
 
 def ask_logs(

@@ -7,7 +7,6 @@ without a line of `never`, or when nothing has been started for a long time.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from runbook.library.system.facts.kernel_messages import HostClock, message
 from runbook.protocols import Absent, Fails, Holds, Probe
 from runbook.text.host_json import finite
 from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
-from runbook.text.timestamps import iso, offset, written
+from runbook.text.timestamps import line_time, offset, written
 from runbook.values.command import Command, Completed
 from runbook.values.types import Duration, Unknown, plural, seconds
 
@@ -32,9 +31,6 @@ ALL_BYTES = 3 << 20
 
 JUST_BEFORE = 2.0
 """Seconds."""
-
-_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d:\d\d:\d\d(?:[.,]\d+)?)\s")
-_BRACKET = re.compile(r"[\[(<]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +117,9 @@ def _timed(lines: Iterable[tuple[str, str]], clock: HostClock) -> tuple[LogLine,
 
 
 def _moment(text: str, clock: HostClock) -> float | None:
-    """The time that *text* begins with, in a bracket or without: ISO 8601, ``YYYYmmdd-HH:MM:SS``, syslog's, seconds."""
-    plain = (
-        _BRACKET.sub("", text.lstrip()[:60], count=1) if text.lstrip()[:1] in ("[", "(", "<") else text.lstrip()[:60]
-    )
-    if found := _COMPACT.match(f"{plain} "):
-        return iso(f"{found[1]}-{found[2]}-{found[3]} {found[4]}", clock.zone)
-    return message(re.sub(r"[\])>]", " ", plain, count=1) + " ", clock).at
+    """Return the time that *text* begins with; also that of an entry of the journal in JSON, and seconds since boot."""
+    at = line_time(text, clock.zone, clock.now or 0.0)
+    return message(text, clock).at if at is None else at
 
 
 TAIL = 10_000
