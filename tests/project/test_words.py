@@ -85,6 +85,20 @@ def test_what_a_docstring_names_is_there():
     assert wrong == [], "\n".join(wrong)
 
 
+QUESTION = re.compile(r"\s*(?:What|How|Why|Who|Whom|Whose|Which|That|Those)\b")
+
+
+def test_a_docstring_begins_with_a_verb_or_a_noun():
+    """A question word, or ``that``, makes a clause of what could be a noun (style of the project)."""
+    wrong = [
+        f"{path}:{line}: {text.strip()[:60]}"
+        for path in MODULES
+        for line, text, is_doc in _constants(ast.parse(path.read_text()))
+        if is_doc and QUESTION.match(text)
+    ]
+    assert wrong == [], "\n".join(wrong)
+
+
 def test_no_retired_word_comes_back():
     wrong = []
     for path in (*MODULES, *(ROOT / "engine" / "runbook").rglob("*.sh")):

@@ -161,12 +161,12 @@ def _refuse_other_limits(saved: SavedPlan, order: Order) -> None:
 
 
 def _changed(saved: SavedPlan) -> int:
-    """How many hosts the plan changes."""
+    """Return the number of hosts that the plan changes."""
     return sum(any(step.status is Status.WOULD_CHANGE for step in host.steps) for host in saved.result.hosts)
 
 
 def _unusable(plan: _Plan, options: ApplyOptions, whole: RunOptions, person: Person) -> list[Problem]:
-    """Why the plan itself may not be applied, now and by this user."""
+    """Return the reasons why the plan itself may not be applied, now and by this user."""
     saved, now = plan.saved, datetime.now(UTC)
     words = []
     if saved.engine_version != __version__:
@@ -191,7 +191,7 @@ def _unusable(plan: _Plan, options: ApplyOptions, whole: RunOptions, person: Per
 
 
 def _unapproved(plan: _Plan, options: ApplyOptions, inventory: Sequence[str]) -> list[Problem]:
-    """Why the approvals of the plan do not do."""
+    """Return the reasons why the approvals of the plan do not suffice."""
     saved, file = plan.saved, shlex.quote(plan.path)
     if not saved.approvals or options.check:
         return []

@@ -63,23 +63,23 @@ class Named:
     finding: str
     say: str
     next: str
-    """What to do: the command that goes on with it, or the first advice."""
+    """The next action: the command that continues with it, or the first advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """What is wrong with one host."""
+    """The conclusion about one host."""
 
     host: str
     verdict: Verdict
     cause: Named | None = None
     also: tuple[Named, ...] = ()
     why: str = ""
-    """Why nothing is known, where no cause is."""
+    """The reason why nothing is known, where there is no cause."""
 
 
 def concluded(host: HostResult, books: Mapping[str, Playbook], where: str = "") -> Conclusion:
-    """What *host* has by the findings of *books*, each under the prefix of its ids; the first is believed first.
+    """Conclude from the findings of *books* on *host*, each under the prefix of its ids; the first is believed first.
 
     *where* are the options of a command line that say which inventory it is of.
     """

@@ -75,7 +75,7 @@ def _texts(value: Json) -> list[str]:
 
 
 def _unknown(steps: Mapping[str, StepResult]) -> str:
-    """What is not known of a host's locks, and why."""
+    """Say what is not known of a host's locks, and why."""
     whose = {"root": "root's locks are not known", "login": "the locks of the login user are not known"}
     failed = [user for user in USERS if steps[user].status is not Status.OK]
     return "; ".join(f"{whose[word]}: {steps[word].why}" for word in failed)

@@ -53,7 +53,7 @@ WIDEST = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostView:
-    """What was last seen of a host; times are seconds on the monotonic clock."""
+    """The last view of a host; times are seconds on the monotonic clock."""
 
     host: str
     result: HostResult | None = None
@@ -144,7 +144,8 @@ class Note:
 
 
 def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Text]]:
-    """What is found, or not known, the worst first, each with what to do; hosts of which the same is said, together."""
+    """Return the findings, and what is not known, the worst first, each with advice; hosts with equal words stand
+    together."""
     seen = ((sight.host, sight.result) for sight in sights if sight.result)
     hosts = grouped((note, host) for host, result in seen for note in _of_host(book, result))
     return [
@@ -233,7 +234,8 @@ def _kernel(state: Mapping[str, Json]) -> str:
 
 
 def _containers(state: Mapping[str, Json]) -> str:
-    """How many are up, and what is wrong with the others; those that ended well, or were never started, are no news."""
+    """Return the number of running containers, and the faults of the others, except those that ended well or never
+    started."""
     found = _known(state.get("containers"))
     if not isinstance(found, list):
         return "?"
@@ -260,7 +262,7 @@ WORDS = {
     "kernel_log": _kernel,
     "containers": _containers,
 }
-"""How the state of each action is said in one cell."""
+"""The state of each action in one cell."""
 
 
 Show = Callable[[Sequence[HostView]], None]
@@ -457,7 +459,7 @@ def _appended(book: Playbook, console: Console) -> Show:
 
 
 def _console() -> Console:
-    """What is printed on; where it is no terminal, every line is whole."""
+    """Return the console that is printed on; where it is no terminal, every line is whole."""
     console = Console(force_terminal=can_redraw(sys.stdout))
     console.size = terminal_size(sys.stdout) if console.is_terminal else (WIDEST, 1)
     return console

@@ -38,7 +38,7 @@ class GivenInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connecting:
-    """How hosts are connected to."""
+    """The options for connecting to hosts."""
 
     parallel: int = 32
     """Hosts at a time."""
@@ -57,12 +57,12 @@ class Limits(LimitOptions):
     """Of each probe that sets none itself."""
     deadline: str = ""
     wait_lock: str = ""
-    """How long another run may keep a host locked."""
+    """The time that another run may keep a host locked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """How a command reports."""
+    """The options for the output of a command."""
 
     output: str = "console"
     """The format of stdout."""

@@ -92,7 +92,7 @@ def save_plan(
 
 
 def opened_plan(path: str, mode: int = 0o600) -> WholeReport:
-    """What is to be put into the file *path* of ``--out``, as a whole, with that mode.  Raises ConfigError."""
+    """Open the file *path* of ``--out``, which is published as a whole, with that mode.  Raises ConfigError."""
     if not can_be_replaced(path):
         raise ConfigError(f"--out {path}: it is not a regular file; name another one")
     try:
@@ -166,7 +166,7 @@ def _brief(host: HostResult) -> HostResult:
 
 
 def _next(saved: SavedPlan, out: str) -> list[str]:
-    """What was made, and what to do with it."""
+    """Return lines about the plan that was made, and about the next step with it."""
     many = sum(any(step.status is Status.WOULD_CHANGE for step in host.steps) for host in saved.result.hosts)
     lines = [
         f"plan {saved.plan[:8]} is in {out}: {plural(many, 'host')} would be changed; it can be applied until "

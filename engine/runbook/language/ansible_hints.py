@@ -83,7 +83,7 @@ MODULES = frozenset(
         *("set_fact", "local_action", "roles", "import_playbook", "include_tasks", "import_tasks", "block"),
     }
 )
-"""Those of them that stand where a step has its action here."""
+"""The modules that stand where a step has its action here."""
 
 
 def stands_for_action(key: str) -> bool:

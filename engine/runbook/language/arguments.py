@@ -43,7 +43,7 @@ SYSTEM = (
 
 
 def objection_to(pattern: str) -> str:
-    """Why *pattern* may not choose processes; empty when it may."""
+    """Return the reason why *pattern* may not choose processes; empty when it may."""
     if not pattern.strip():
         return "an empty pattern matches every process"
     if len(pattern) > LONGEST:
@@ -72,7 +72,7 @@ class Later:
     is_text: bool = False
     """It will be text, whatever it is filled in with."""
     stand_in: str | None = None
-    """What to take for it meanwhile where text is wanted."""
+    """The value that is used meanwhile where text is wanted."""
 
 
 def hints_of(kind: type[Any]) -> Mapping[str, Any]:
@@ -139,7 +139,7 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
 
 
 def _meant(name: str, known: list[str], path: str) -> str:
-    """What the author of an unknown key may have meant."""
+    """Return the likely meaning of an unknown key."""
     if name in STEP and not path:
         return "it is a key of the step: write it one level up, beside the action"
     return suggest(name, known, MEANT.get(name))
@@ -156,7 +156,7 @@ def _value(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems:
 
 
 def _not_yet(kind: Any, value: Later, path: str, problems: Problems) -> Any:
-    """What stands for *value* until it is known; text that can never become a *kind* is a mistake already."""
+    """Return a stand-in for *value* until it is known; text that can never become a *kind* is a mistake already."""
     if kind is str and value.stand_in is not None:
         return value.stand_in
     origin = get_origin(kind)
@@ -254,7 +254,7 @@ def _scalar(kind: Any, value: Any, path: str, problems: Problems) -> Any:
 
 
 def _quoted(kind: Any, value: Any, path: str) -> str:
-    """How to write *value* so that it is text, where that is all that is wrong with it."""
+    """Return *value* in quotes, where nothing else is wrong with it."""
     if kind is str and value is None:
         return 'put it in quotes, if the word null is meant: "null"'
     if kind is not str or not isinstance(value, bool | int | float) or len(str(value)) > 40:

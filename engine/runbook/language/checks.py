@@ -78,7 +78,7 @@ class _Checking:
         self._hosts_own = self._looks - {each.id for each in book.diagnose if each.once}
         """Probes that are taken for each host."""
         self._past = PastNames(steps=tuple(each.id for each in book.remediate), probes=self._probes, lists=self._lists)
-        """What expressions may name of earlier runs."""
+        """The names of earlier runs that expressions may use."""
 
     def _placed(self) -> Iterator[tuple[Step, Path]]:
         """Every step with its path in the file; steps that could not be built are not there."""
@@ -91,7 +91,7 @@ class _Checking:
             yield step, self._brought[step.part] if step.part else by_place[step.where]
 
     def of_values(self) -> Allowed:
-        """What a value of ``let`` may name."""
+        """Return the names that a value of ``let`` may use."""
         return self._of_findings({**self._probes, ACROSS: shown(Compared)})
 
     def _of_findings(self, probes: Mapping[str, tuple[str, ...]]) -> Allowed:
@@ -207,7 +207,7 @@ class _Checking:
         yield from self._arguments(step, (*path, step.action))
 
     def _surroundings(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """What ``env`` and ``cwd`` may name: they are the same for everything that the step does on a host."""
+        """Check the names in ``env`` and ``cwd``: they are the same for everything that the step does on a host."""
         placed = [(text, (*path, "env", name)) for name, text in step.env if is_template(text)]
         placed += [(step.cwd, (*path, "cwd"))] if is_template(step.cwd) else []
         allowed = replace(allowed, secrets_at=frozenset({(*path, "env")}))
@@ -221,7 +221,7 @@ class _Checking:
                 yield from self._naming.templates(text, place, allowed)
 
     def _section(self, step: Step, path: Path) -> Iterator[Problem]:
-        """What is wrong with a step in the section where it stands."""
+        """Yield the mistakes of a step in the section where it stands."""
         for key, message, hint in (*self._wrong_actions(step), *self._wrong_commands(step), *self._wrong_keys(step)):
             yield self._problem((*path, key), message, hint)
 
@@ -266,7 +266,7 @@ class _Checking:
             yield "cwd", f"`cwd` is only for commands, not for {step.action}", ""
 
     def _samples(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """What is wrong with a probe that is taken again and again."""
+        """Yield the mistakes of a probe with ``samples``."""
         action, tree = self._actions[step.action], self._tree(path[:-1])
         if action.waits:
             yield self._problem(path, f"{step.action} cannot be sampled")

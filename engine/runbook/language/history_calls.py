@@ -15,7 +15,7 @@ Near = Callable[[str, Iterable[str]], str]
 """Proposes what may have been meant by a wrong name."""
 
 Mistake = tuple[str, str]
-"""What is wrong, and a hint."""
+"""The mistake, and a hint."""
 
 FORMS: Mapping[str, str] = {
     "runs": "history.runs('7d')",
@@ -31,10 +31,10 @@ WHERE = "it is for `when` of steps and for findings (when, say, evidence, advise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastNames:
-    """What of earlier runs an expression may name."""
+    """The names of earlier runs that an expression may use."""
 
     steps: tuple[str, ...]
-    """Those that change something."""
+    """The steps that change something."""
     probes: Mapping[str, tuple[str, ...]]
     """Each with the fields of its state."""
     lists: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ class PastNames:
 
 
 def mistakes_in_history(text: str, past: PastNames | None, near: Near) -> Iterator[Mistake]:
-    """What is wrong with every use of ``history`` in *text*; *past*: None where it must not be used."""
+    """Yield the mistakes in every use of ``history`` in *text*; *past*: None where it must not be used."""
     for call in history_calls(text):
         if past is None:
             yield "`history` cannot be used here", WHERE

@@ -38,7 +38,7 @@ def counted(opened: Open) -> Open:
 
 
 def nothing_to_open(name: str, file: str) -> tuple[str, str]:
-    """What opens playbooks where there are none to be found."""
+    """Open no playbook: there are none to be found."""
     raise ConfigError(f"no playbook {name!r} can be found from here")
 
 
@@ -110,7 +110,7 @@ def _rule(rule: FindingRule, part: str) -> FindingRule:
 def problems_with_inputs(
     inner: Playbook, tree: Any, document: Document, path: Path, own: tuple[str, ...]
 ) -> Iterator[Problem]:
-    """What is wrong with the ``inputs:`` of an include; *own* are the inputs of the playbook it stands in."""
+    """Yield the mistakes in the ``inputs:`` of an include; *own* are the inputs of the playbook it stands in."""
     declared = {each.name: each for each in inner.inputs}
     for name, value in mapping(tree).items():
         place = (*path, "inputs", name)

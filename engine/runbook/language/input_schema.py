@@ -24,7 +24,7 @@ KINDS = {
     "dict": "object",
     "map": "object",
 }
-"""What other languages call the types of JSON Schema."""
+"""The types of JSON Schema by their names in other languages."""
 
 ELSEWHERE = {
     **dict.fromkeys(("choices", "options", "values", "allowed"), "write `enum: [one, another]`"),

@@ -82,7 +82,7 @@ def _placed(problem: Problem, name: str, places: Mapping[str, Where] | None) -> 
 
 
 def faults(declared: Input, value: Json) -> list[str]:
-    """Why *value* is none for the input; a secret one is not repeated."""
+    """Return the reasons why *value* does not fit the input; a secret one is not repeated."""
     found = violations(value, declared.schema)
     return ["does not match its schema"] if found and declared.hides(value) else found
 

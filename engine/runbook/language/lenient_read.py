@@ -13,7 +13,7 @@ from runbook.values.types import Json, Raw
 
 
 class ProbesBehind:
-    """Which probes an expression rests on, among those of *diagnose*."""
+    """The probes that an expression rests on, among those of *diagnose*."""
 
     def __init__(self, diagnose: tuple[Step, ...]) -> None:
         self._steps = {step.id: step for step in diagnose}
@@ -92,7 +92,7 @@ def list_expression(value: Any) -> str:
 
 
 def samples(value: Any) -> Mapping[str, Json]:
-    """What ``samples`` says, ``while`` as an expression."""
+    """Read ``samples``, with ``while`` as an expression."""
     return {key: expression(it) if key == "while" else unraw(it) for key, it in mapping(value).items()}
 
 
@@ -134,7 +134,7 @@ def severity(value: Any) -> Severity:
 
 
 def comparison(value: Any) -> Comparison:
-    """What ``across`` compares: an expression, or one with another that groups the hosts."""
+    """Read ``across``: an expression, or one with another that groups the hosts."""
     if isinstance(value, Mapping):
         return Comparison(value=text(value.get("value")), by=text(value.get("by")))
     return Comparison(value=text(value))

@@ -50,7 +50,7 @@ Wrong = Callable[[Path, str], None]
 
 
 def nothing_to_read(name: str, playbook: str, included: bool) -> str:
-    """What reads files where there are none to be found."""
+    """Read no file: there are none to be found."""
     raise ConfigError(f"no file {name!r} can be found from here")
 
 

@@ -36,7 +36,7 @@ ROOTS = ("inputs", "host", "run", "secrets")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What an expression may name."""
+    """The names that an expression may use."""
 
     probes: Mapping[str, tuple[str, ...]]
     """Probe id to the fields of its State; no fields where the action is not known."""
@@ -56,11 +56,11 @@ class Allowed:
     values: tuple[str, ...] = ()
     """The names under ``let``, which are written out already: a mistyped one may have been meant."""
     past: PastNames | None = None
-    """What may be named of earlier runs; None: nothing."""
+    """The names of earlier runs; None: none."""
     types: Types = field(default_factory=dict)
     """The types of those names that have one."""
     lost: Lost = field(default_factory=Lost)
-    """What cannot be named only because of a mistake elsewhere."""
+    """The names that are missing only because of a mistake elsewhere."""
 
     def may_have_secrets(self, path: Path) -> bool:
         """Whether a secret may be inserted at *path*."""
@@ -71,7 +71,7 @@ class Allowed:
         return name in self.probes or name in self.later
 
     def only_inputs(self) -> Allowed:
-        """What may be named where nothing of a host is known: inputs."""
+        """Return the names that are left where nothing of a host is known: inputs."""
         return Allowed({}, self.inputs, _NotYet(self))
 
 

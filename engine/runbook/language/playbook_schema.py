@@ -36,7 +36,7 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
 
 
 def violations(value: Json, schema: Mapping[str, Json]) -> list[str]:
-    """What is wrong with *value*, in words.  Nothing is fetched: what *schema* refers to would have to be in it."""
+    """Return the mistakes of *value*, in words.  Nothing is fetched: what *schema* refers to would have to be in it."""
     errors = _Bounded(dict(schema), registry=Registry()).iter_errors(value)
     return [f"{_path(error)}{words}" for error in errors for _, words, _ in said(error)]
 
@@ -173,7 +173,8 @@ def _wrong_length(error: Any) -> str:
 
 
 def _none_of(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """What to say where none of several forms fits: their kinds, if that is what is wrong, else the nearest form."""
+    """Yield the mistake of a value that fits none of several forms: their kinds, if that is wrong, else the nearest
+    form."""
     path = tuple(error.absolute_path)
     here = [each for each in error.context if tuple(each.absolute_path) == path]
     kinds = [

@@ -58,7 +58,7 @@ _SCALARS: Mapping[Any, Mapping[str, Any]] = {
 
 
 def exported_schema(actions: Mapping[str, Action]) -> Schema:
-    """What ``runbook schema`` prints.  Whatever the loader takes, it takes too."""
+    """Return the output of ``runbook schema``, which accepts whatever the loader accepts."""
     schema: Schema = _sharpened(playbook_schema(actions))
     top = schema["properties"]
     top["inputs"]["additionalProperties"] = _input()

@@ -8,7 +8,7 @@ from runbook.values.types import plural
 
 
 def in_words(error: Any) -> str:
-    """What *error* (jsonschema's) says of its value; for the keywords that need no more than one sentence."""
+    """Describe *error* (jsonschema's); for the keywords that need no more than one sentence."""
     wanted, value = error.validator_value, shown(error.instance)
     match error.validator:
         case "minimum":

@@ -63,7 +63,7 @@ def values_of(document: Document, without: Collection[Path] = ()) -> dict[str, s
 
 
 def late_names(document: Document, name: str) -> list[str]:
-    """What the value *name* of ``let`` names that stands there, and not before it: itself, too."""
+    """Return the names that the value *name* of ``let`` uses before they stand there, itself included."""
     values = mapping(mapping(document.value).get("let"))
     order = [str(each) for each in values]
     try:

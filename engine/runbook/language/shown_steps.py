@@ -15,7 +15,7 @@ from runbook.values.units import duration
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a sentence about a step may need beside the step."""
+    """The surroundings of a step that a sentence about it may need."""
 
     has_findings: bool
     items: str = ""
@@ -52,7 +52,7 @@ def if_failed(step: Step, _: Around) -> str:
 
 
 def always(step: Step, _: Around) -> str:
-    """What happens to a clean-up whose host is away."""
+    """Say what happens to a clean-up whose host is away."""
     words = "always, whatever happened before; reported as owed (pending) if the host cannot be reached"
     return words if step.always else ""
 
@@ -71,7 +71,7 @@ def env(step: Step, _: Around) -> str:
 
 
 def within(step: Step, _: Around) -> str:
-    """What is waited for."""
+    """Say what is waited for."""
     if not step.within:
         return ""
     how_long = f"for {in_seconds(step.within)} at most"
@@ -86,7 +86,7 @@ def within(step: Step, _: Around) -> str:
 
 
 def retry(step: Step, _: Around) -> str:
-    """How often a probe that fails is repeated."""
+    """Say how often a probe that fails is repeated."""
     if not (times := step.retry.times):
         return ""
     often = "once" if times == 1 else f"up to {plural(times, 'time')}"
@@ -94,7 +94,7 @@ def retry(step: Step, _: Around) -> str:
 
 
 def samples(step: Step, _: Around) -> str:
-    """How often, how long and while what is sampled."""
+    """Say how often, how long and while what is sampled."""
     if not (written := step.samples):
         return ""
     pace = f"one every {_long(written.get('every', 2))}"

@@ -40,7 +40,7 @@ GIVEN = "with the inputs as they are given"
 
 @dataclass(frozen=True, slots=True)
 class ArgumentFault:
-    """What is wrong with an argument."""
+    """A mistake in an argument."""
 
     path: Path
     """Within the arguments."""
@@ -54,7 +54,8 @@ States = Mapping[str, Json | Unknown]
 def faults_in_arguments(
     step: Step, action: Action, inputs: Mapping[str, Json], states: States
 ) -> Iterator[ArgumentFault]:
-    """What is wrong with those arguments of *step* that rest on nothing but *inputs*; the others are left for later.
+    """Yield the mistakes in those arguments of *step* that depend on nothing but *inputs*; the others are left for
+    later.
 
     *states* are ``unseen``.
     """
@@ -69,7 +70,7 @@ def faults_in_arguments(
 
 
 def faults_in_samples(step: Step, inputs: Mapping[str, Json], states: States) -> Iterator[ArgumentFault]:
-    """What is wrong with the ``samples`` of *step*, as far as that rests on nothing but *inputs*."""
+    """Yield the mistakes in the ``samples`` of *step*, as far as they depend on nothing but *inputs*."""
     scope = Scope(inputs=inputs, states=states)
     amounts = {key: value for key, value in step.samples.items() if key != "while"}
     off = bool(step.when) and _is_false(step.when, scope)
@@ -94,7 +95,7 @@ def problems_with_inputs_given(
     inputs: Mapping[str, Mapping[str, Json]],
     places: Mapping[str, Where] | None = None,
 ) -> list[Problem]:
-    """What is wrong with the arguments of *playbook*, once every input has its value (by part; ``""`` its own).
+    """Yield the mistakes in the arguments of *playbook*, once every input has its value (by part; ``""`` its own).
 
     What one value that was given spoils in several places is one mistake, which names that input.
     *places* are those of the values that stand in a file.
@@ -224,7 +225,7 @@ STAND_INS = ("x", "/dev/null", "-l", "list", "--version")
 
 
 def _objections(action: Action, values: Mapping[str, Any]) -> Iterator[ArgumentFault]:
-    """What *action* has against *values* whatever stands where they are not known yet."""
+    """Yield the objections of *action* to *values*, whatever the unknown ones turn out to be."""
     found = set()
     for text in STAND_INS if action.objection else ():
         args, _ = build_partly(action.Args, _standing_in(values, text))

@@ -174,7 +174,7 @@ def _unquoted(parse: Callable[[], Document], ours: bool) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How large a file may be."""
+    """The largest permitted file."""
 
     characters: int
     nodes: int
@@ -295,7 +295,7 @@ class _Reading:
         return True
 
     def _merged(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
-        """What ``<<`` brings: a mapping, or a list of them, of which the first that has a key wins."""
+        """Return the content of ``<<``: a mapping, or a list of them, of which the first that has a key wins."""
         found = self.value(node, path, depth + 1)
         parts = found if isinstance(found, list) else [found]
         if self._stopped:

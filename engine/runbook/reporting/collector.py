@@ -13,7 +13,7 @@ class Collector:
         self.plans: dict[str, HostPlan] = {}
         self.hosts: dict[str, HostResult] = {}
         self.result: RunResult | None = None
-        """That of the whole run, once it is over."""
+        """The result of the whole run, once it is over."""
 
     def on(self, event: Event) -> None:
         """Take note of *event*."""

@@ -161,7 +161,7 @@ class Outputs:
         return self._all[0].aside(line)
 
     def code(self, code: int) -> int:
-        """What to exit with when the hosts say *code*: what was asked for and is not whole turns 0 into 1.
+        """Return the exit code where the hosts say *code*: an incomplete output turns 0 into 1.
 
         A reader of stdout that has gone, as ``head`` does, has what it wanted.
         """

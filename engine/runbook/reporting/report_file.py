@@ -28,7 +28,7 @@ def create(path: str) -> int:
 
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How a file is opened that must not be there yet."""
+"""The flags to open a file that must not be there yet."""
 _THERE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 
 

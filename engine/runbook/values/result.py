@@ -97,7 +97,7 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        """How bad it is, 0 being the worst: those that are not fine in their order, then those that are."""
+        """Return the badness of the verdict, 0 being the worst."""
         return list(Verdict).index(self) + (len(Verdict) if self.is_fine else 0)
 
 

@@ -60,7 +60,7 @@ def plan(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> RunResult:
-    """What a run would do, host by host: probes, findings and planned steps.  Changes nothing.
+    """Plan a run: probes, findings and planned steps, host by host.  Changes nothing.
 
     *hosts* is a pattern, *inventory* files (none: as on the command line), *options* those of ``OPTIONS``.  Raises
     ConfigError with every mistake, before any connection is made.

@@ -10,14 +10,14 @@ from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import refuse_foreign
 
 PLAYBOOK_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-"""What a playbook may be called: it is a word of a command line, and the name of a file."""
+"""The form of a playbook's name: it is a word of a command line, and the name of a file."""
 
 FILES = {
     "inventory/distributed_hosts.yaml": "inventory.yaml",
     "playbooks/stuck-training.yaml": "playbook.yaml",
     ".github/workflows/playbooks.yaml": "workflow.yaml",
 }
-"""What ``init`` writes, each with the text that it has."""
+"""The files that ``init`` writes, each with the file that has its text."""
 
 ELSEWHERE = "write it in a directory that only you can write to"
 

@@ -18,7 +18,7 @@ from runbook.commands.plans.plan_file import read_signature, read_signers
 from runbook.errors import ConfigError
 
 NAMESPACE = "runbook-plan"
-"""What a signature is for: one for git, or for a file, is none for a plan."""
+"""The purpose of a signature: one for git, or for a file, is none for a plan."""
 WITHIN = 30
 """Seconds that checking may take."""
 SIGNERS = "allowed_signers"
@@ -81,7 +81,7 @@ def signers_file(given: str, inventories: Sequence[str]) -> Path | None:
 
 
 def checked(content: bytes, files: Sequence[str], signers: Path) -> tuple[list[Approval], list[Refused]]:
-    """Which of *files* are signatures of *content* by somebody in *signers*.  Raises ConfigError."""
+    """Separate those of *files* that are signatures of *content* by somebody in *signers*.  Raises ConfigError."""
     allowed = read_signers(signers)
     good: list[Approval] = []
     refused: list[Refused] = []
@@ -102,7 +102,7 @@ def checked(content: bytes, files: Sequence[str], signers: Path) -> tuple[list[A
 
 
 def counted(approvals: Sequence[Approval], excluded: frozenset[str]) -> tuple[list[Approval], list[Refused]]:
-    """Those of *approvals* that are of different people, and of none whose user name is one of *excluded*."""
+    """Separate the approvals of different people, without those whose user name is in *excluded*."""
     good: list[Approval] = []
     refused: list[Refused] = []
     for approval in approvals:
@@ -129,7 +129,7 @@ def _person(name: str) -> str:
 
 
 def _checked(content: bytes, file: str, allowed: bytes, known: str, shown: str) -> tuple[tuple[str, ...], str] | str:
-    """Whose signature *file* is, and by which key; or why it does not count."""
+    """Return the signer of *file*, and the key; or the reason why it does not count."""
     found = _ask(("find-principals", "-s", file, "-f", known), b"")
     principals = tuple(found.stdout.decode(errors="replace").split())
     if found.returncode or not principals:

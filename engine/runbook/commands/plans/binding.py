@@ -136,7 +136,7 @@ def _placeless(tree: Json) -> Json:
 
 
 def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """What was added, removed and changed, by name."""
+    """Return what was added, removed and changed, by name."""
     added = [f"{name} is new" for name in now if name not in then]
     gone = [f"{name} is gone" for name in then if name not in now]
     changed = [f"{name} is another" for name in then if name in now and then[name] != now[name]]

@@ -28,7 +28,7 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maker:
-    """Who made a plan, where and when."""
+    """The user who made a plan, with place and time."""
 
     user: str
     """The operating system's name of that user."""
@@ -56,7 +56,7 @@ class SecretDigests:
     """scrypt of each value."""
     salt: str
     env: tuple[str, ...] = ()
-    """Those that the environment gives."""
+    """The inputs that the environment gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +82,11 @@ class SavedPlan:
     undoes: str = ""
     """The recorded run whose changes it takes back; empty: it is the plan of a playbook."""
     run: Mapping[str, Json]
-    """What expressions saw of the run that made the plan."""
+    """The values behind ``run.`` in the run that made the plan."""
     approvals: int = 0
-    """How many others must approve it."""
+    """The number of others who must approve it."""
     hosts: tuple[ShownHost, ...]
-    """Those that have a plan."""
+    """The hosts that have a plan."""
     result: RunResult
     """The dry run as it was reported."""
     digest: str = ""
@@ -166,7 +166,7 @@ SHOWN_AS = {
     "skip": (Status.SKIPPED,),
     "blocked": (Status.BLOCKED, Status.DRIFTED),
 }
-"""How a step with that decision is shown."""
+"""The status of a step in a plan, by its decision."""
 
 
 def _agree(seen: StepResult, step: ShownStep) -> bool:
@@ -210,7 +210,7 @@ _UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
 
 
 def faults(saved: SavedPlan, tree: Mapping[str, Json]) -> Iterator[str]:
-    """What is wrong with the fields of *saved*, which was read from *tree*."""
+    """Yield the mistakes in the fields of *saved*, which was read from *tree*."""
     if where := first_difference(tree, to_json(saved)):
         yield f"{where} has another type than in a plan"
         return

@@ -21,7 +21,7 @@ MOST_LINES = 20
 
 
 class Narrowing:
-    """What may be done of fresh plans; *replans*: for drifted hosts a person is asked whether to go by those."""
+    """The permitted part of fresh plans; *replans*: a person is asked whether drifted hosts go by their fresh plan."""
 
     def __init__(self, saved: SavedPlan, run: Run, person: Person, *, replans: bool) -> None:
         self._run, self._person, self._replans = run, person, replans

@@ -77,7 +77,7 @@ def _whole(step: StepResult) -> list[str]:
 
 
 def _other_targets(saved: SavedPlan) -> list[str]:
-    """What else than processes may be touched, host by host: apply goes by it, and a report names processes only."""
+    """Name the targets other than processes, host by host: apply goes by them, and a report names processes only."""
     lines = [
         f"{host.host}: {step.id} may touch: {', '.join(f'{other.kind} {other.say}' for other in others)}"
         for host in saved.hosts

@@ -13,7 +13,7 @@ from runbook.records.private_folder import PrivateFolder, Unsafe, state_director
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """That a plan was applied."""
+    """The application of a plan."""
 
     by: str
     since: str
@@ -28,7 +28,7 @@ class Use:
 
 
 class Usage:
-    """Which plans were applied, as far as the state directory of this user knows.
+    """The applied plans, as far as the state directory of this user knows.
 
     Raises ConfigError where there can be none, or where what is there cannot be read: an unknown use counts as one.
     """

@@ -37,7 +37,7 @@ T = TypeVar("T", Step, FindingRule)
 
 SHOWN_SYMPTOMS = 3
 BRANCH = re.compile(r"\{%-?\s*(?:elif|else)\b.*?%\}.*?(?=\{%-?\s*endif)", re.DOTALL)
-"""What a template says where its first condition does not hold."""
+"""The branches of a template after its first condition."""
 FILLED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 STATEMENT = re.compile(r"\{%.*?%\}", re.DOTALL)
 
@@ -111,7 +111,7 @@ _SHAPES = Masking(())
 SPARES = frozenset({"lost"})
 """Arguments that only spare more processes, by what a probe has seen: the lines to do it by hand go without them."""
 ITEM = "ITEM"
-"""What stands for the item of an ``each`` in the lines to do it by hand."""
+"""The stand-in for the item of an ``each`` in the lines to do it by hand."""
 
 
 def playbook_lines(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
@@ -297,7 +297,8 @@ def _spoken(text: str) -> str:
 
 
 def show_text(name: str, *, verbose: bool = False) -> str:
-    """What the playbook looks for and does, on a page or two; *verbose*: so that a person could do it all by hand."""
+    """Describe the probes and remedies of the playbook on a page or two; *verbose*: so that a person could do it by
+    hand."""
     actions = discover()
     path = find_playbook(name)
     described = playbook_lines if verbose else summary_lines

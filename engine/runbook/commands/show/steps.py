@@ -15,5 +15,5 @@ def conditions(step: Step, *, found: bool, items: str = "") -> list[str]:
 
 
 def limits(given: Limits) -> str:
-    """What a run may cost, in sentences; empty where there are no limits."""
+    """Return the limits of a run, in sentences; empty where there are none."""
     return " ".join(filter(None, (key.shown(given) for key in LIMITS.values())))

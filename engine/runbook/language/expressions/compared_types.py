@@ -34,7 +34,7 @@ FILTERS = {"selectattr": 1, "rejectattr": 1, "select": 0, "reject": 0}
 NUMERIC = (Kind.NUMBER, Kind.BOOLEAN)
 WHOLES = (Kind.LIST, Kind.MAPPING)
 MAY_COMPARE = re.compile(r"[<>=]|\b(?:in|is|selectattr|rejectattr|select|reject)\b")
-"""What a template without any comparison has not."""
+"""The sign of a template that may have a comparison."""
 
 _PARSER = Environment(autoescape=False)  # noqa: S701 - nothing is rendered
 
@@ -48,7 +48,7 @@ class _Side:
         self.constant = node.value if isinstance(node, nodes.Const) else None
 
     def said(self, side: str) -> str:
-        """What it is, in a sentence."""
+        """Describe the value, in a sentence."""
         return f"{self.written or f'the {side} side'} is {self.kind.value}"
 
     def is_number_in_quotes(self) -> bool:
@@ -57,7 +57,7 @@ class _Side:
 
 
 def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, str]]:
-    """What is wrong with the comparisons in *template*, and what was meant; *names* are those that have a type."""
+    """Yield the mistakes in the comparisons of *template*, with hints; *names* are those that have a type."""
     if not MAY_COMPARE.search(template) or (tree := tree_of(template)) is None:
         return
     names = unbound(tree, names)
@@ -79,7 +79,7 @@ def tree_of(template: str) -> nodes.Template | None:
 
 
 def unbound(tree: nodes.Template, names: Types) -> Types:
-    """Those of *names* that *tree* does not give a value of its own."""
+    """Return *names* without those that *tree* gives a value of its own."""
     bound = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
     return {name: own for name, own in names.items() if name not in bound}
 
@@ -112,7 +112,7 @@ def _of_elements(node: nodes.Filter, names: Types) -> Iterator[tuple[str, _Side,
 
 
 def _fault(sign: str, left: _Side, right: _Side) -> str:
-    """What is wrong; empty where nothing is known to be."""
+    """Return the mistake; empty where none is known."""
     if sign in ("in", "not in"):
         return _fault_in_search(sign, left, right)
     kinds = {left.kind, right.kind}
@@ -130,7 +130,7 @@ def _fault(sign: str, left: _Side, right: _Side) -> str:
 
 
 def _fault_in_search(sign: str, left: _Side, right: _Side) -> str:
-    """What is wrong with ``in``."""
+    """Return the mistake of ``in``."""
     if right.kind in (*NUMERIC, Kind.NONE):
         return f"always fails: {right.said('right')}, and nothing is in it"
     if left.kind is Kind.ANY:
@@ -157,7 +157,7 @@ def _alike(one: Kind, other: Kind) -> bool:
 
 
 def _not_a_choice(side: _Side, other: _Side, sign: str) -> str:
-    """That *side*, which is one of a few texts, is compared with another one."""
+    """Return the mistake of comparing *side*, which is one of a few texts, with another one."""
     if not side.type.choices or not isinstance(other.constant, str) or other.constant in side.type.choices:
         return ""
     few = ", ".join(repr(choice) for choice in side.type.choices)
@@ -165,7 +165,7 @@ def _not_a_choice(side: _Side, other: _Side, sign: str) -> str:
 
 
 def _meant(sign: str, left: _Side, right: _Side) -> str:
-    """What the author most likely meant."""
+    """Return the likely meaning."""
     for side, other in ((left, right), (right, left)):
         if isinstance(other.constant, str) and (known := _names_in(side)):
             return suggest(other.constant, known, "")

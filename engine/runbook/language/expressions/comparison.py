@@ -27,7 +27,7 @@ LONGEST_WHY = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one host brings to the comparison."""
+    """The part of one host in the comparison."""
 
     host: str
     value: Json | Unknown
@@ -53,32 +53,32 @@ class MissingValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What an expression sees behind ``across.``; a mapping with the key of unknown values is not known."""
+    """The value behind ``across.`` in expressions; a mapping with the key of unknown values is not known."""
 
     value: Json
     """Of the host itself."""
     lowest: Json
     highest: Json
     usual: Json
-    """What more than half of the hosts have."""
+    """The value that more than half of the hosts have."""
     at_lowest: tuple[str, ...]
     at_highest: tuple[str, ...]
     unlike: tuple[str, ...] | Mapping[str, Json]
     """The hosts with another value than the usual one."""
     alike: int = 0
-    """How many hosts have the value of this one, itself among them."""
+    """The number of hosts with the value of this one, itself included."""
     hosts: tuple[HostValue, ...]
     """Every host whose value is known, by name."""
     counted: int
-    """How many those are."""
+    """The number of compared hosts."""
     total: int
-    """How many would have been compared if all values were known."""
+    """The number of hosts that would have been compared if all values were known."""
     missing: tuple[MissingValue, ...]
     found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By the ids of earlier findings: the hosts of the comparison on which each is present."""
 
     often: Mapping[str, int] = field(default_factory=dict, repr=False, metadata={"private": True})
-    """How many hosts have each value, by ``same``."""
+    """The number of hosts with each value, by ``same``."""
 
     @property
     def words(self) -> str:
@@ -91,7 +91,7 @@ class Compared:
 
 
 def compare(shares: Sequence[Share]) -> Mapping[str, Compared | Unknown | None]:
-    """What each host is among *shares*, by host; None: it takes no part, or no other host does.
+    """Compare each host with the others of *shares*; None: it takes no part, or no other host does.
 
     A host whose value or group is not known is missing, in every group that it may belong to.
     """
@@ -178,7 +178,7 @@ def _compared(counted: tuple[HostValue, ...], missing: tuple[MissingValue, ...])
 
 
 def same(value: Json) -> str:
-    """What is equal for values that are: 1 and 1.0 are, 1 and true are not."""
+    """Return a key that is equal for equal values: for 1 and 1.0, but not for 1 and true."""
     match value:
         case bool() | None | str() | int():
             return json.dumps(value)

@@ -32,11 +32,11 @@ _NO_LIST = re.compile(r"'(\w+)' object is not iterable|object of type '(\w+)' ha
 _WANTED = re.compile(r"(?:must be real number|argument must be a string or a real number), not '?(\w+)'?")
 
 Value = Callable[[nodes.Node], Any]
-"""What a part of an expression is.  May raise anything."""
+"""Evaluates a part of an expression.  May raise anything."""
 
 
 def explained(text: str, error: Exception, tree: nodes.Template, value: Value, probes: Collection[str]) -> str:
-    """Why *text* cannot be filled in, with the values that are missing in it, and the probes that it names.
+    """Explain why *text* cannot be filled in, with the values that are missing in it, and the probes that it names.
 
     *tree* is *text* as Jinja reads it, *value* evaluates a part of that, *probes* are the ids of all probes.
     """

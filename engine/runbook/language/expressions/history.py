@@ -15,12 +15,12 @@ from runbook.values.units import time_span
 
 HISTORY = "history"
 MASK = "***"
-"""What stands for a secret in a record."""
+"""The stand-in for a secret in a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryScope:
-    """Whose history expressions see."""
+    """The host and playbook whose history expressions see."""
 
     past: RecordedPast | None
     """None: this command reads no records."""
@@ -30,7 +30,7 @@ class HistoryScope:
 
 
 class History:
-    """What ``history`` is in expressions; an answer that is not known is as that of a probe."""
+    """The value of ``history`` in expressions; an unknown answer behaves like that of a probe."""
 
     __slots__ = ("_scope",)
 
@@ -38,7 +38,7 @@ class History:
         self._scope = scope
 
     def runs(self, within: str) -> Any:
-        """How many runs changed the host within a time."""
+        """Return the number of runs that changed the host within a time."""
         found = self._changes(within)
         return found if isinstance(found, Silent) else len({each.run for each in found})
 
@@ -60,7 +60,7 @@ class History:
         return None
 
     def previous(self, path: str) -> Any:
-        """What a probe saw in the newest run in which it had an answer; none: in none."""
+        """Return the answer of a probe in the newest run in which it had one; none: in none."""
         probe, *inner = path.split(".")
         found = self._answer(probe)
         if not isinstance(found, RecordedAnswer):

@@ -15,11 +15,11 @@ OF_ELEMENTS = {"map": (), "groupby": (0,), "selectattr": (0,), "rejectattr": (0,
 """Filters that take an attribute of each element: by keyword, or as this argument."""
 
 SINGLE = (Kind.LIST, Kind.TEXT, Kind.NUMBER, Kind.BOOLEAN)
-"""What has no keys."""
+"""The kinds without keys."""
 
 
 def mistakes_in_keys(template: str, names: Types) -> Iterator[tuple[str, str]]:
-    """What *template* takes from a mapping that cannot have it, or from a list, and what was meant."""
+    """Yield the keys that *template* takes from a mapping that cannot have them, or from a list, with hints."""
     if not ("." in template or "[" in template) or (tree := tree_of(template)) is None:
         return
     names = unbound(tree, names)
@@ -36,7 +36,7 @@ def mistakes_in_keys(template: str, names: Types) -> Iterator[tuple[str, str]]:
 
 
 def _taken(node: Any) -> Iterator[tuple[Any, str]]:
-    """What *node* takes by a name that is written out, and from what."""
+    """Yield the keys that *node* takes by a written name, and their owners."""
     match node:
         case nodes.Getattr():
             yield node.node, node.attr

@@ -1,4 +1,6 @@
-"""What is read from the tree of a template: its names, its filters over samples, and whether it has to be compiled."""
+"""The parts of a template's tree that matter: its names, its filters over samples, and whether it has
+to be compiled.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class SampleFilter:
     """The name before it; empty where that is not a name."""
     filter: str
     given: tuple[Any, ...]
-    """What it is given; None where it is not written out."""
+    """The arguments; None for one that is not a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class ElementAttribute:
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedTemplate:
-    """What is read from the tree of a template."""
+    """The parts of a template's tree that matter."""
 
     names: frozenset[tuple[str, str]]
     mentioned: frozenset[str]
@@ -76,7 +78,7 @@ class ParsedTemplate:
 
 
 def read_tree(tree: nodes.Template, environment: Environment) -> ParsedTemplate:
-    """What stands in *tree*, which *environment* parsed."""
+    """Read *tree*, which *environment* parsed."""
     everything = list(_within(tree))
     inserted = _inserted_secrets(everything)
     return ParsedTemplate(
@@ -99,9 +101,9 @@ SECRETS = "secrets"
 
 HOST = "host"
 OF_HOST = f"{HOST}."
-"""What the names of those secrets begin with that stand behind ``host.secrets``."""
+"""The beginning of the names of secrets behind ``host.secrets``."""
 HOST_SECRETS = f"{HOST}.{SECRETS}"
-"""What is among the mentioned names where such a one is inserted."""
+"""The name among the mentioned ones where such a secret is inserted."""
 
 
 def _inserted_secrets(everything: list[Any]) -> list[str]:

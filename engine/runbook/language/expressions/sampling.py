@@ -1,4 +1,4 @@
-"""How often a probe is repeated, read from its ``samples``."""
+"""The number and interval of a probe's ``samples``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST = 86400.0
 
 
 def sampling(written: Mapping[str, Json], scope: Scope) -> Sampling:
-    """What ``samples`` says, with the inputs of *scope*.  Raises ConfigError, each message with its key before it."""
+    """Parse ``samples`` with the inputs of *scope*.  Raises ConfigError, each message with its key before it."""
     problems: list[Problem] = []
 
     def read(key: str, convert: Callable[[Any], T], default: T) -> T:

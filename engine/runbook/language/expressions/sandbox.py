@@ -38,7 +38,7 @@ METHODS = (
     *("startswith", "endswith", "find", "rfind", "index", "rindex", "count", "isdigit", "isdecimal", "isalpha"),
     *("isalnum", "isnumeric", "isspace", "islower", "isupper", "isascii"),
 )
-"""What may be called on a text: nothing that pads, formats or encodes."""
+"""The methods of a text that may be called: nothing that pads, formats or encodes."""
 
 SHOWN = 8
 """Keys that are named where one is missing."""
@@ -50,7 +50,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Rounds:
-    """How many rounds the loops of a template have taken."""
+    """The number of rounds that the loops of a template have taken."""
 
     def __init__(self) -> None:
         self._left = MOST_ROUNDS
@@ -138,7 +138,7 @@ class _Bounding(NodeTransformer):
         return node
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802 - as above
-        """What is evaluated within a sample is the author's own text, never what a host said."""
+        """Allow the author's own text to be evaluated within a sample, never a text of a host."""
         self.generic_visit(node)
         if node.name in ("map", *SERIES) and (node.dyn_args or node.dyn_kwargs):
             raise SecurityError(f"`{node.name}` needs its arguments written out, without `*`")
@@ -208,7 +208,7 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
         return super().getattr(obj, attribute)
 
     def field(self, obj: Any, *path: str) -> Any:
-        """What stands at *path* of *obj*: a ``Silent`` where that is not known, or nothing of it is."""
+        """Return the value at *path* of *obj*: a ``Silent`` where it, or a part of it, is not known."""
         for name in path:
             if isinstance(obj, Silent):
                 break

@@ -45,7 +45,7 @@ def filters(inside: Inside) -> Mapping[str, Callable[..., Any]]:
 
     @pass_context
     def series(context: Any, probed: Any, expression: str) -> list[Any]:
-        """What *expression* is in each sample; a gap where it is not known."""
+        """Return the value of *expression* in each sample; a gap where it is not known."""
         return [value for _, value in _values(inside, context, probed, expression, "series")]
 
     @pass_context
@@ -64,7 +64,7 @@ def filters(inside: Inside) -> Mapping[str, Callable[..., Any]]:
 
 
 def fault_in_filter(name: str, given: tuple[Any, ...]) -> str:
-    """Why a filter cannot be given this behind its expression; empty where it can.  None is not known yet."""
+    """Return the reason why a filter cannot have these arguments; empty where it can.  None is not known yet."""
     most = {"series": 0, "sustained": 1, "grows": 2}[name]
     if len(given) > most or (name == "sustained" and not given):
         return (

@@ -1,4 +1,4 @@
-"""What is known of the type of an expression before it is evaluated."""
+"""The type of an expression, as far as it is known before the evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jinja2 import nodes
 
 
 class Kind(StrEnum):
-    """What a value is, in words."""
+    """The kind of a value, in words."""
 
     ANY = "anything"
     NONE = "none"

@@ -72,7 +72,7 @@ ROOTS = frozenset({"inputs", "host", "run", "item", SECRETS, HISTORY})
 
 
 FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
-"""What a text that cannot be filled in may raise."""
+"""The errors of a text that cannot be filled in."""
 
 
 class SecretsAsWritten(Mapping[str, Json]):
@@ -96,7 +96,7 @@ WRITTEN_SECRETS = SecretsAsWritten()
 
 
 class _OfHost(Mapping[str, Json]):
-    """Those of *secrets* that stand behind ``host.secrets``, by their names there; they cannot be listed."""
+    """The secrets behind ``host.secrets``, by their names there; they cannot be listed."""
 
     def __init__(self, secrets: Mapping[str, Json]) -> None:
         self._secrets = secrets
@@ -113,7 +113,7 @@ class _OfHost(Mapping[str, Json]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What the names in an expression stand for."""
+    """The values of the names in an expression."""
 
     inputs: Mapping[str, Json] = field(default_factory=dict)
     host: Mapping[str, Json] = field(default_factory=dict)
@@ -137,7 +137,8 @@ class Scope:
 
 @pass_context
 def _finalize(_context: Any, value: Any) -> Any:
-    """What `{{ }}` prints; taking the context keeps Jinja from printing constants as text at compile time."""
+    """Return the text that `{{ }}` prints; taking the context keeps Jinja from printing constants as text at compile
+    time."""
     return finite(known(value))
 
 
@@ -149,7 +150,7 @@ def _environment() -> Environment:
 
 
 def _inside(expression: str, names: Mapping[str, Any]) -> Any:
-    """What *expression* over one sample gives; *names* are those of the template that it stands in."""
+    """Evaluate *expression* over one sample; *names* are those of the template that it stands in."""
     made = list(_pieces(_over_sample(expression).root_render_func(_over_sample(expression).new_context(dict(names)))))
     return _joined(as_template(expression), made, whole=False)
 
@@ -171,7 +172,7 @@ def evaluate(expression: str, scope: Scope) -> bool | Unknown:
 
 
 def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unknown:
-    """What *expression* gives, as JSON; Unknown when it touches what no probe could answer.  Raises ConfigError.
+    """Evaluate *expression* to JSON; Unknown when it touches an unanswered probe.  Raises ConfigError.
 
     With *gaps*, what is not known within a list or a mapping is a text that says so, and the rest is reported.
     """
@@ -257,7 +258,7 @@ def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False)
 
 
 def _at(path: tuple[str, ...], names: Mapping[str, Any]) -> Any:
-    """What ``name.attribute...`` gives, as a compiled template looks it up, which takes far longer to make."""
+    """Look ``name.attribute...`` up as a compiled template does, which takes far longer to make."""
     name, *attributes = path
     environment = _environment()
     value = names[name] if name in names else environment.undefined(name=name)
@@ -267,7 +268,7 @@ def _at(path: tuple[str, ...], names: Mapping[str, Any]) -> Any:
 
 
 def _explained(text: str, error: Exception, scope: Scope) -> str:
-    """Why *text* cannot be filled in, in words that name the value and the probe."""
+    """Explain why *text* cannot be filled in, in words that name the value and the probe."""
     environment = _environment()
     names = {**scope.names(scope.states), ROUNDS: Rounds()}
 
@@ -301,7 +302,7 @@ def is_single(text: str) -> bool:
 
 
 def _pieces(made: Iterator[Any]) -> Iterator[Any]:
-    """What a template gives, until it is too much."""
+    """Yield the output of a template, up to a limit."""
     size = 0
     for piece in made:
         size += len(piece) if isinstance(piece, str) else 1
@@ -333,12 +334,12 @@ def _compiled(text: str) -> Any:
 
 
 def fault_in(text: str) -> str:
-    """Why *text* is not a template; empty when it is one."""
+    """Return the reason why *text* is not a template; empty when it is one."""
     return _fault(lambda: _parsed(text).plain or _compiled(text))
 
 
 def _fault(read: Callable[[], object]) -> str:
-    """Why *read* fails; empty when it does not."""
+    """Return the reason why *read* fails; empty when it does not."""
     try:
         read()
     except SecurityError as error:  # in our own words
@@ -376,7 +377,7 @@ def tokens(text: str) -> list[tuple[str, str]]:
 
 
 def fault_in_expression(expression: str) -> str:
-    """Why *expression* is none; empty when it is one."""
+    """Return the reason why *expression* is malformed; empty when it is not."""
     if is_template(expression):
         return "write an expression without {{ }}"
     braced = "{{ " + expression + "\n}}"

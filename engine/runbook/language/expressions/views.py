@@ -33,7 +33,7 @@ class View(Mapping[str, Any]):
         return known(view(self._inner[key]))
 
     def field(self, key: str) -> Any:
-        """What stands there, also where that is not known.  Raises KeyError."""
+        """Return the value there, also an unknown one.  Raises KeyError."""
         return view(self._inner[key])
 
     def inside(self) -> Iterator[tuple[str, Any]]:

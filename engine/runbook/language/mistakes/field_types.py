@@ -18,7 +18,7 @@ from runbook.values.sampling import Series
 from runbook.values.types import Json, Unknown
 
 DEEPEST = 5
-"""How deep the types of fields within fields are known."""
+"""The depth to which the types of fields within fields are known."""
 
 SIMPLE: Mapping[Any, Type] = {str: TEXT, int: NUMBER, float: NUMBER, bool: BOOLEAN}
 HOST = Type(

@@ -1,4 +1,4 @@
-"""What only follows from another mistake, and is therefore not reported."""
+"""Mistakes that only follow from another mistake, and are therefore not reported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Lost:
 
 
 def lost_names(tree: Mapping[str, Any], book: Playbook, brought: Iterable[str]) -> Lost:
-    """What *tree* names and *book*, read from it with the parts *brought*, does not have."""
+    """Return the names in *tree* that *book*, read from it with the parts *brought*, does not have."""
     entries = list(_entries(tree))
     ids = [entry["id"] for _, entry in entries if isinstance(entry.get("id"), str)]
     there = {*(step.id for step in book.steps), *(rule.id for rule in book.findings)}

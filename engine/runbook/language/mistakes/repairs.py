@@ -19,7 +19,7 @@ from runbook.text.suggestions import nearest
 STEPS = ("diagnose", "remediate", "verify")
 OF_INPUT = (*INPUT, *KEYWORDS)
 NEAR = 0.75
-"""How alike a wrong key and the one that it is read as are at least: what follows from a bolder guess is noise."""
+"""The least likeness of a wrong key to the key that it is read as: what follows from a bolder guess is noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class _Keys:
     others: Collection[str] = ()
     """Keys that are left as they are, whatever they mean."""
     owner: str = ""
-    """What a message about one of them begins with."""
+    """The beginning of a message about one of them."""
     lists: Collection[str] = ()
-    """Those of them that may be a list."""
+    """The keys that may be a list."""
 
 
 def _several(keys: Mapping[str, Key]) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ class _Repair:
         return of_text and self._line((*path, before)) == self._line((*path, key))
 
     def _joined(self, path: Path, parts: list[str], keys: _Keys) -> str | list[str]:
-        """What the value at *path* was meant to be, which YAML has taken to *parts*."""
+        """Return the likely value at *path*, which YAML has split into *parts*."""
         key = path[-1]
         if key in keys.lists:
             words = f"several need brackets: `{key}: [{', '.join(parts)}]`"
@@ -213,7 +213,7 @@ def _arguments(action: Action) -> tuple[str, ...]:
 
 
 def _lists(action: Action) -> tuple[str, ...]:
-    """Those of the arguments of *action* that are lists."""
+    """Return the arguments of *action* that are lists."""
     hints = hints_of(action.Args)
     return tuple(name.rstrip("_") for name, hint in hints.items() if get_origin(hint) is tuple)
 

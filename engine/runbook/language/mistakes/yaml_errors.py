@@ -1,4 +1,4 @@
-"""What YAML's parser says of a text, as a mistake with its place and what to do about it."""
+"""The errors of YAML's parser, as mistakes with a place and a remedy."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NOT_YAML = {
     "did not find expected '-' indicator": "see that the items of one list start in one column, each with `- `",
     "while scanning a quoted scalar": "close the quote; within '...' a quote is written twice",
 }
-"""What YAML's parser says, and what the author can do about it."""
+"""The remedy for each message of YAML's parser."""
 
 
 def as_problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
-    """What *error*, raised while *text* was read, means for its author."""
+    """Return the mistake behind *error*, which was raised while *text* was read."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark, words = error.problem_mark, " ".join(filter(None, (error.context, error.problem)))
         around = (error.context_mark.line, error.context_mark.column) if error.context_mark else None

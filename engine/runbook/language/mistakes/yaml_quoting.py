@@ -35,7 +35,7 @@ BEGINNINGS = {"'": "a quote", '"': "a quote", "[": "[", "{": "{"}
 
 @dataclass(frozen=True, slots=True)
 class Quoting:
-    """What is wrong with a value, and where it stands (both from 0)."""
+    """A mistake in a value, and its place (both from 0)."""
 
     line: int
     column: int
@@ -53,7 +53,7 @@ class _Value:
     text: str
 
     def needs_quotes(self, what: str) -> Quoting:
-        """That *what*, which this value is, needs quotes."""
+        """Return the mistake of *what*, which this value is, without quotes."""
         is_shown = self.before.removesuffix(": ") in SENTENCES or NAMES_ONLY.fullmatch(self.text)
         shown = in_quotes(self.text) if is_shown and len(self.text) <= LONGEST else '"..."'
         return Quoting(self.line, self.column, f"{what} needs quotes: `{self.before}{shown}`")
@@ -127,7 +127,7 @@ def _template(here: str, line: int, column: int) -> _Value | None:
 
 
 def _found(found: re.Match[str], here: str, line: int) -> _Value:
-    """What was *found* within [ ] or { } of a line."""
+    """Return the value that was *found* within [ ] or { } of a line."""
     key, value = (here[slice(*found.span(group))] if found[group] else "" for group in ("key", "value"))
     return _Value(line, found.start("value"), f"{key}: " if key else "", value.rstrip())
 
@@ -185,7 +185,7 @@ def _unclosed(lines: list[str], line: int, opened: tuple[int, int]) -> Quoting |
 
 
 def _depth(text: str) -> int:
-    """How many brackets are open at the end of *text*."""
+    """Return the number of open brackets at the end of *text*."""
     plain = _masked(text)
     return sum(plain.count(each) for each in "[{") - sum(plain.count(each) for each in "]}")
 

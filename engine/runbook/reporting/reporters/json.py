@@ -14,7 +14,7 @@ from runbook.values.result import HostResult, RunResult, StepResult
 ENDINGS = ("json",)
 
 UNWRITABLE = (ValueError, TypeError, ArithmeticError, RecursionError)
-"""What a value raises that has no form in JSON."""
+"""The errors of a value that has no form in JSON."""
 
 
 class Reporter:
@@ -83,7 +83,7 @@ def _writable_step(step: StepResult) -> StepResult:
 
 
 def _fault(value: object) -> str:
-    """Why *value* cannot be written; empty where it can."""
+    """Return the reason why *value* cannot be written; empty where it can."""
     try:
         json_text(to_json(value), None)
     except UNWRITABLE as error:

@@ -146,7 +146,7 @@ def _findings(hosts: Sequence[HostResult]) -> list[str]:
 
 
 def _outputs(hosts: Sequence[HostResult]) -> list[str]:
-    """What the command of ``runbook exec`` printed, for the hosts that say the same once."""
+    """Return the output of the command of ``runbook exec``, once for the hosts with equal output."""
     printed = grouped(
         (tuple(line.removeprefix("| ") for line in output_lines(step)), host.host)
         for host in hosts

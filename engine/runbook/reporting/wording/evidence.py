@@ -21,7 +21,7 @@ NAMED = 60
 """Letters of the command line of a process."""
 
 _NODE_OF_GPU = re.compile(r"/dev/nvidia(\d+|ctl|-uvm|-uvm-tools)")
-"""What every process that holds a GPU has open: nothing new where the GPU is named."""
+"""The files that every process that holds a GPU has open: nothing new where the GPU is named."""
 
 _NOT_TAKEN = re.compile(r"unknown: \w+: when: ")
 """A probe that was not called for: nothing is known of it, and nothing is missed."""

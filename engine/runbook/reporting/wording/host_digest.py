@@ -33,9 +33,9 @@ SHOWN_CAUSE = 200
 """Letters of a cause, and of what to do; the recap has all of them."""
 
 LIMIT = re.compile(r"^(limits\.\w+): .*(`runbook history [^`]+`)", re.DOTALL)
-"""Why a step is blocked that a limit over several runs holds back: the limit, and the command that lists those runs."""
+"""The words of a step that a limit over several runs holds back: the limit, and the command that lists those runs."""
 NOT_AS_PLANNED = "not as planned: "
-"""How the error of a host begins on which a saved plan is not true any more."""
+"""The beginning of the error of a host on which a saved plan is no longer true."""
 BY_HAND = "connect by hand: `ssh -v`, with the address and the user that `runbook hosts HOST` shows"
 UNREACHED = {
     "connection to the gateway .* was lost|via the gateway .*(connection refused|no answer|no SSH|timed out)": (
@@ -50,7 +50,7 @@ UNREACHED = {
     "no SSH banner|handshake": "sshd hangs or is overloaded: look at the console; `--connect-timeout 1m` waits longer",
     "no answer|no route|unreachable|timed out": "check that the host is powered on, and the way to it (VPN, firewall)",
 }
-"""What a host that cannot be reached says, and what a person does about it."""
+"""The remedies for hosts that cannot be reached, by their error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,26 +68,26 @@ class HostDigest:
 
     result: HostResult
     cause: Line | None = None
-    """Why the host has its verdict, in one line: the fault, or what was cured; None: nothing was wrong."""
+    """The reason for the verdict of the host, in one line: the fault, or what was cured; None: nothing was wrong."""
     errors: Sequence[Finding] = ()
-    """Those that are present, the worst first."""
+    """The present errors, the worst first."""
     warnings: Sequence[Finding] = ()
-    """Those that are present."""
+    """The present warnings."""
     cured: Sequence[Finding] = ()
-    """Those that are gone, the worst first."""
+    """The findings that are gone, the worst first."""
     failed: Sequence[StepResult] = ()
     """The probes that did not answer."""
     found: Sequence[Line] = ()
     """The lines that stand first: why the host has its verdict, at more length than *cause*."""
     also: Sequence[Line] = ()
-    """What is found besides, and is no error."""
+    """The other findings, which are no errors."""
     unknown: Sequence[Line] = ()
     changes: Sequence[StepResult] = ()
-    """What was done, failed, or would be done; with a short reason."""
+    """The changes that were made, failed, or would be made; with a short reason."""
     held_back: Sequence[Line] = ()
-    """What was not done, and why; where the run was cancelled, how far each change had come."""
+    """The steps that were not done, with the reason; in a cancelled run, the extent of each change."""
     next: Sequence[str] = ()
-    """What a person can do, the first thing first; nothing where the plan is what comes next."""
+    """The actions that a person can take, the first thing first; none where the plan is what comes next."""
 
     @property
     def is_well(self) -> bool:
@@ -101,7 +101,7 @@ class HostDigest:
 
     @property
     def next_line(self) -> str:
-        """What comes next: what a person can do, or what the plan does first; empty where nothing is known."""
+        """Return the next action: of a person, or the first of the plan; empty where none is known."""
         if self.result.verdict is Verdict.PLANNED:
             planned = [step for step in self.result.steps if step.status is Status.WOULD_CHANGE]
             return f"would change {planned[0].id}: {short(by_name(planned[0]), SHOWN_CAUSE)}" if planned else ""
@@ -152,7 +152,7 @@ def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _cause(digest: HostDigest) -> Line | None:
-    """Why the host has its verdict; there is a line for every one that is not fine."""
+    """Return the reason for the verdict of the host; there is a line for every host that is not fine."""
     host = digest.result
     if digest.is_well:
         errors = [finding for finding in digest.cured if finding.severity.drives] or digest.cured
@@ -174,7 +174,7 @@ def _cause(digest: HostDigest) -> Line | None:
 
 
 ENDED_BADLY = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED, Status.BLOCKED, Status.CANCELLED)
-"""Those of steps that can be the cause, the first that applies."""
+"""The statuses of steps that can be the cause, the first that applies."""
 
 
 def _step(step: StepResult) -> Line:
@@ -193,7 +193,7 @@ def _unknown_causes(host: HostResult) -> list[Line]:
 
 
 def _advised(host: HostResult) -> list[Finding]:
-    """What is found on *host* and has advice: errors first, then warnings."""
+    """Return the findings of *host* that have advice: errors first, then warnings."""
     there = [finding for finding in _with(host, Presence.PRESENT) if finding.advise]
     return sorted(there, key=lambda each: (not each.severity.drives, each.severity is not Severity.WARNING))
 
@@ -214,14 +214,18 @@ def _found(digest: HostDigest) -> Iterator[Line]:
 
 
 def _also(digest: HostDigest) -> Iterator[Line]:
-    """What is found and is no error; what only informs where there is nothing worse and nothing was done."""
+    """Yield the findings that are no errors; mere information only where there is nothing worse and
+    nothing was done.
+    """
     is_news = not digest.errors and digest.result.verdict is not Verdict.RESOLVED
     if shown := digest.warnings or (_with(digest.result, Presence.PRESENT) if is_news else []):
         yield Line(text=f"{shown[0].severity} {listed([*map(named, shown)])}", sources=shown)
 
 
 def _unknown(digest: HostDigest) -> Iterator[Line]:
-    """What is not known, and why: each probe that did not answer, then the findings that rest on others."""
+    """Yield what is not known, with the reason: each probe that did not answer, then the findings that
+    rest on others.
+    """
     host, failed = digest.result, digest.failed
     if says_all(host):
         yield from _sampled(host, host.steps)
@@ -247,7 +251,7 @@ def _unknown(digest: HostDigest) -> Iterator[Line]:
 
 
 def _sampled(host: HostResult, steps: Iterable[StepResult]) -> Iterator[Line]:
-    """What is known of probes that were ended in the middle of their samples."""
+    """Yield the results of probes that were ended in the middle of their samples."""
     return (
         Line(text=f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}", sources=(step,))
         for step in steps
@@ -282,7 +286,7 @@ def _steps(digest: HostDigest) -> list[StepResult]:
 
 
 def _changes(digest: HostDigest) -> Iterator[StepResult]:
-    """What was done or failed, what a plan would do and may come to, and a restart that does not apply."""
+    """Yield the changes that were made or failed, those of a plan, and a restart that does not apply."""
     steps = _steps(digest)
     planned = any(step.status is Status.WOULD_CHANGE for step in steps)
     changing = planned or any(step.planned for step in steps)
@@ -360,7 +364,7 @@ def _end(step: StepResult) -> str:
 
 
 def _next(host: HostResult) -> Sequence[str]:
-    """What a person can do: about a verdict, about what held the steps back, or by advice."""
+    """Return the next actions of a person: for the verdict, for the steps that were held back, or by advice."""
     match host.verdict:
         case Verdict.UNREACHABLE:
             known = (way for error, way in UNREACHED.items() if re.search(error, host.error or "", re.IGNORECASE))
@@ -384,7 +388,7 @@ def _next(host: HostResult) -> Sequence[str]:
 
 
 def _after_drift(host: HostResult) -> str:
-    """What a person does about a host that has changed since its plan was shown, or since the run to undo."""
+    """Return the advice for a host that has changed since its plan was shown, or since the run to undo."""
     if any(step.status is Status.DRIFTED and step.action == "restore_file" for step in host.steps):
         return "read what differs; to restore the file all the same, copy it by hand from where its step says"
     if (host.error or "").startswith(NOT_AS_PLANNED):

@@ -19,11 +19,11 @@ MOST = 300
 MOST_BELOW = 200
 """Letters of a line below it that nobody pastes."""
 ADDRESS = re.compile(r"(^|; )\S+: ")
-"""What stands before each reason why an address of a host cannot be reached."""
+"""The address before each reason why a host cannot be reached."""
 
 
 def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
-    """What a person should read of *host* at first; of a plan that was *declined*, only what it was for."""
+    """Return the first lines for a person about *host*; of a plan that was *declined*, only its purpose."""
     digest, verdict = host_digest(host), host.verdict
     if verdict is Verdict.CANCELLED:
         return [*_cancelled_lines(digest), *owed_lines(host)]
@@ -59,7 +59,7 @@ def _next_lines(digest: HostDigest) -> Iterator[str]:
 
 
 def _plan(step: StepResult, steps: Sequence[StepResult]) -> list[str]:
-    """What *step* would do, but for scripts of ours, whose step says it, and a difference that one before it has."""
+    """Return the lines of what *step* would do, without our own scripts, and without a difference shown before."""
     before = next((other.id for other in steps[: steps.index(step)] if step.diff and other.diff == step.diff), "")
     lines = step_lines(replace(step, diff=None) if before else step)
     shown = [line for line in lines if not line.startswith("  script ")]
@@ -107,13 +107,15 @@ def host_lines(host: HostResult) -> list[str]:
 
 
 def _cancelled_lines(digest: HostDigest) -> list[str]:
-    """Why the run was ended, what was found, what was done and what was not, and what is next."""
+    """Return the lines of a cancelled host: the reason, the findings, what was done and what not, and
+    the next action.
+    """
     lines = (*digest.found, *digest.also, *digest.unknown, *digest.held_back)
     return [str(digest.result.verdict), *(line.text for line in lines), *_next_lines(digest)]
 
 
 def believed_lines(host: HostResult) -> list[str]:
-    """That probes of authors could have written, in one line; the reason is the same for all of them on a host."""
+    """Return a line that authors' probes could have written; the reason is the same for all of them on a host."""
     believed = [(command.unconfined, step.id) for step in host.steps for command in step.commands if command.unconfined]
     if not believed:
         return []
@@ -161,7 +163,7 @@ def _findings_with_advice(digest: HostDigest) -> list[str]:
 
 
 def plan_lines(plan: HostPlan) -> list[str]:
-    """What is found on a host, and what would be done; nothing where nothing would be done."""
+    """Return the lines of a plan: its findings and changes; none where nothing would be done."""
     planned = [
         line
         for result in plan.results

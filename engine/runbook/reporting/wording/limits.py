@@ -11,7 +11,7 @@ from runbook.values.types import plural, seconds
 
 
 def limit_lines(limits: AppliedLimits) -> list[str]:
-    """What holds a run back, a line each; nothing where all hosts may be changed at once."""
+    """Return a line for each limit on the run; none where all hosts may be changed at once."""
     lines = []
     total = plural(limits.hosts, "host")
     if limits.batches:
@@ -52,7 +52,7 @@ def _over_runs(limits: AppliedLimits, used: UsedLimits) -> Iterator[str]:
 
 
 def _numbers(used: UsedLimits) -> list[int]:
-    """How many attempts hosts have used, the most first."""
+    """Return the numbers of attempts that hosts have used, the highest first."""
     return sorted({*used.attempts.values()}, reverse=True)
 
 

@@ -15,7 +15,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 COUNTED = re.compile(r"\d+ items?")
-"""What is said of a probe that was taken for each of a list: no news."""
+"""The words of a probe with ``each`` that are no news."""
 
 EXPRESSION = re.compile(r" \(in: `[^`]*`\)")
 """The expression in which something is not known, behind the words that say what: authors find it in JSON."""
@@ -45,7 +45,7 @@ CANCELLED_AFTER = {Sent.NOTHING: "not sent", Sent.PART: "perhaps half done", Sen
 
 
 def outcome_notes(step: StepResult) -> list[str]:
-    """What else there is to say of the end of *step*; of a cancelled one, how far its change had come."""
+    """Return further notes on the end of *step*; of a cancelled one, the extent of its change."""
     cancelled = step.status is Status.CANCELLED and step.phase is Phase.REMEDIATE and step.sent is not Sent.UNSAID
     return [
         *(["failure ignored"] if step.ignored else []),
@@ -55,7 +55,7 @@ def outcome_notes(step: StepResult) -> list[str]:
 
 
 def in_short(result: Finding | StepResult, failed: Sequence[StepResult]) -> str:
-    """Why *result* is as it is; where it rests on one of the *failed* probes, which tell why they did: their names."""
+    """Return the reason of *result* in short; where it rests on one of the *failed* probes, their names."""
     why = EXPRESSION.sub("", result.why or "")
     causes = [step for step in failed if step.id in result.rests_on or (why and step.why == why)]
     return " and ".join(f"{step.id} {step.status}" for step in causes) or why
@@ -82,7 +82,7 @@ def finding_line(finding: Finding) -> str:
 
 
 def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
-    """What to do about *finding*: all of it for an error, the first lines for what only informs."""
+    """Return the advice on *finding*: all of it for an error, the first lines for mere information."""
     shown = [" ".join(word.split()) for word in (advice if finding.severity.drives else advice[:SHOWN_ADVICE])]
     if len(advice) == 1:
         return [f"  next: {shown[0]}"]
@@ -92,7 +92,7 @@ def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
 
 
 def step_lines(step: StepResult) -> list[str]:
-    """What a person should read of a step: nothing where there is no news."""
+    """Return the lines about a step that a person should read; none where there is no news."""
     if is_exec(step):
         head = [] if step.status in (Status.OK, Status.CHANGED) else [step_line(step)]
         return [*head, *output_lines(step)]
@@ -133,7 +133,7 @@ def _shown(command: SentCommand) -> str:
 
 
 def output_lines(step: StepResult) -> list[str]:
-    """What the last command of a step printed, stderr after stdout."""
+    """Return the output of the last command of a step, stderr after stdout."""
     sent = step.commands[-1]
     if step.status is Status.WOULD_CHANGE:
         return [f"$ {sent.line}"]
@@ -142,7 +142,7 @@ def output_lines(step: StepResult) -> list[str]:
 
 
 def step_line(step: StepResult) -> str:
-    """What became of a step, in one line."""
+    """Describe the outcome of a step, in one line."""
     word = {Status.WOULD_CHANGE: "would change"}.get(step.status, str(step.status))
     notes = [str(step.risk)] if step.risk and step.status is Status.WOULD_CHANGE else []
     notes += [step.condition] if step.condition and step.status in (Status.WOULD_CHANGE, Status.SKIPPED) else []
@@ -153,7 +153,7 @@ def step_line(step: StepResult) -> str:
 
 
 def by_name(step: StepResult) -> str:
-    """Why a step ended as it did; a script of several commands is called what its author calls the step."""
+    """Return the reason of a step's end; a script of several commands has the step's own name."""
     scripted = step.name and step.planned and step.planned.startswith("run ") and ";" in step.planned
     return EXPRESSION.sub("", step.why.replace(step.planned or "", step.name or "") if scripted else step.why)
 

@@ -39,7 +39,7 @@ MANY = 40
 """Hosts up to which every line of a verbose run is shown: about a screen of them."""
 
 PARTS = 5
-"""How often a long run says how far it is, where no live region does."""
+"""The number of progress lines of a long run, where there is no live region."""
 
 
 class RepeatedLines:
@@ -97,7 +97,7 @@ class RepeatedLines:
 
 
 def lines_of(event: Event, verbosity: Verbosity) -> list[str]:
-    """What is to be said of *event*; often nothing."""
+    """Return the lines about *event*; often none."""
     match event:
         case RunStarted():
             return [] if verbosity is Verbosity.QUIET else _beginning(event)
@@ -111,7 +111,7 @@ def lines_of(event: Event, verbosity: Verbosity) -> list[str]:
 
 
 def _in_progress(event: Event) -> list[str]:
-    """What steps and hosts come to while the run is on."""
+    """Return the lines about steps and hosts while the run is on."""
     match event:
         case StepFinished(host=host, result=result):
             quiet = result.status.is_idle or result.phase is Phase.DIAGNOSE
@@ -125,7 +125,7 @@ def _in_progress(event: Event) -> list[str]:
 
 
 def _ended(host: HostResult) -> list[str]:
-    """How *host* ended: the cause and what comes next, or what was cured."""
+    """Return the lines about the end of *host*: the cause and the next action, or what was cured."""
     digest, head = host_digest(host), f"{host.host}: {host.verdict} ({seconds(host.seconds)})"
     if reason := host.error or (digest.cause and short(digest.cause.text, SHOWN_CAUSE)):
         head += f": {reason}"

@@ -28,14 +28,14 @@ from runbook.values.types import plural, seconds
 
 NOT_BEGUN, PROBING, PROBED, PROBING_AGAIN = "waiting for their turn", "probing", "probed", "probing again"
 RESTING = (PROBED, NOT_BEGUN)
-"""What hosts do that have nothing done to them now."""
+"""The states of hosts that have nothing done to them now."""
 
 folded = lru_cache(maxsize=256)(fold)
 
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """What a host is at, and since when on the clock."""
+    """The present work on a host, and its beginning on the clock."""
 
     what: str
     since: float
@@ -103,7 +103,7 @@ class Progress:
             self._pending[host] = Doing(what, now)
 
     def _groups(self) -> list[tuple[str, float, tuple[str, ...]]]:
-        """What is being done, since when at the earliest, and on which hosts; work first, waiting hosts last."""
+        """Return the work, its earliest beginning, and its hosts; work first, waiting hosts last."""
         hosts: dict[str, list[str]] = {}
         since: dict[str, float] = {}
         for host, doing in self._pending.items():

@@ -138,7 +138,7 @@ def _reasons(hosts: Iterable[HostResult]) -> list[str]:
 
 
 def _cause_key(digest: HostDigest) -> tuple[str, ...]:
-    """What two hosts have in common of which one reason is shown."""
+    """Return a key that is equal for two hosts with one cause."""
     sources = digest.cause.sources if digest.cause else ()
     if sources and all(isinstance(source, Finding) for source in sources):
         return (digest.result.verdict, *(source.id for source in sources))
@@ -155,6 +155,6 @@ def _without_own_address(host: HostResult) -> HostResult:
 
 
 def _identity(host: HostResult) -> tuple[str, ...]:
-    """What is never shown together when it differs, however alike the words are."""
+    """Return the parts that are never shown together when they differ, however alike the words are."""
     there = (finding for finding in host.findings if finding.status is not Presence.ABSENT)
     return (host.verdict, *(f"{each.id} {each.severity} {each.status}" for each in there))

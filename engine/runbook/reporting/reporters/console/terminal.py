@@ -1,4 +1,4 @@
-"""What a terminal is, and the styles of what is printed on one, by names that rich knows."""
+"""The kind of a terminal, and the styles of what is printed on one, by names that rich knows."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a page says of the run as a whole, and what the records of its hosts refer to."""
+    """The part of a page about the run as a whole, and the tables that the records of its hosts refer to."""
 
     run: Mapping[str, Any]
     columns: Mapping[tuple[Phase, str], int]
@@ -179,7 +179,7 @@ def _evidence(finding: Finding) -> list[str]:
 
 
 def host_record(host: HostResult, page: Document, texts: Texts, times: HostTimes) -> dict[str, Any]:
-    """What the page has of *host*; what is empty is left out."""
+    """Return the page's record of *host*; empty parts are left out."""
     timed = times.known(host.host)
     found = [
         _sparse(
@@ -258,7 +258,7 @@ def _sparse(**members: Any) -> dict[str, Any]:
 ENDINGS = ("html", "htm")
 
 _IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029\x7f"}
-"""What could end the element that the text stands in, or that a reader of old takes for a line end."""
+"""The characters that could end the element that the text stands in, or that an old reader takes for a line end."""
 
 
 class Reporter:
@@ -293,7 +293,7 @@ class Reporter:
 
 
 def _page(result: RunResult) -> tuple[str, str]:
-    """What stands before the run's own part of the page, and behind it."""
+    """Return the page before the run's own part, and behind it."""
     parts = {name: _part(name) for name in ("page.html", "page.css", "page.js")}
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
     lines = [f"{fold(cause.hosts)}: {'; '.join(cause.lines)}" for cause in causes(result.hosts)]
