@@ -13,7 +13,7 @@ from runbook.values.inventory import Host, Inventory
 from runbook.values.kept_file import Fetched, KeptFile, NotKept
 from runbook.values.owed import NotRecorded, OwedCleanup
 from runbook.values.plan import Change, Decision, Target
-from runbook.values.playbook import Where
+from runbook.values.playbook import Symptom, Where
 from runbook.values.recorded_change import RecordedAnswer, RecordedChange
 from runbook.values.types import Unknown
 from runbook.values.undo import Undo
@@ -290,6 +290,8 @@ class Action:
     taken back: by files of which the host keeps a copy, by steps, and what stays (default: nothing can be undone).
     ``by_hand(args) -> tuple[str, ...]`` may give the lines that a person would paste to do the same without us, and
     ``objection(args) -> str`` may refuse arguments that the types allow (empty: fine); the loader asks it.
+    ``signs(written) -> tuple[Symptom, ...]`` may give the patterns by which it recognises faults in a text, from its
+    arguments as they stand in the playbook: `runbook find` searches them (``symptom: [{signs: STEP}]``).
     ``SCRATCH = True`` marks one whose probe makes something of its own: its step must say ``scratch: true``.
     """
 
@@ -312,6 +314,7 @@ class Action:
     by_hand: Callable[[Any], tuple[str, ...]] | None
     holds: Callable[[Any, Any], Holds | Fails] | None
     waits: Callable[[Any], str] | None
+    signs: Callable[[Mapping[str, Any]], tuple[Symptom, ...]] | None = None
     scratch: bool = False
 
     @classmethod
@@ -341,6 +344,7 @@ class Action:
                 "by_hand",
                 "holds",
                 "waits",
+                "signs",
             )
         }
         return cls(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ import yaml
 from runbook.commands.find import MAX_SEARCHED_BYTES, SymptomSearch, read_error_text
 from runbook.commands.input_files import library, read_playbook
 from runbook.commands.playbook_index import PlaybookCard, card_of
+from runbook.errors import ConfigError
+from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.values.playbook import Symptom, SymptomKind
 from tests.support.program import PROGRAM, runbook
@@ -67,8 +70,9 @@ def test_an_error_of_another_trade_leads_nowhere(name, text):
     assert named(text) == []
 
 
-def test_a_playbook_has_three_to_eight_symptoms_or_none():
-    counts = {book.name: len(book.symptoms) for book in books() if book.symptoms}
+def test_a_playbook_has_three_to_eight_symptoms_of_its_own_or_none():
+    own = (SymptomKind.TEXT, SymptomKind.PATTERN)
+    counts = {book.name: sum(symptom.kind in own for symptom in book.symptoms) for book in books() if book.symptoms}
     assert len(counts) >= 25
     assert {name: count for name, count in counts.items() if not 3 <= count <= 8} == {}
 
@@ -124,6 +128,71 @@ def test_a_pattern_that_takes_half_a_line_is_not_better_for_it():
     assert named("alpha " + "y" * 5000 + " " + "x" * 80, (wide, narrow)) == ["a-narrow", "wide"]
 
 
+# -- signs of steps
+
+SIGNS = """name: mine
+about: Mend my flux.
+symptom: [the flux capacitor is dry, {signs: log}]
+inputs:
+  own: {about: A pattern., default: mine}
+diagnose:
+  - {id: there, files: {paths: [/tmp]}}
+  - id: log
+    log_scan:
+      files: [/var/log/x]
+      ignore_case: true
+      signatures: {dry: 'capacitor .{0,9}dry', hot: !raw 'plasma (?:leak|fire)', own: '{{ inputs.own }}', any: '.'}
+"""
+
+
+def test_signs_of_a_step_are_symptoms():
+    """Those that are an input's or match any line are left out. Mutants: each of them kept; case that counts."""
+    book = load_playbook(SIGNS, "mine.yaml", discover())
+    assert [(symptom.kind.value, symptom.written) for symptom in book.symptom] == [
+        ("text", "the flux capacitor is dry"),
+        ("sign", "(?i)capacitor .{0,9}dry"),
+        ("sign", "(?i)plasma (?:leak|fire)"),
+    ]
+    assert named("PLASMA FIRE on deck", (card_of("mine", book),)) == ["mine"]
+
+
+@every_row(("step", "said"), [("lgo", "did you mean log?"), ("there", "there are: log")])
+def test_a_step_without_signs_is_a_mistake(step, said):
+    with pytest.raises(ConfigError) as raised:
+        load_playbook(SIGNS.replace("signs: log", f"signs: {step}"), "mine.yaml", discover())
+    (problem,) = raised.value.problems
+    assert str(problem) == f"mine.yaml:3:39: symptom: no step '{step}' of diagnose has signs of a fault ({said})"
+
+
+def test_a_sign_counts_less_than_what_the_author_wrote():
+    signs = tuple(Symptom(written=text, kind=SymptomKind.SIGN) for text in ("alpha beta", "gamma"))
+    assert named("alpha beta gamma", (PlaybookCard(name="a", symptoms=signs), toy("b", "gamma"))) == ["b", "a"]
+
+
+def test_a_trace_counts_where_nothing_else_is_found():
+    trace = Symptom(written="^Traceback", kind=SymptomKind.TRACE)
+    last = PlaybookCard(name="a", symptoms=(trace,))
+    assert named("Traceback (most recent call last):\nalpha", (last, toy("b", "alpha"))) == ["b"]
+    assert named("Traceback (most recent call last):\nbeta", (last, toy("b", "alpha"))) == ["a"]
+
+
+@every_row(
+    ("lines", "wanted"),
+    [
+        ("alpha\nsign\nTraceback\ndone", []),
+        ("done\nsign\nTraceback", []),
+        ("done\nalpha", ["b"]),
+        ("done\nalpha\ndone", []),
+        ("sign\nTraceback", ["a"]),
+    ],
+)
+def test_a_job_that_ended_by_itself_needs_no_playbook(lines, wanted):
+    """What the author names counts after the end, signs and traces of the shutdown do not."""
+    kinds = {"sign": SymptomKind.SIGN, "Traceback": SymptomKind.TRACE, "done": SymptomKind.END}
+    symptoms = tuple(Symptom(written=text, kind=kind) for text, kind in kinds.items())
+    assert named(lines, (PlaybookCard(name="a", symptoms=symptoms), toy("b", "alpha"))) == wanted
+
+
 # -- bounds
 
 
@@ -155,10 +224,35 @@ def test_of_a_larger_file_the_end_is_searched(tmp_path):
     log = tmp_path / "log"
     log.write_text(f"{NOBODY}\n" + "x" * MAX_SEARCHED_BYTES + f"\n{BUSY}\n")
     error = read_error_text([f"@{log}"], "", lambda: pytest.fail("stdin"))
-    assert error.cut
+    assert error.before == 2
     assert len(error.text) <= MAX_SEARCHED_BYTES
     assert NOBODY not in error.text
     assert BUSY in error.text
+
+
+def test_the_number_of_a_line_is_that_of_the_whole_file(tmp_path):
+    """Of what is not searched, the lines are counted; a progress bar is one line, as is a pasted key many.
+
+    Mutants: lines counted in pieces that are left out only, or in the last one only; ``splitlines``; a mask of one line.
+    """
+    key = f"-----BEGIN PRIVATE KEY-----\n{'c2VjcmV0' * 8}\n-----END PRIVATE KEY-----\n"
+    log = tmp_path / "log"
+    bar = "\r".join(f"{n}%" for n in range(100))
+    log.write_text("nothing at all\n" * 900_000 + f"{bar}\n{key}a\x0cb\u2028c\r\n{BUSY}\r\nend\n", newline="")
+    number = log.read_bytes()[: log.read_bytes().index(b"CUDA-capable")].count(b"\n") + 1
+    for error in (
+        read_error_text([], str(log), lambda: pytest.fail("stdin")),
+        read_error_text(["-"], "", lambda: BytesIO(log.read_bytes())),
+    ):
+        assert error.before
+        assert "c2VjcmV0" not in error.text
+        (found,) = SymptomSearch(error.text, before=error.before).found_in(books())
+        assert (found.playbook.name, found.matches[0].line) == ("zombie-gpu", number) == ("zombie-gpu", 900_006)
+
+
+def test_a_bar_that_overwrites_itself_has_its_own_beginnings():
+    (found,) = SymptomSearch("1%\r2%\rGPU lost\r\nend").found_in([toy("a", patterns=("^GPU lost$",))])
+    assert (found.matches[0].text, found.matches[0].line) == ("GPU lost", 1)
 
 
 def test_a_key_that_the_cut_has_parted_is_not_kept(tmp_path):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import IO
 
 from runbook.commands.playbook_index import PlaybookCard, playbook_cards
 from runbook.errors import ConfigError
-from runbook.secrets.detection import masked_text
+from runbook.secrets.detection import secret_spans
+from runbook.secrets.names import MASK
 from runbook.text.printable import on_one_line
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout
 from runbook.text.symptoms import fixed_part, regex_of_pattern, regex_of_text
@@ -39,6 +40,12 @@ AT_THE_BEGINNING = 0.4
 FURTHER = 0.25
 """The weight of a further match of the same playbook."""
 
+OF_A_STEP = 0.3
+"""The weight of a sign by which a step recognises a fault, beside what the author wrote for `find`."""
+
+
+_BY_AUTHOR = (SymptomKind.TEXT, SymptomKind.PATTERN)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymptomMatch:
@@ -48,14 +55,15 @@ class SymptomMatch:
     text: str
     line: int
     """Its line, from 1; where it goes over several, the first line of the piece that it stands in."""
-    lines: int
-    """The number of lines of the whole text."""
+    place: float
+    """Its place in the text that is searched: 0 for the beginning, 1 for the end."""
 
     @property
     def score(self) -> float:
         """Return the weight of the match."""
         letters = min(MOST_LETTERS, sum(letter.isalpha() for letter in self.text))
-        return letters * (AT_THE_BEGINNING + (1 - AT_THE_BEGINNING) * self.line / self.lines)
+        weight = 1.0 if self.symptom.kind in _BY_AUTHOR else OF_A_STEP
+        return weight * letters * (AT_THE_BEGINNING + (1 - AT_THE_BEGINNING) * self.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +85,8 @@ class FoundPlaybook:
 class _Piece:
     """Some lines of a text."""
 
-    first: int
-    """The number of its first line, from 1."""
-    lines: tuple[str, ...]
+    lines: tuple[tuple[int, str], ...]
+    """Each with its number, from 1; a line that a carriage return parts counts as one."""
     text: str = field(repr=False)
     lower: str = field(repr=False)
 
@@ -87,26 +94,46 @@ class _Piece:
 class SymptomSearch:
     """A text in which symptoms are searched; their time is bounded together."""
 
-    def __init__(self, text: str, seconds: float = SECONDS) -> None:
-        lines = text.splitlines()
-        self._count = max(1, len(lines))
+    def __init__(self, text: str, seconds: float = SECONDS, before: int = 0) -> None:
+        """*before*: the lines of the same file that stand before *text*."""
+        lines = text.removesuffix("\n").split("\n")
+        self.lines, self._before = len(lines), before
         self._pieces = tuple(_pieces(lines))[::-1]
         self._budget = SearchBudget(seconds)
         self.slow: dict[Symptom, str] = {}
         """The symptoms that were not searched to the end, and why."""
+        self.end: SymptomMatch | None = None
+        """The normal end of a job, before which no error counts."""
 
-    def found_in(self, playbooks: Iterable[PlaybookCard]) -> list[FoundPlaybook]:
+    def found_in(self, playbooks: Sequence[PlaybookCard]) -> list[FoundPlaybook]:
         """Return the playbooks that the text has symptoms of, the most likely first."""
+        ends = {symptom for playbook in playbooks for symptom in playbook.symptoms if symptom.kind is SymptomKind.END}
+        found = filter(None, map(self._last_match, ends))
+        self.end = max(found, key=lambda match: match.line, default=None)
+        return self._found_in(playbooks, traces=False) or self._found_in(playbooks, traces=True)
+
+    def _found_in(self, playbooks: Sequence[PlaybookCard], *, traces: bool) -> list[FoundPlaybook]:
         every = [
             FoundPlaybook(playbook=playbook, matches=matches)
             for playbook in playbooks
-            if (matches := self._matches(playbook.symptoms))
+            if (matches := self._matches(playbook.symptoms, traces=traces))
         ]
         return sorted(every, key=lambda found: (-found.score, found.playbook.name))
 
-    def _matches(self, symptoms: Sequence[Symptom]) -> tuple[SymptomMatch, ...]:
-        every = [match for symptom in symptoms if (match := self._last_match(symptom))]
+    def _matches(self, symptoms: Sequence[Symptom], *, traces: bool) -> tuple[SymptomMatch, ...]:
+        searched = [
+            symptom
+            for symptom in symptoms
+            if symptom.kind is not SymptomKind.END and (symptom.kind is SymptomKind.TRACE) is traces
+        ]
+        every = [match for symptom in searched if (match := self._last_match(symptom)) and self._counts(match)]
         return tuple(sorted(every, key=lambda match: -match.score))
+
+    def _counts(self, match: SymptomMatch) -> bool:
+        """Whether *match* is no error before the normal end of the job, and no noise of its shutdown."""
+        if not self.end:
+            return True
+        return match.symptom.kind in _BY_AUTHOR and match.line > self.end.line
 
     def _last_match(self, symptom: Symptom) -> SymptomMatch | None:
         """The last match of *symptom*; None also where its search has taken too long (``slow``)."""
@@ -124,38 +151,42 @@ class SymptomSearch:
         for piece in self._pieces:
             if needed not in piece.lower or not (found := self._budget.search(pattern, piece.text)):
                 continue
-            line, text = self._last_line(piece, pattern) or (piece.first, found.group())
-            yield SymptomMatch(symptom=symptom, text=text[:LONGEST_MATCH], line=line, lines=self._count)
+            line, text = self._last_line(piece, pattern) or (piece.lines[0][0], found.group())
+            place = line / self.lines
+            yield SymptomMatch(symptom=symptom, text=text[:LONGEST_MATCH], line=self._before + line, place=place)
 
     def _last_line(self, piece: _Piece, pattern: SearchPattern) -> tuple[int, str] | None:
         """The last line of *piece* with a match, and the match; None where it needs several lines."""
-        for number in range(len(piece.lines) - 1, -1, -1):
-            if found := self._budget.search(pattern, piece.lines[number]):
-                return piece.first + number, found.group()
+        for number, line in reversed(piece.lines):
+            if found := self._budget.search(pattern, line):
+                return number, found.group()
         return None
 
 
-def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
+def _pieces(lines: Iterable[str]) -> Iterator[_Piece]:
     """*lines* in pieces of about the same length."""
-    kept: list[str] = []
-    first, size = 1, 0
+    kept: list[tuple[int, str]] = []
+    size = 0
     for number, line in enumerate(lines, 1):
-        if kept and size + len(line) > PIECE:
-            yield _piece(first, kept)
-            kept, first, size = [], number, 0
-        for start in range(0, len(line), PIECE) if len(line) > PIECE else ():
-            yield _piece(number, [line[start : start + PIECE]])
-            first = number + 1
-        if len(line) <= PIECE:
-            kept.append(line)
-            size += len(line) + 1
+        for part in _parts(line):
+            if kept and size + len(part) > PIECE:
+                yield _piece(kept)
+                kept, size = [], 0
+            kept.append((number, part))
+            size += len(part) + 1
     if kept:
-        yield _piece(first, kept)
+        yield _piece(kept)
 
 
-def _piece(first: int, lines: Sequence[str]) -> _Piece:
-    text = "\n".join(lines)
-    return _Piece(first, tuple(lines), text, text.lower())
+def _parts(line: str) -> Iterator[str]:
+    """*line* as it is searched: a progress bar overwrites itself, and what is longer than a piece is cut."""
+    for shown in line.removesuffix("\r").split("\r"):
+        yield from (shown[start : start + PIECE] for start in range(0, max(1, len(shown)), PIECE))
+
+
+def _piece(lines: Sequence[tuple[int, str]]) -> _Piece:
+    text = "\n".join(line for _, line in lines)
+    return _Piece(tuple(lines), text, text.lower())
 
 
 MAX_SEARCHED_BYTES = 4 * 1024 * 1024
@@ -177,8 +208,8 @@ class ErrorText:
 
     text: str
     """Without colours, and with a mask in place of each secret."""
-    cut: bool = False
-    """Only the end of it is here."""
+    before: int | None = None
+    """The lines before it that are not searched; None: it is the whole text."""
 
 
 def read_error_text(words: Sequence[str], file: str, stdin: Callable[[], IO[bytes]]) -> ErrorText:
@@ -200,32 +231,50 @@ def _text_of_file(name: str) -> ErrorText:
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
             raise ConfigError(f"cannot read {name}: {kind_of_file(path)}")
         with path.open("rb") as stream:
-            stream.seek(max(0, os.fstat(stream.fileno()).st_size - MAX_SEARCHED_BYTES - 1))
-            return _prepared(_end_of(stream))
+            return _prepared(*_end_of(stream))
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _text_of_stdin(stdin: Callable[[], IO[bytes]]) -> ErrorText:
     try:
-        return _prepared(_end_of(stdin()))
+        return _prepared(*_end_of(stdin()))
     except (OSError, RuntimeError, AttributeError) as error:  # closed, or a directory
         why = getattr(error, "strerror", None) or "it is closed"
         raise ConfigError(f"cannot read standard input: {why}") from error
 
 
-def _end_of(stream: IO[bytes]) -> bytes:
-    """The last bytes of *stream*, one more than are searched if there are more."""
-    end = b""
+def _end_of(stream: IO[bytes]) -> tuple[bytes, int]:
+    """The last bytes of *stream*, one more than are searched if there are more, and the lines that end before them."""
+    pieces, size, lines = deque[bytes](), 0, 0
     while piece := stream.read(ONCE):
-        end = (end + piece)[-MAX_SEARCHED_BYTES - 1 :]
-    return end
+        pieces.append(piece)
+        size += len(piece)
+        while size - len(pieces[0]) > MAX_SEARCHED_BYTES:
+            size -= len(pieces[0])
+            lines += pieces.popleft().count(b"\n")
+    end = b"".join(pieces)
+    return end[-MAX_SEARCHED_BYTES - 1 :], lines + end[: -MAX_SEARCHED_BYTES - 1].count(b"\n")
 
 
-def _prepared(raw: bytes) -> ErrorText:
+def _prepared(raw: bytes, lines: int = 0) -> ErrorText:
+    """The text *raw*, behind *lines* others."""
     cut = len(raw) > MAX_SEARCHED_BYTES
+    if cut:
+        lines += raw[:-MAX_SEARCHED_BYTES].count(b"\n")
     text = _COLOUR.sub("", raw[-MAX_SEARCHED_BYTES:].decode("utf-8", errors="replace"))
-    return ErrorText(masked_text(_from_a_whole_line(text) if cut else text), cut)
+    whole = _from_a_whole_line(text) if cut else text
+    lines += text[: len(text) - len(whole)].count("\n")
+    return ErrorText(_masked(whole), lines if cut else None)
+
+
+def _masked(text: str) -> str:
+    """*text* without the secrets in it, with as many lines."""
+    parts, done = list[str](), 0
+    for start, end in secret_spans(text):
+        parts += [text[done:start], MASK, "\n" * text.count("\n", start, end)]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 def _from_a_whole_line(text: str) -> str:
@@ -261,6 +310,8 @@ class _Result:
     """The result of a search."""
 
     error: ErrorText
+    many_lines: bool
+    end: SymptomMatch | None
     found: tuple[FoundPlaybook, ...]
     left_out: tuple[tuple[str, str], ...]
     """Playbooks that were not searched, or not to the end, each with the reason."""
@@ -274,7 +325,7 @@ def playbooks_for(words: Sequence[str], file: str, output: str, stdin: Callable[
 
 
 def _search(error: ErrorText) -> _Result:
-    cards, search = playbook_cards(), SymptomSearch(error.text)
+    cards, search = playbook_cards(), SymptomSearch(error.text, before=error.before or 0)
     playbooks = [card for card in cards if not card.mistakes]
     faulty = [
         (card.name, f"it cannot be used: {plural(card.mistakes, 'mistake')} (runbook check {card.name})")
@@ -288,7 +339,7 @@ def _search(error: ErrorText) -> _Result:
         for symptom in playbook.symptoms
         if symptom in search.slow
     ]
-    return _Result(error, tuple(found), (*faulty, *slow))
+    return _Result(error, search.lines > 1, search.end, tuple(found), (*faulty, *slow))
 
 
 def _lines(result: _Result) -> Iterator[str]:
@@ -296,19 +347,19 @@ def _lines(result: _Result) -> Iterator[str]:
         yield from ([""] if number else [])
         best, *others = found.matches
         more = f" (and {plural(len(others), 'more symptom')})" if others else ""
-        yield f"{found.playbook.name}  {_place(best)}{on_one_line(best.text.strip(), SHOWN)}{more}"
+        line = f"line {best.line}: " if result.many_lines else ""
+        yield f"{found.playbook.name}  {line}{on_one_line(best.text.strip(), SHOWN)}{more}"
         yield from ([f"    {found.playbook.about}"] if found.playbook.about else [])
         yield f"    {line_to_type(found.playbook)}"
-    if not result.found:
+    if not result.found and result.end:
+        end = on_one_line(result.end.text.strip(), SHOWN)
+        yield f"No playbook is needed: the job ended by itself (line {result.end.line}: {end}), and no error follows."
+    elif not result.found:
         yield NOTHING
-    if result.error.cut:
+    if result.error.before is not None:
         yield f"note: only the last {MAX_SEARCHED_BYTES // 1024 // 1024} MiB of the text were searched"
     for name, why in result.left_out:
         yield f"note: {name} was left out: {why}"
-
-
-def _place(match: SymptomMatch) -> str:
-    return f"line {match.line}: " if match.lines > 1 else ""
 
 
 def line_to_type(playbook: PlaybookCard) -> str:
@@ -320,7 +371,8 @@ def line_to_type(playbook: PlaybookCard) -> str:
 def _as_json(result: _Result) -> str:
     document: dict[str, Json] = {
         "playbooks": [_found_as_json(found) for found in result.found],
-        "cut": result.error.cut,
+        "ended_at_line": result.end.line if result.end else None,
+        "cut": result.error.before is not None,
         "left_out": [{"playbook": name, "why": why} for name, why in result.left_out],
     }
     return json.dumps(document, indent=2)

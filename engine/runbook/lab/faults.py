@@ -25,6 +25,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "wedged": "GPU 0 is busy although no process of this host holds it; a reset is not permitted here.",
         "pod": "A pod: GPU 0 is busy for a process of another one, which is neither listed nor visible here.",
         "elsewhere": "GPU 0 is busy with a process that nvidia-smi lists, but that is in another pid namespace.",
+        "dead_context": "GPU 0 is busy with a process that nvidia-smi lists, and that has ended; a reset frees it.",
         "resettable": "GPU 0 needs a reset, which works when no process holds it and persistence mode is off.",
         "uncontained": "The memory of GPU 0 had an uncontained error (Xid 95), of which its old driver says no more.",
         "exclusive": "GPU 0 is in compute mode Exclusive_Process.",

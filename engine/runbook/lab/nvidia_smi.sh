@@ -34,12 +34,14 @@ sum() { # of the second words of the files in $1 whose first word is $2, for pid
   done
   echo $total
 }
+dead_context() { has dead_context && [ ! -e "$state/was_reset.0" ]; }
+foreign() { [ "$1" = 0 ] && { has wedged || has elsewhere || has pod || dead_context; }; } # GPU $1 is busy for nobody here
 util() {
   if has mig && [ "$1" = 0 ]; then echo '[N/A]'; return; fi
-  if { has wedged || has elsewhere || has pod; } && [ "$1" = 0 ]; then echo 100; return; fi
+  if foreign "$1"; then echo 100; return; fi
   sum busy "$(uuid "$1")"
 }
-memory() { m=$(sum listed "$(uuid "$1")"); if { has wedged || has elsewhere || has pod; } && [ "$1" = 0 ]; then m=$((m+40000)); fi; echo $((m+4)); }
+memory() { m=$(sum listed "$(uuid "$1")"); if foreign "$1"; then m=$((m+40000)); fi; echo $((m+4)); }
 mask() { # why the clocks are low
   if has throttled && [ "$1" = 0 ]; then echo 0x0000000000000048
   elif [ "$(util "$1")" = 0 ]; then echo 0x0000000000000001
@@ -120,7 +122,7 @@ rows() { # $1 fields, $2 format, $3 GPUs
 }
 apps() { # $1 fields, $2 format
   case $2 in *noheader*) ;; *) echo "$1" | sed 's/,/, /g';; esac
-  if has elsewhere; then set -- "$1" "$2" 400001; fi
+  if has elsewhere || dead_context; then set -- "$1" "$2" 400001; fi
   for f in "$state/listed"/* ${3:+foreign}; do
     if [ "$f" = foreign ]; then p=$3 u=$(uuid 0) m=40000 n='[Not Found]'
     else

@@ -631,7 +631,10 @@ PLAYBOOK: Mapping[str, Key] = _table(
     ),
     Key(
         name="symptom",
-        about=("Texts, and {pattern: REGULAR EXPRESSION}, of the errors that it is for; `runbook find` searches them."),
+        about=(
+            "Texts, {pattern: REGULAR EXPRESSION} and {signs: STEP}, of the errors that it is for: `runbook find` "
+            "searches them."
+        ),
         schema=SYMPTOMS,
         read=lambda entry, key: symptoms_of(entry.tree.get(key), entry.values),
     ),

@@ -33,6 +33,7 @@ from runbook.language.playbook_schema import playbook_schema, problems_in
 from runbook.language.schema_violations import shown
 from runbook.language.sections.findings import findings_of
 from runbook.language.sections.placed_values import Entry, PlacedValues
+from runbook.language.sections.symptoms import with_signs
 from runbook.language.shorthand import written_out
 from runbook.language.yaml_source import Document, Path, could_be_playbook, parse_playbook
 from runbook.protocols import Action
@@ -227,9 +228,11 @@ class _Building:
         diagnose += tuple(step for each in whole for step in each.diagnose)
         rests_on = [*(book.digest for book in books), *self._bundle.digests()]
         digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
+        own = fields_of(PLAYBOOK, Entry(tree, (), self._values))
+        own["symptom"] = with_signs(own["symptom"], diagnose, self._actions, self._values)
         return Playbook(
             name=name if isinstance(name, str) else stem,
-            **fields_of(PLAYBOOK, Entry(tree, (), self._values)),
+            **own,
             inputs=inputs,
             secrets=self._secrets(),
             diagnose=diagnose,

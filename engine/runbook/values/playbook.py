@@ -333,6 +333,14 @@ class SymptomKind(StrEnum):
 
     TEXT = "text"
     PATTERN = "pattern"
+    SIGN = "sign"
+    """A pattern by which a step of the playbook recognises a fault: it counts less than what the author wrote."""
+    TRACE = "trace"
+    """A pattern of a failure without its cause: it counts where nothing else is found."""
+    END = "end"
+    """A pattern of a normal end: errors before it did no harm."""
+    STEP = "step"
+    """The id of the step that has the patterns; a playbook that is loaded has none of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

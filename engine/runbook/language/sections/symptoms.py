@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from runbook.language.sections.placed_values import PlacedValues
+from runbook.protocols import Action
+from runbook.text.suggestions import suggest
 from runbook.text.symptoms import fault_in_pattern, fault_in_text
-from runbook.values.playbook import Symptom, SymptomKind
+from runbook.values.playbook import Step, Symptom, SymptomKind
 from runbook.values.types import Json
 
 _TEXT: Mapping[str, Json] = {"type": "string", "minLength": 1}
@@ -17,7 +19,13 @@ _PATTERN: Mapping[str, Json] = {
     "additionalProperties": False,
     "properties": {"pattern": _TEXT},
 }
-SYMPTOMS: Mapping[str, Json] = {"type": "array", "minItems": 1, "items": {"oneOf": [_TEXT, _PATTERN]}}
+_SIGNS: Mapping[str, Json] = {
+    "type": "object",
+    "required": ["signs"],
+    "additionalProperties": False,
+    "properties": {"signs": _TEXT},
+}
+SYMPTOMS: Mapping[str, Json] = {"type": "array", "minItems": 1, "items": {"oneOf": [_TEXT, _PATTERN, _SIGNS]}}
 """The shape of the section."""
 
 
@@ -47,6 +55,8 @@ def _symptom(entry: Any) -> Symptom | None:
             return Symptom(written=written)
         case {"pattern": str(written)} if written:
             return Symptom(written=written, kind=SymptomKind.PATTERN)
+        case {"signs": str(written)} if written:
+            return Symptom(written=written, kind=SymptomKind.STEP)
     return None
 
 
@@ -54,5 +64,34 @@ def _fault(symptom: Symptom) -> str:
     match symptom.kind:
         case SymptomKind.TEXT:
             return fault_in_text(symptom.written)
-        case SymptomKind.PATTERN:
-            return fault_in_pattern(symptom.written)
+        case SymptomKind.STEP:
+            return ""
+    return fault_in_pattern(symptom.written)
+
+
+def with_signs(
+    listed: Iterable[Symptom], steps: Iterable[Step], actions: Mapping[str, Action], values: PlacedValues
+) -> tuple[Symptom, ...]:
+    """Return *listed* with the patterns that the steps have in the place of those that it names."""
+    return tuple(dict.fromkeys(_with_signs(tuple(listed), {step.id: step for step in steps}, actions, values)))
+
+
+def _with_signs(
+    listed: Sequence[Symptom], steps: Mapping[str, Step], actions: Mapping[str, Action], values: PlacedValues
+) -> Iterator[Symptom]:
+    known = {name: signs for name, step in steps.items() if (signs := _signs(step, actions))}
+    for number, symptom in enumerate(listed):
+        if symptom.kind is not SymptomKind.STEP:
+            yield symptom
+        elif symptom.written in known:
+            yield from known[symptom.written]
+        else:
+            hint = suggest(symptom.written, known)
+            words = f"symptom: no step {symptom.written!r} of diagnose has signs of a fault"
+            values.wrong(("symptom", number, "signs"), words, hint)
+
+
+def _signs(step: Step, actions: Mapping[str, Action]) -> tuple[Symptom, ...]:
+    action = actions.get(step.action)
+    signs = action.signs(step.args) if action and action.signs else ()
+    return tuple(sign for sign in signs if not _fault(sign))

@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from runbook.library.files.facts.log_reading import LogFile, LogReading, ask_logs, blind, read_logs
 from runbook.protocols import Probe
@@ -14,7 +15,8 @@ from runbook.text.regexes import SearchMatch
 from runbook.text.signatures import SignatureSearch, check_signatures
 from runbook.text.timestamps import time_reference
 from runbook.values.command import Completed
-from runbook.values.types import Duration, Json, Unknown
+from runbook.values.playbook import Symptom, SymptomKind
+from runbook.values.types import Duration, Json, Raw, Unknown
 
 LINE = 10_000
 """Characters of a line that are inspected."""
@@ -115,6 +117,18 @@ class State:
     """Each file's last line (file, text, age)."""
     stalled: tuple[LastLine, ...] | Unknown = ()
     """The last lines (file, text, age) of stalled logs."""
+
+
+def signs(written: Mapping[str, Any]) -> tuple[Symptom, ...]:
+    """The signatures that are written out, without those that come from an input."""
+    given = written.get("signatures")
+    patterns = given.values() if isinstance(given, Mapping) else ()
+    flags = "(?i)" if written.get("ignore_case") is True else ""
+    return tuple(
+        Symptom(written=f"{flags}{text}", kind=SymptomKind.SIGN)
+        for text in (pattern.value if isinstance(pattern, Raw) else pattern for pattern in patterns)
+        if isinstance(text, str) and "{{" not in text
+    )
 
 
 def probe(args: Args) -> Probe[State]:
