@@ -290,8 +290,8 @@ class Action:
     taken back: by files of which the host keeps a copy, by steps, and what stays (default: nothing can be undone).
     ``by_hand(args) -> tuple[str, ...]`` may give the lines that a person would paste to do the same without us, and
     ``objection(args) -> str`` may refuse arguments that the types allow (empty: fine); the loader asks it.
-    ``signs(written) -> tuple[Symptom, ...]`` may give the patterns by which it recognises faults in a text, from its
-    arguments as they stand in the playbook: `runbook find` searches them (``symptom: [{signs: STEP}]``).
+    ``signs(written) -> Mapping[str, Symptom]`` may give the patterns by which it recognises faults in a text, by name,
+    from its arguments as they stand in the playbook: `runbook find` searches them (``symptom: [{signs: STEP}]``).
     ``SCRATCH = True`` marks one whose probe makes something of its own: its step must say ``scratch: true``.
     """
 
@@ -314,7 +314,7 @@ class Action:
     by_hand: Callable[[Any], tuple[str, ...]] | None
     holds: Callable[[Any, Any], Holds | Fails] | None
     waits: Callable[[Any], str] | None
-    signs: Callable[[Mapping[str, Any]], tuple[Symptom, ...]] | None = None
+    signs: Callable[[Mapping[str, Any]], Mapping[str, Symptom]] | None = None
     scratch: bool = False
 
     @classmethod

@@ -15,8 +15,9 @@ import yaml
 
 from runbook.commands.find import MAX_SEARCHED_BYTES, SymptomSearch, read_error_text
 from runbook.commands.input_files import library, read_playbook
-from runbook.commands.playbook_index import PlaybookCard, card_of
+from runbook.commands.playbook_index import PlaybookCard, card_of, playbook_cards
 from runbook.errors import ConfigError
+from runbook.language import loader
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.values.playbook import Symptom, SymptomKind
@@ -156,12 +157,57 @@ def test_signs_of_a_step_are_symptoms():
     assert named("PLASMA FIRE on deck", (card_of("mine", book),)) == ["mine"]
 
 
-@every_row(("step", "said"), [("lgo", "did you mean log?"), ("there", "there are: log")])
-def test_a_step_without_signs_is_a_mistake(step, said):
+def test_some_signs_of_a_step_are_symptoms_by_their_names():
+    book = load_playbook(SIGNS.replace("signs: log", "signs: log, of: [hot]"), "mine.yaml", discover())
+    assert [symptom.written for symptom in book.symptom[1:]] == ["(?i)plasma (?:leak|fire)"]
+
+
+@every_row(
+    ("written", "said"),
+    [
+        ("lgo", "39: symptom: no step 'lgo' of diagnose has signs of a fault (did you mean log?)"),
+        ("there", "39: symptom: no step 'there' of diagnose has signs of a fault (there are: log)"),
+        ("log, of: [hto]", "51: symptom: the step 'log' has no sign 'hto' (did you mean hot?)"),
+        ("log, of: [own]", "51: symptom: the step 'log' has no sign 'own' (there are: dry, hot)"),
+    ],
+)
+def test_a_step_without_signs_is_a_mistake(written, said):
     with pytest.raises(ConfigError) as raised:
-        load_playbook(SIGNS.replace("signs: log", f"signs: {step}"), "mine.yaml", discover())
+        load_playbook(SIGNS.replace("signs: log", f"signs: {written}"), "mine.yaml", discover())
     (problem,) = raised.value.problems
-    assert str(problem) == f"mine.yaml:3:39: symptom: no step '{step}' of diagnose has signs of a fault ({said})"
+    assert str(problem) == f"mine.yaml:3:{said}"
+
+
+@every_row(
+    ("playbook", "text"),
+    [
+        (
+            "gpu-health",
+            "Nov 27 10:00:00 node7 kernel: nvidia 0000:07:00.0: AER: can't recover (no error_detected callback)",
+        ),
+        ("gpu-health", "[   12.345678] NVRM: GPU 0000:01:00.0 is already bound to NovaCore."),
+        ("gpu-health", "[81.2] EDAC MC1: 1 UE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0"),
+        ("gpu-health", "NVRM: RmInitAdapter failed! (0x62:0x40:2477)"),
+        ("gpu-lost", "[9.1] NVRM: rm_init_adapter: GPU state: NV_ERR_GPU_IS_LOST"),
+        (
+            "nfs-hang",
+            "Lustre: scratch-OST0007-osc-ffff8d: Connection to scratch-OST0007 (at 192.0.2.9@o2ib) was lost; in progress operations",
+        ),
+        ("disk-slow", "XFS (nvme1n1p1): Metadata corruption detected at xfs_inode_buf_verify+0x14d"),
+        ("host-oom", "node7 systemd-oomd[712]: Killed /user.slice/job.scope due to memory pressure"),
+    ],
+)
+def test_a_message_of_the_kernel_leads_to_the_playbook_that_reads_it(playbook, text):
+    assert named(text)[:1] == [playbook], named(text)
+
+
+def test_only_what_the_program_brings_is_read_unchecked(here, monkeypatch):
+    """Its own playbooks are known to be good. Mutants: ``checked`` for neither, or for both."""
+    checked = []
+    monkeypatch.setattr(loader, "check", lambda book, *_: checked.append(book.name) or [])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+    assert len(playbook_cards()) > 40
+    assert checked == ["mine"]
 
 
 def test_a_sign_counts_less_than_what_the_author_wrote():

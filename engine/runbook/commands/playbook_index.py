@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from runbook.commands.input_files import find_playbook, open_included, playbook_files, read_beside
+from runbook.commands.input_files import find_playbook, library, open_included, playbook_files, read_beside
 from runbook.errors import ConfigError
 from runbook.extensions import ACTIONS, installed
 from runbook.records.private_folder import PrivateFolder
@@ -97,7 +97,14 @@ class _Index:
 
         try:
             own = find_playbook(path.stem)
-            playbook = load_playbook(read_text(own), str(own), discover(), include, read=beside)
+            playbook = load_playbook(
+                read_text(own),
+                str(own),
+                discover(),
+                include,
+                read=beside,
+                checked=own.resolve().parent != library().resolve(),
+            )
             card = card_of(path.stem, playbook)
         except ConfigError as error:
             return _Entry(PlaybookCard(name=path.stem, path=str(path), mistakes=len(error.problems)), {})

@@ -349,6 +349,8 @@ class Symptom:
 
     written: str
     kind: SymptomKind = SymptomKind.TEXT
+    names: tuple[str, ...] = ()
+    """Of a step: the names of the signs that are meant; empty: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

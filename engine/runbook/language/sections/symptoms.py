@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from runbook.language.lenient_read import ids
 from runbook.language.sections.placed_values import PlacedValues
 from runbook.protocols import Action
 from runbook.text.suggestions import suggest
@@ -23,7 +24,7 @@ _SIGNS: Mapping[str, Json] = {
     "type": "object",
     "required": ["signs"],
     "additionalProperties": False,
-    "properties": {"signs": _TEXT},
+    "properties": {"signs": _TEXT, "of": {"type": "array", "minItems": 1, "items": _TEXT}},
 }
 SYMPTOMS: Mapping[str, Json] = {"type": "array", "minItems": 1, "items": {"oneOf": [_TEXT, _PATTERN, _SIGNS]}}
 """The shape of the section."""
@@ -55,8 +56,8 @@ def _symptom(entry: Any) -> Symptom | None:
             return Symptom(written=written)
         case {"pattern": str(written)} if written:
             return Symptom(written=written, kind=SymptomKind.PATTERN)
-        case {"signs": str(written)} if written:
-            return Symptom(written=written, kind=SymptomKind.STEP)
+        case {"signs": str(written), **rest} if written:
+            return Symptom(written=written, kind=SymptomKind.STEP, names=ids(rest.get("of")))
     return None
 
 
@@ -83,15 +84,18 @@ def _with_signs(
     for number, symptom in enumerate(listed):
         if symptom.kind is not SymptomKind.STEP:
             yield symptom
-        elif symptom.written in known:
-            yield from known[symptom.written]
-        else:
-            hint = suggest(symptom.written, known)
+        elif symptom.written not in known:
             words = f"symptom: no step {symptom.written!r} of diagnose has signs of a fault"
-            values.wrong(("symptom", number, "signs"), words, hint)
+            values.wrong(("symptom", number, "signs"), words, suggest(symptom.written, known))
+        elif wrong := [name for name in symptom.names if name not in known[symptom.written]]:
+            words = f"symptom: the step {symptom.written!r} has no sign {wrong[0]!r}"
+            values.wrong(("symptom", number, "of"), words, suggest(wrong[0], known[symptom.written]))
+        else:
+            signs = known[symptom.written]
+            yield from (sign for name, sign in signs.items() if name in (symptom.names or signs))
 
 
-def _signs(step: Step, actions: Mapping[str, Action]) -> tuple[Symptom, ...]:
+def _signs(step: Step, actions: Mapping[str, Action]) -> Mapping[str, Symptom]:
     action = actions.get(step.action)
-    signs = action.signs(step.args) if action and action.signs else ()
-    return tuple(sign for sign in signs if not _fault(sign))
+    signs = action.signs(step.args) if action and action.signs else {}
+    return {name: sign for name, sign in signs.items() if not _fault(sign)}

@@ -119,16 +119,19 @@ class State:
     """The last lines (file, text, age) of stalled logs."""
 
 
-def signs(written: Mapping[str, Any]) -> tuple[Symptom, ...]:
+def signs(written: Mapping[str, Any]) -> Mapping[str, Symptom]:
     """The signatures that are written out, without those that come from an input."""
     given = written.get("signatures")
-    patterns = given.values() if isinstance(given, Mapping) else ()
     flags = "(?i)" if written.get("ignore_case") is True else ""
-    return tuple(
-        Symptom(written=f"{flags}{text}", kind=SymptomKind.SIGN)
-        for text in (pattern.value if isinstance(pattern, Raw) else pattern for pattern in patterns)
+    texts = {
+        name: pattern.value if isinstance(pattern, Raw) else pattern
+        for name, pattern in (given if isinstance(given, Mapping) else {}).items()
+    }
+    return {
+        name: Symptom(written=f"{flags}{text}", kind=SymptomKind.SIGN)
+        for name, text in texts.items()
         if isinstance(text, str) and "{{" not in text
-    )
+    }
 
 
 def probe(args: Args) -> Probe[State]:

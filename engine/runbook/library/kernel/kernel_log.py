@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from math import ceil, floor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.gpu_needs import NOT_KNOWN_WHEN, GpuNeed, needs, unmended
@@ -35,6 +35,7 @@ from runbook.library.kernel.facts.file_servers import file_servers
 from runbook.library.kernel.facts.hardware import hardware_errors
 from runbook.library.kernel.facts.network_faults import network_faults
 from runbook.library.kernel.facts.oom_victims import sort_kills
+from runbook.library.kernel.facts.patterns import KINDS, NO_FAULTS, anywhere_in_a_line
 from runbook.library.kernel.facts.query_script import ask_kernel
 from runbook.library.kernel.facts.sources import KernelLog, reaches_boot, read_kernel, read_text
 from runbook.library.kernel.facts.state import KernelLogMatch, KernelLogState
@@ -45,6 +46,7 @@ from runbook.protocols import Probe
 from runbook.text.signatures import SignatureSearch, check_signatures
 from runbook.text.timestamps import time_reference, written
 from runbook.values.command import Completed
+from runbook.values.playbook import Symptom, SymptomKind
 from runbook.values.types import Duration, Json, Regex, Unknown, long_ago, plural
 
 T = TypeVar("T")
@@ -94,6 +96,15 @@ class Args:
 
 
 State = KernelLogState
+
+
+def signs(_: Mapping[str, Any]) -> Mapping[str, Symptom]:
+    """The kinds of messages that are faults."""
+    return {
+        name: Symptom(written=anywhere_in_a_line(kind), kind=SymptomKind.SIGN)
+        for name, kind in KINDS.items()
+        if name not in NO_FAULTS
+    }
 
 
 def probe(args: Args) -> Probe[State]:

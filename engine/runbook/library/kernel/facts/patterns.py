@@ -242,6 +242,18 @@ KINDS: Mapping[str, Kind] = {
 """Every kind, by name.  Sources: Linux `Documentation/admin-guide` (OOM, RAS, lockup-watchdogs), the drivers' texts."""
 
 
+NO_FAULTS = frozenset(
+    {"oom_reaped", "corrected", "booted", "driver_loaded", "gpu_reset", "link_up", "server_back", "missed"}
+)
+"""Kinds that say of no fault."""
+
+
+def anywhere_in_a_line(kind: Kind) -> str:
+    """The pattern of *kind* for a whole line, with what a journal or the ring buffer writes before a message."""
+    pattern = kind.pattern.removeprefix("^")
+    return f"(?i)(?:^|[\\]:] ){pattern}" if pattern != kind.pattern else f"(?i){pattern}"
+
+
 def worth_sending() -> str:
     """An awk expression over a line in lower case: whether it holds a hint of any kind."""
     hints = sorted({hint for kind in KINDS.values() for hint in kind.hints})
