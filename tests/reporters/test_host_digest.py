@@ -348,7 +348,7 @@ def test_statuses_and_verdicts_belong_to_the_groups_that_outputs_tell_apart():
         {each.value for each in Verdict if each.needs_advice},
     ]
     assert groups == [
-        {"failed", "unknown", "drifted", "owed"},
+        {"failed", "timeout", "unknown", "drifted", "owed"},
         {"blocked", "cancelled"},
         {"ok", "skipped"},
         {"planned", "resolved", "healthy"},

@@ -168,7 +168,9 @@ def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
     probes, order = {rule.id: set(rule.probes) for rule in book.findings}, list(Severity)
     there = [*digest.errors, *digest.warnings]
     named = {step.id for step in book.diagnose}
-    blind = [step for step in result.steps if step.id in named and step.status in (Status.FAILED, Status.BLOCKED)]
+    blind = [
+        step for step in result.steps if step.id in named and (step.status.is_failure or step.status is Status.BLOCKED)
+    ]
     unseen = {step_result.id for step_result in blind}
     for finding in there:
         if not probes.get(finding.id) or not probes[finding.id] <= unseen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -27,6 +27,7 @@ class Status(StrEnum):
     CHANGED = "changed"  # done, and a second probe agrees (or verified is false)
     WOULD_CHANGE = "would_change"  # in a plan only
     FAILED = "failed"
+    TIMEOUT = "timeout"  # as failed: a command was ended on the host when its time was up
     SKIPPED = "skipped"
     BLOCKED = "blocked"  # not sent: something before it, or ignorance, forbids it
     DRIFTED = "drifted"  # not sent: the plan no longer describes the host
@@ -36,9 +37,14 @@ class Status(StrEnum):
     OWED = "owed"
 
     @property
+    def is_failure(self) -> bool:
+        """Whether the step was begun, and did not succeed."""
+        return self in (Status.FAILED, Status.TIMEOUT)
+
+    @property
     def is_broken(self) -> bool:
         """Whether the step was to be done, and was not done as it should be, or nobody knows."""
-        return self in (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED)
+        return self.is_failure or self in (Status.UNKNOWN, Status.DRIFTED, Status.OWED)
 
     @property
     def is_held_back(self) -> bool:
@@ -157,6 +163,11 @@ class SentCommand:
         """The record of a command that would be sent."""
         line, digest, text = _recorded(command)
         return cls(line=line, script=digest, text=text, effect=command.effect.value, shown=command.shown())
+
+
+def failure(commands: Sequence[SentCommand]) -> Status:
+    """The status of a step that failed at the last of *commands*."""
+    return Status.TIMEOUT if commands and commands[-1].timed_out else Status.FAILED
 
 
 LONG_SCRIPT_CHARACTERS = 400

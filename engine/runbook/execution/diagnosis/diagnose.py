@@ -16,7 +16,7 @@ from runbook.language.expressions.templates import is_template, names
 from runbook.text.shortened import first_few
 from runbook.values.plan import Blocked, Skip
 from runbook.values.playbook import Phase, Playbook, Step
-from runbook.values.result import Fault, Status, StepResult
+from runbook.values.result import Fault, Status, StepResult, failure
 from runbook.values.sampling import Series
 from runbook.values.types import Json, Raw, Unknown, plural
 
@@ -191,7 +191,7 @@ def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknow
     match probed.outcome:
         case ProbeFailure(why=why):
             result = replace(
-                StepResult.of(step, Status.FAILED, why),
+                StepResult.of(step, failure(probed.commands), why),
                 fault=Fault.PROBE,
                 ignored=step.ignore_failure,
                 seconds=probed.seconds,

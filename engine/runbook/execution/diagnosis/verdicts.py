@@ -57,7 +57,7 @@ def _is_failure(step: StepResult, playbook: Playbook, findings: tuple[Finding, .
     that merely did not reach its goal, and an assertion that does not hold, leave the judgement to an error that is
     still found; a warning judges nobody.
     """
-    if step.status is not Status.FAILED or step.ignored or step.phase is Phase.DIAGNOSE:
+    if not step.status.is_failure or step.ignored or step.phase is Phase.DIAGNOSE:
         return False
     if not playbook.findings:
         return step.fault is not Fault.PROBE or step.phase is not Phase.VERIFY
@@ -77,7 +77,7 @@ def _leaves_unknown(step: StepResult) -> bool:
     """Whether something about the host is not known because of this step."""
     if step.ignored:
         return False
-    blind = step.fault in (Fault.PROBE, Fault.ARGUMENTS) and step.status in (Status.FAILED, Status.BLOCKED)
+    blind = step.fault in (Fault.PROBE, Fault.ARGUMENTS) and (step.status.is_failure or step.status is Status.BLOCKED)
     return step.status in (Status.UNKNOWN, Status.OWED) or blind
 
 

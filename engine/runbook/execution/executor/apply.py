@@ -13,7 +13,7 @@ from runbook.values.command import Command, Completed
 from runbook.values.kept_file import Keep, KeptFile, NotKept
 from runbook.values.plan import Change
 from runbook.values.playbook import Step
-from runbook.values.result import Sent, SentCommand, Status
+from runbook.values.result import Sent, SentCommand, Status, failure
 from runbook.values.types import seconds
 
 
@@ -99,7 +99,9 @@ def _send(context: HostContext, step: Step, command: Command, done: SendResult) 
             return
         done.commands.append(SentCommand.of(command, answer))
         if not answer.answers(command):
-            status = Status.UNKNOWN if answer.exit_code is None and not _ended(command, answer) else Status.FAILED
+            status = (
+                Status.UNKNOWN if answer.exit_code is None and not _ended(command, answer) else failure(done.commands)
+            )
             done.ends(status, _fault(context, step, command, answer))
         elif command.keep:
             _keep(context, command, command.keep, answer, done)

@@ -10,6 +10,7 @@ from runbook.values.result import Status, StepResult
 
 UNSUCCESSFUL = (
     Status.FAILED,
+    Status.TIMEOUT,
     Status.BLOCKED,
     Status.UNKNOWN,
     Status.DRIFTED,
@@ -57,12 +58,13 @@ def _changed(result: StepResult) -> bool:
 
 def _failed(result: StepResult) -> bool:
     """Whether the step was started and did not finish, or has an unknown outcome."""
-    return result.status in (Status.FAILED, Status.UNKNOWN)
+    return result.status.is_failure or result.status is Status.UNKNOWN
 
 
 def ended(result: StepResult) -> str:
     """Describe the outcome of a step, as the end of a sentence."""
     words = {
+        Status.TIMEOUT: "timed out",
         Status.UNKNOWN: "has an unknown outcome",
         Status.UNREACHABLE: "could not reach the host",
         Status.OWED: "is pending (owed)",

@@ -402,7 +402,7 @@ class _HostExecution:
         if done.lost:
             progress.disconnect(progress.ending or done.lost)
         if done.status is not Status.CHANGED:
-            ignored = step.ignore_failure and done.status is Status.FAILED
+            ignored = step.ignore_failure and done.status.is_failure
             return replace(plain, status=done.status, why=done.why, fault=Fault.COMMAND, ignored=ignored)
         if action := self.context.action(step).outcome:
             change = replace(change, summary=action(change.summary, tuple(command.stdout for command in done.commands)))

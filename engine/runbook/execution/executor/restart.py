@@ -49,7 +49,7 @@ def may_have_begun(done: SendResult) -> bool:
     if not done.sent or done.status is Status.CANCELLED:
         return False
     code = done.commands[-1].exit_code if done.commands else None
-    return done.status is not Status.FAILED or code is None or code > SIGNALS
+    return not done.status.is_failure or code is None or code > SIGNALS
 
 
 def wait_until_back(context: HostContext, restart: Restart, every: float) -> NotBack | None:

@@ -17,7 +17,7 @@ from runbook.execution.executor.recheck import MOST_COMMANDS
 from runbook.protocols import Fails, Holds
 from runbook.values.plan import Skip
 from runbook.values.playbook import Phase, Step, written_id
-from runbook.values.result import Fault, HostPlan, Sent, SentCommand, Status, StepResult
+from runbook.values.result import Fault, HostPlan, Sent, SentCommand, Status, StepResult, failure
 from runbook.values.types import plural, seconds
 
 
@@ -87,7 +87,7 @@ def _until_it_holds(context: HostContext, request: ProbeRequest, plain: StepResu
 
 def _once(context: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
     (probed,) = probe_with_retries([replace(request, step=replace(request.step, within=0.0))], context)
-    return probed, _judged(context, request.step, probed.outcome, plain)
+    return probed, _judged(context, request.step, probed.outcome, replace(plain, commands=probed.commands))
 
 
 def _in_every_sample(context: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
@@ -114,7 +114,7 @@ def _judged(context: HostContext, step: Step, outcome: ProbeAnswer | ProbeFailur
     action = context.action(step)
     match outcome:
         case ProbeFailure(why=why):
-            return replace(plain, status=Status.FAILED, why=why, fault=Fault.PROBE)
+            return replace(plain, status=failure(plain.commands), why=why, fault=Fault.PROBE)
         case ProbeAnswer(absent=why) if why:
             return refused_result(plain, Skip(why=why))
         case ProbeAnswer(args=args) if action.holds is None:

@@ -127,6 +127,7 @@ STATUSES: dict[Status, Outcome] = {
     Status.CHANGED: "passed",
     Status.WOULD_CHANGE: "skipped",
     Status.FAILED: "failure",
+    Status.TIMEOUT: "failure",
     Status.SKIPPED: "skipped",
     Status.BLOCKED: "error",
     Status.DRIFTED: "error",
@@ -174,7 +175,7 @@ def _finding(finding: Finding) -> Case:
 
 def _step(step: StepResult) -> Case:
     outcome = STATUSES[step.status]
-    if step.ignored and outcome in ("failure", "error") and step.status is Status.FAILED:
+    if step.ignored and outcome in ("failure", "error") and step.status.is_failure:
         outcome = "skipped"
     plain = outcome == "passed" and step.status is Status.OK and not is_exec(step)
     sent = [] if outcome == "skipped" and not step.ignored else [_command(command) for command in step.commands]

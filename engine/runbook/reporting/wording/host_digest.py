@@ -173,7 +173,15 @@ def _cause(digest: HostDigest) -> Line | None:
     return next(iter(lines), Line(text="no step and no finding says why: see --output json"))
 
 
-ENDED_BADLY = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED, Status.BLOCKED, Status.CANCELLED)
+ENDED_BADLY = (
+    Status.FAILED,
+    Status.TIMEOUT,
+    Status.UNKNOWN,
+    Status.DRIFTED,
+    Status.OWED,
+    Status.BLOCKED,
+    Status.CANCELLED,
+)
 """The statuses of steps that can be the cause, the first that applies."""
 
 
@@ -350,7 +358,7 @@ def _end(step: StepResult) -> str:
     match step.status:
         case Status.CHANGED:
             return "done"
-        case Status.FAILED:
+        case Status.FAILED | Status.TIMEOUT:
             return "failed"
         case Status.UNKNOWN | Status.CANCELLED if step.sent is Sent.ALL:
             return "done, and not probed again"

@@ -11,7 +11,7 @@ WORD_STYLES = {
     **dict.fromkeys(("healthy", "resolved"), "green"),
     "changed": "cyan",
     **dict.fromkeys(("planned", "would change", "blocked", "cancelled", "not_started"), "yellow"),
-    **dict.fromkeys(("unresolved", "failed", "unreachable", "unknown", "drifted"), "bold red"),
+    **dict.fromkeys(("unresolved", "failed", "timeout", "unreachable", "unknown", "drifted"), "bold red"),
 }
 """By the word for how a host or a step ended."""
 SEVERITY_STYLES = dict(zip(Severity, ("cyan", "yellow", "red", "bold red"), strict=True))

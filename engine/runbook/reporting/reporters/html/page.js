@@ -10,11 +10,11 @@
 
   const STATUS = {
     ok: ["\u2713", "good", "ok"], changed: ["C", "change", "changed"], would_change: ["W", "change", "would change"],
-    failed: ["F", "bad", "failed"], skipped: ["\u2013", "quiet", "skipped"], blocked: ["B", "doubt", "blocked"],
+    failed: ["F", "bad", "failed"], timeout: ["T", "bad", "timeout"], skipped: ["\u2013", "quiet", "skipped"], blocked: ["B", "doubt", "blocked"],
     drifted: ["D", "bad", "drifted"], unknown: ["?", "doubt", "unknown"], unreachable: ["U", "bad", "unreachable"],
     cancelled: ["X", "doubt", "cancelled"], owed: ["O", "bad", "clean-up owed"],
   };
-  const WORST = ["failed", "unknown", "unreachable", "drifted", "owed", "blocked", "cancelled", "would_change", "changed", "ok", "skipped"];
+  const WORST = ["failed", "timeout", "unknown", "unreachable", "drifted", "owed", "blocked", "cancelled", "would_change", "changed", "ok", "skipped"];
   const VERDICT = {
     unreachable: "bad", cancelled: "doubt", not_started: "doubt", drifted: "bad", failed: "bad", unknown: "doubt",
     planned: "change", unresolved: "bad", resolved: "good", healthy: "good",
