@@ -12,6 +12,7 @@ from runbook.language.expressions.templates import Scope, evaluate, render
 from runbook.language.lenient_read import unraw
 from runbook.library.files import log_scan
 from runbook.library.gpu import nccl_log
+from runbook.library.jobs import job_log
 from runbook.plugins import discover
 from runbook.values.playbook import Playbook
 from runbook.values.types import Unknown
@@ -32,13 +33,9 @@ def book() -> Playbook:
 def said(folder: Path, *lines: str) -> str:
     """What `collective_timeout` says, where the trainer's log has *lines*."""
     (folder / "trainer.log").write_text("".join(f"{line}\n" for line in lines))
-    steps = {it.id: it.args for it in book().diagnose}
-    signatures = {"collective": steps["cause"]["signatures"]["collective"]}
-    text = "\n".join(lines)
-    scan = build(log_scan.Args, {"text": text, "signatures": signatures, "ignore_case": True})
     ranks = build(nccl_log.Args, {"files": [str(folder / "trainer.log")]})
     looks = {
-        "cause": to_json(drive(log_scan.probe(scan), Here())),
+        "cause": to_json(drive(job_log.probe(job_log.Args(text="\n".join(lines))), Here())),
         "ranks": to_json(drive(nccl_log.probe(ranks), Here())),
     }
     (rule,) = (it for it in book().findings if it.id == "collective_timeout")
@@ -62,7 +59,9 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
     steps = {it.id: unraw(it.args) for it in book().diagnose}
 
     def scan(step: str, *more: str) -> dict[str, object]:
-        signatures = {**steps[step]["signatures"], **({"done": inputs["done"]} if step != "server" else {})}
+        if step == "cause":
+            return to_json(drive(job_log.probe(job_log.Args(text="\n".join(more))), Here()))
+        signatures = steps[step]["signatures"]
         args = build(log_scan.Args, {"text": "\n".join(more), "signatures": signatures, "ignore_case": True})
         return {**to_json(drive(log_scan.probe(args), Here())), "last": [{"text": more[-1], "age": age, "file": "/x"}]}
 
