@@ -30,7 +30,10 @@ BACK = 16
 """So many MiB of a log are read at most, from its end, where only consequences stand there."""
 
 KEPT = 200
-"""Signs that are kept; all are counted."""
+"""Signs that are kept, the last; all are counted."""
+
+FIRST = 10
+"""Signs of each name that are kept as well, the first: a cause stands before hundreds of its consequences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,9 @@ class State:
     found: tuple[str, ...] | Unknown
     """Names of the signs, the one that explains most first; `done` is the first where the training ended by itself."""
     matches: tuple[LogSign, ...] | Unknown
-    """The lines with a sign (signature, file, line, text, rank), the last 200; unknown if no file was read."""
+    """The lines with a sign (signature, file, line, text, rank): the first 10 of each, and the last 200; unknown if no
+    file was read.
+    """
     counts: Mapping[str, int]
     """The number of lines with each sign that was found."""
     certain: bool = True
@@ -156,7 +161,7 @@ def _state(args: Args, reading: LogReading, read: list[tuple[LogFile, LogStory]]
         missing=reading.missing,
         unreadable=tuple(file.path for file in reading.unreadable),
         found=doubt or (("done", *names) if well else names),
-        matches=doubt or tuple(told[-KEPT:]),
+        matches=doubt or _kept(told),
         counts=Counter(sign.signature for sign in told),
         certain=all(story.certain for story in ends),
         unsaved=well and unsaved(sign for story in ends for sign in story.after),
@@ -167,6 +172,16 @@ def _state(args: Args, reading: LogReading, read: list[tuple[LogFile, LogStory]]
         next_job=next((story.next_job for story in stories if story.next_job), ""),
         unread=sum(file.older for file, story in read if not story.went_on) if signs and not explains(signs) else 0,
     )
+
+
+def _kept(signs: list[LogSign]) -> tuple[LogSign, ...]:
+    seen: Counter[str] = Counter()
+    kept = []
+    for place, sign in enumerate(signs):
+        seen[sign.signature] += 1
+        if seen[sign.signature] <= FIRST or place >= len(signs) - KEPT:
+            kept.append(sign)
+    return tuple(kept)
 
 
 def _ends(stories: list[LogStory]) -> Iterator[LogSign]:

@@ -58,16 +58,19 @@ _ANCHORED = frozenset({"killed", "segfault", "bus", "exit", "error", "traceback"
 _COLOUR = re.compile(r"\x1b?\[[0-9;]{1,8}m")
 _PREFIX = re.compile(r"(?:\[[^\]]{1,60}\]:? *|\([^)]{1,80}\) *|\d{1,5}: +|(?:error|warning|info) +(?=\[|\())*")
 _NEGATION = re.compile(
-    r"(?:\b(?:not|no|never|without|zero|0)|n't) +(?:(?:any|an?|been|be|have|yet|further|single) +)*$"
+    r"(?:\b(?:not|no|never|without|zero|0)|n't) +"
+    r"(?:(?:any|an?|been|be|have|yet|further|single|killed|ended|terminated|exited|by|with|on) +)*$"
 )
 _PROGRESS = re.compile(r"\b(?:step|iter(?:ation)?|update|epoch)s?\b\W{0,12}\d+.{0,400}\b(?:loss|reward|grad[_ ]norm)\b")
 _RANK = re.compile(
     r"\[rank ?(\d+)\]|\brank[ :=]+(\d+)\b|^(\d{1,5}): |^\[\d+,(\d+)\]<std|\((\w+ pid=\d+)|\b(tp\d+)\]|\bray::(\w+)"
 )
 _SAVING = re.compile(
-    r"(?:\bsav(?:ed|ing|e)\b|\bwr(?:ote|iting|itten)\b|checkpoint).{0,80}?(?:checkpoint|model|weights|state|\bto\b|\.pt\b|\.safetensors)"
+    r"\b(?:sav(?:ed|ing)|wr(?:ote|iting|itten))\b.{0,80}?"
+    r"(?:checkpoint|model|weights|state|\bto\b|\.pt\b|\.safetensors)|checkpoint (?:was )?(?:saved|written)"
 )
-_PATH = re.compile(r"(?<![\w.])(?:~?/|\.{1,2}/|[\w.-]+/)[^\s'\",;)\]]+|\b[\w.-]+\.(?:pt|pth|ckpt|safetensors|bin)\b")
+_PATH = re.compile(r"(?<![\w./])(?:~?/|\.{1,2}/|[\w.-]+/)[\w./@=+:%~-]+|\b[\w.-]+\.(?:pt|pth|ckpt|safetensors|bin)\b")
+"""Characters of a path that mean nothing to a shell: the line of advice with it is pasted."""
 _STEP = re.compile(r"(?:global_?step|checkpoint-|iteration|iter_|step|epoch)[\W_]*(\d{1,12})", re.IGNORECASE)
 _NEXT = re.compile(r"(?:requeued? job|submitted batch job|job requeued.{0,20}?|resubmitted as)\W*(\d+)", re.IGNORECASE)
 _ROOT = re.compile(r"root cause \(first observed")
