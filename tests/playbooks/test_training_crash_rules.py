@@ -76,7 +76,7 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
     }
     scope = Scope(inputs=inputs, host={"name": "h", "groups": []}, states=looks)
     own = [it for it in book().findings if it.severity.drives and not it.id.startswith(("loop_", "gpu_", "disk_"))]
-    own += [it for it in book().findings if it.id == "gpu_memory"]
+    own += [it for it in book().findings if it.id in ("gpu_memory", "gpu_not_built_for")]
     told = [it for it in own if evaluate(it.when, scope) is True]
     return [it.id for it in told if not {other.id for other in told} & set(it.unless)]
 
@@ -135,6 +135,18 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
         (["[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = 1"], ["last_error"]),
         (['{"current_steps": 3235, "total_steps": 3235, "loss": null, "percentage": 100.0}'], []),
         (["a last line that says nothing"], ["silent_stop"]),
+        (["[exiting program after 30.5 minutes] datetime: 2024-01-01"], []),
+        (["100 epochs completed in 0.1 hours.", "FileNotFoundError: best.pt"], []),
+        (["Caught signal SIGHUP on n1: this job is preempted.", "Requeued job 5 (1 remaining timeouts)"], ["ended_from_outside"]),
+        (["  exitcode  : -15 (pid: 4)"], ["ended_from_outside"]),
+        (["Task launch for StepId=2.0 failed on node n7: Socket timed out on send/recv operation"], ["not_launched"]),
+        (["NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory"], ["locked_memory"]),
+        (["torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device"], ["gpu_not_built_for"]),
+        (["ray.exceptions.RayTaskError(TimeoutError): ray::RolloutManager.generate()"], ["rollout_timeout"]),
+        (["torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "  exitcode  : 1 (pid: 2)"], ["last_error"]),
+        (["NaN detected in loss function, aborting training"], ["diverged"]),
+        (["./go.sh: line 18:    36 Killed   python3 fit.py"], ["killed"]),
+        (["KeyError: 'x'", "[rank1]: ProcessGroupNCCL's watchdog got stuck for 480 seconds"], ["last_error"]),
     ],
 )  # fmt: skip
 def test_one_cause_is_told_the_one_with_the_strongest_evidence(lines, cause):
