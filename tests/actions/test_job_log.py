@@ -82,6 +82,20 @@ def test_an_error_after_a_consequence_only_follows_from_it():
     error = "RuntimeError: something"
     assert told(error, STUCK).found[0] == "error"
     assert told(STUCK, error).found[0] == "watchdog"
+    assert told("request timed out, retrying", STUCK).found[0] == "watchdog"
+    assert told("request timed out, retrying").found[0] == "timeout"
+
+
+@every_row(
+    "line",
+    [
+        "Sequence group 7 is preempted by PreemptionMode.RECOMPUTE mode", "got 15 samples, received 2 batches", "rollout_timeout: 600",
+        "found inference server at node-2", "Training started successfully", "Finished training epoch 3", "Epoch completed in 35 s",
+        "step 3 loss = nan",
+    ],
+)  # fmt: skip
+def test_words_of_every_day_are_no_sign(line):
+    assert told(line).found == ()
 
 
 @every_row(

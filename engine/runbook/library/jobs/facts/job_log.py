@@ -160,17 +160,35 @@ def strongest(signs: Iterable[LogSign]) -> tuple[str, ...]:
 
     A generic error after the first consequence in its log only follows from that.
     """
-    effective: dict[str, int] = {}
+    signs = tuple(signs)
+    failed = {sign.file for sign in signs if ROLES[sign.signature] is Role.CONSEQUENCE}
     followed: set[str] = set()
+    effective: dict[str, int] = {}
     for sign in signs:
-        role = ROLES[sign.signature]
-        if role is Role.CONSEQUENCE:
-            followed.add(sign.file)
-        worth = {Role.CAUSE: 0, Role.GENERIC: 3 if sign.file in followed else 1, Role.CONSEQUENCE: 2, Role.TRACE: 4}[
-            role
-        ]
+        worth = _WORTH[ROLES[sign.signature]]
+        match ROLES[sign.signature]:
+            case Role.CONSEQUENCE:
+                followed.add(sign.file)
+            case Role.GENERIC if sign.file in followed:
+                worth = _FOLLOWS
+            case Role.WEAK if sign.file in failed:
+                worth = _FOLLOWS
         effective[sign.signature] = min(worth, effective.get(sign.signature, worth))
     return tuple(sorted(effective, key=lambda name: (effective[name], STRENGTH[name])))
+
+
+_WORTH = {Role.CAUSE: 0, Role.GENERIC: 1, Role.WEAK: 1, Role.CONSEQUENCE: 2, Role.TRACE: 4}
+"""How far behind a sign stands among others."""
+
+_FOLLOWS = 3
+"""Where an error stands that only follows from a consequence."""
+
+
+def explains(signs: Iterable[LogSign]) -> bool:
+    """Whether a cause is among *signs*, and not only what follows from one."""
+    signs = tuple(signs)
+    found = strongest(signs)
+    return bool(found) and ROLES[found[0]] not in (Role.CONSEQUENCE, Role.TRACE)
 
 
 def after_older(older: LogStory, newer: LogStory) -> LogStory:
@@ -183,17 +201,6 @@ def after_older(older: LogStory, newer: LogStory) -> LogStory:
         next_job=newer.next_job or older.next_job,
         went_on=older.went_on,
     )
-
-
-def explains(signs: Iterable[LogSign]) -> bool:
-    """Whether a cause is among *signs*, and not only what follows from one."""
-    found = strongest(signs)
-    return bool(found) and (ROLES[found[0]] is Role.CAUSE or _before_consequences(signs))
-
-
-def _before_consequences(signs: Iterable[LogSign]) -> bool:
-    first = next((sign for sign in signs if ROLES[sign.signature] in (Role.CONSEQUENCE, Role.GENERIC)), None)
-    return first is not None and ROLES[first.signature] is Role.GENERIC
 
 
 def first_errors(signs: Iterable[LogSign]) -> tuple[LogSign, ...]:

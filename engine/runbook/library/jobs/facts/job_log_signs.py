@@ -32,6 +32,8 @@ class Role(Enum):
     """It explains the end if it comes before the first consequence; after it, it only follows from that."""
     CONSEQUENCE = "consequence"
     """Others failed, and this one says so."""
+    WEAK = "weak"
+    """A warning as often as a cause: it explains the end only where no consequence is told in its log."""
     TRACE = "trace"
     """That something failed, and not what."""
 
@@ -62,9 +64,9 @@ SIGNS = (
         r"\bterm_(?:runlimit|owner|preempt|cpulimit)\b|\bevicted\b",
         r"pbs: job killed|job killed: walltime|walltime \d+ exceeded",
         r"(?:job|task|instance|node|pod) (?:is|was|has been|will be|being) (?:\w+ )?preempt",
-        r"\bpreempted\b|requeued? job|job requeued",
+        r"\b(?:job|task|instance|node|pod|vm)\b.{0,30}\bpreempted\b(?! by preemptionmode)|requeued? job|job requeued",
         r"caught (?:signal )?(?:sighup|sigterm|sigusr[12]|sigint)",
-        r"(?:received|got|handling) (?:signal:? )?(?:sigterm|sigint|15|2)\b",
+        r"(?:received|got|handling) (?:signal:? (?:15|2|term|int|sigterm|sigint)|sigterm|sigint)\b",
         r"spot instance interruption|maintenance event.{0,40}terminat",
     )),
     Sign("hangup", Role.CAUSE, (r"received 1 death signal|got signal: 1$|signal 1 \(sighup\)", *coded(HUP))),
@@ -75,7 +77,7 @@ SIGNS = (
         "slurm(?:d|stepd): error: .{0,60}(?:launch failed|prolog failed)|failed to launch .{0,40}on node",
     )),
     Sign("memlock", Role.CAUSE, (
-        r"\b(?:ibv_\w+|net/(?:ofi|ib)|nccl\w*|libfabric|rdma|verbs)\b.{0,160}cannot allocate memory",
+        r"\b(?:ibv_\w+|net/(?:ofi|ib)|libfabric|rdma|verbs)\b.{0,160}cannot allocate memory",
         r"memlock|max locked memory|locked[- ]memory limit|limit of locked memory",
     )),
     Sign("unwritten", Role.CAUSE, (
@@ -124,8 +126,8 @@ SIGNS = (
     Sign("numbers", Role.CAUSE, (
         r"loss scale already at minimum|found (?:inf|nan) (?:in|value)",
         r"nans? (?:loss )?(?:was |were )?(?:detected|found|appeared)",
-        r"loss (?:is|was|became|went|has become|of|=|:) ?(?:to )?(?:nan|inf|not finite)\b.{0,40}(?:stop|abort|exit|$)",
-        r"(?:detected|found|encountered|got) (?:a )?(?:nan|inf|non-?finite)",
+        r"loss (?:is|was|became|went|has become|of) ?(?:to )?(?:nan|inf|not finite)\b.{0,40}(?:stop|abort|exit|$)",
+        r"(?:detected|found|encountered|got) (?:a )?(?:nan|inf|non-?finite)\b",
         r"non-?finite (?:loss|grad\w*)|(?:nan|inf) loss\b",
     )),
     Sign("hung", Role.CAUSE, (r"watchdog timeout \(self\.watchdog_timeout",)),
@@ -163,20 +165,20 @@ SIGNS = (
         *coded(TERM), r"signal 15 \(sigterm\)|\bsignal 15\b", told(TERM)[0], told(TERM)[5],
     )),
     Sign("rollout", Role.CAUSE, (
-        r"timeout\w*\b.{0,120}\b(?:rollout|generat)",
-        r"(?:rollout|generat)\w*\b.{0,80}(?:timeout\b|timeouterror|timed out)",
+        r"(?:timeouterror|timed out)\b.{0,120}\b(?:rollout|generat)",
+        r"(?:rollout|generat)\w*\b.{0,80}(?:timeout (?:after|expired)|timeouterror|timed out)",
     )),
     Sign("program", Role.CAUSE, (r"raytaskerror\((?!actor|worker)\w+",)),
     Sign("executor", Role.CONSEQUENCE, ("brokenprocesspool|process pool was terminated|brokenexecutor",)),
     Sign("access", Role.CAUSE, (r"gated repo|(?:401|403) client error|invalid user token|repository not found",)),
     Sign("mismatch", Role.CAUSE, (r"size mismatch for |error\(s\) in loading state_dict",)),
     Sign("broken", Role.CAUSE, ("pytorchstreamreader failed|failed finding central directory|archive is corrupted",)),
-    Sign("tracker", Role.GENERIC, (r"wandb\.\S*error|commerror|\berror mlflow\b",)),
-    Sign("server_gone", Role.GENERIC, (
+    Sign("tracker", Role.WEAK, (r"wandb\.\S*error|commerror|\berror mlflow\b",)),
+    Sign("server_gone", Role.WEAK, (
         "connection refused|serverdisconnected|clientconnectorerror|connection reset|remotedisconnected",
         "remote end closed|connection aborted",
     )),
-    Sign("timeout", Role.GENERIC, (
+    Sign("timeout", Role.WEAK, (
         r"timeouterror|timeout waiting|timed out|timeout=120|operation timeout|timeout\) detected by watchdog",
     )),
     Sign("child", Role.TRACE, (r"childfailederror",)),
@@ -196,15 +198,17 @@ UNSAVED = ("quota", "no_space", "unwritten")
 """What still counts after the end of the training: its result may not be on the disk."""
 
 ENDS = (
-    r"training (?:is |was |has )?(?:completes|completed?|finished|done)\b|(?:finished|completed|done) training\b",
+    r"training (?:is |was |has )?(?:completes|completed?|finished|done)\b",
+    r"(?:finished|completed|done) training\b(?! (?:on|for )?(?:epoch|step|batch|iter))",
     r"training stopped early|restoring model weights from the end of the best epoch",
     r"max_(?:epochs|steps)=\d+\W{1,2} reached",
     r"\btrain_steps_per_second\b|\"percentage\": 100(?:\.0+)?\b",
-    r"training (?:\w+ )?successfully|successfully (?:completed|finished) (?:the )?training",
-    r"exiting program (?:after|at)\b|epochs? completed in\b|trainer finished\b",
+    r"training (?:has |was |is )?successfully (?:completed|finished|ended)",
+    r"successfully (?:completed|finished) (?:the )?training",
+    r"exiting program (?:after|at)\b|\b\d+ epochs completed in\b|trainer finished\b",
     r"orchestrator finished\b|reached (?:max_steps|max steps|the last step)",
     r"final validation metrics|end time of running main|(?:train\w* progress|steps): +100%\|",
-    r"job '[^']{1,80}' succeeded|job \S+ (?:finished|completed) successfully",
+    r"job '[^']{1,80}' succeeded|job (?:\S+ )?(?:finished|completed) successfully",
 )  # fmt: skip
 """How a training says that it has ended by itself."""
 
