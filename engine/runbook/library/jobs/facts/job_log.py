@@ -58,7 +58,7 @@ _ANCHORED = frozenset({"killed", "segfault", "bus", "exit", "error", "traceback"
 _COLOUR = re.compile(r"\x1b?\[[0-9;]{1,8}m")
 _PREFIX = re.compile(r"(?:\[[^\]]{1,60}\]:? *|\([^)]{1,80}\) *|\d{1,5}: +|(?:error|warning|info) +(?=\[|\())*")
 _NEGATION = re.compile(
-    r"(?:\b(?:not|no|never|without|zero|0)|n't) +"
+    r"(?:\b(?:not|no|never|without)|n't) +"
     r"(?:(?:any|an?|been|be|have|yet|further|single|killed|ended|terminated|exited|by|with|on) +)*$"
 )
 _PROGRESS = re.compile(r"\b(?:step|iter(?:ation)?|update|epoch)s?\b\W{0,12}\d+.{0,400}\b(?:loss|reward|grad[_ ]norm)\b")

@@ -42,7 +42,7 @@ def told(signal: Signal) -> tuple[str, ...]:
         rf"(?<!closing )\bsignals?\W{{1,3}}(?:number |no\. ?)?(?:{number}\b|{word})",
         rf"(?<!bypassing )(?<!closing )\bsignal\W{{1,3}}sig{name}\b",
         rf"\bsignals\.sig{name}\b|\(sig{name}\)",
-        rf"(?:got|received|caught|killed by|(?:exit|terminat|end|died?)\w* (?:on|by|with|from)) (?:a )?sig{name}\b",
+        rf"(?:got|received|caught|was sent|killed by|(?:exit|terminat|end|died?)\w* (?:on|by|with|from)) (?:a )?sig{name}\b",
         rf"\b{word} \(core dumped\)|\(core dumped\) {word}",
         rf"^\W*{word}\W*$|\b\d+ +{word}\b|[:)\]] +{word}\W*$",
         rf"(?:process|worker|task|rank|child|subprocess)\b(?:(?! no | not ).){{0,60}} (?:was|were|been|got) {word}\b",
