@@ -123,6 +123,11 @@ def test_a_failure_to_write_after_the_end_still_counts():
     assert (noise.found, noise.unsaved) == (("done", "watchdog"), False)
 
 
+def test_an_end_does_not_hide_a_cause_before_it():
+    """Mutant: an end counts whatever stands before it."""
+    assert told(OOM, "training completed").found[0] == "gpu_memory"
+
+
 def test_an_end_in_own_words_is_taken():
     assert told("Alles fertig.", done="fertig").found == ("done",)
     with pytest.raises(ConfigError):
