@@ -38,7 +38,7 @@ FIRST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which logs to read."""
+    """The logs to read."""
 
     files: tuple[str, ...] = ()
     """Paths on the host; * ? [] are globs, and ~/ is the home of the login user."""
@@ -88,7 +88,7 @@ class State:
     followers: int = 0
     """Ranks and actors whose first error only follows from another's."""
     root: RootFailure | None = None
-    """What torchrun says failed first (rank, host, exit_code); null: nothing."""
+    """The process that torchrun says failed first (rank, host, exit_code); null: nothing."""
     checkpoint: Checkpoint | None = None
     """The last checkpoint by the words of the log (path, step, text, before_end); null: it names none."""
     next_job: str = ""
@@ -149,11 +149,15 @@ def _state(args: Args, reading: LogReading, read: list[tuple[LogFile, LogStory]]
     signs = [sign for story in stories for sign in story.signs]
     ends = [story for story in stories if story.end]
     well = bool(ends) and not explains(signs)
-    told = [*_ends(ends)] if well else signs
-    names = strongest(sign for sign in told if sign.signature != "done")
+    counted = [*_ends(ends)] if well else signs
+    names = strongest(sign for sign in counted if sign.signature != "done")
     slow = next(iter(search.unknown(names).values()), None)
     doubt = (
-        Unknown(why=slow) if slow and not well and not explains(signs) else None if told else blind(reading, args.files)
+        Unknown(why=slow)
+        if slow and not well and not explains(signs)
+        else None
+        if counted
+        else blind(reading, args.files)
     )
     first = first_errors(signs)
     return State(
@@ -161,8 +165,8 @@ def _state(args: Args, reading: LogReading, read: list[tuple[LogFile, LogStory]]
         missing=reading.missing,
         unreadable=tuple(file.path for file in reading.unreadable),
         found=doubt or (("done", *names) if well else names),
-        matches=doubt or _kept(told),
-        counts=Counter(sign.signature for sign in told),
+        matches=doubt or _kept(counted),
+        counts=Counter(sign.signature for sign in counted),
         certain=all(story.certain for story in ends),
         unsaved=well and unsaved(sign for story in ends for sign in story.after),
         ranks=() if well else tuple(sign for sign in first if not is_consequence(sign))[:KEPT],

@@ -117,10 +117,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStory:
-    """What one log tells."""
+    """The reading of one log."""
 
     signs: tuple[LogSign, ...] = ()
-    """What counts, in the order of the lines; those after an end of the training are in `after`."""
+    """The signs that count, in the order of the lines; those after an end of the training are in `after`."""
     end: LogSign | None = None
     certain: bool = True
     """Whether the log says that the training ended; false: only its progress, or an exit code 0, does."""
@@ -149,10 +149,10 @@ def job_search(done: str = "") -> SignatureSearch:
 
 def read_story(lines: Sequence[tuple[int, str]], file: str, search: SignatureSearch) -> LogStory:
     """Read the numbered *lines* of a log."""
-    story = _Reading(file, search)
+    reading = _Reading(file, search)
     for number, line in _counting(_segments(lines)):
-        story.take(number, line)
-    return story.told()
+        reading.take(number, line)
+    return reading.story()
 
 
 def strongest(signs: Iterable[LogSign]) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ def strongest(signs: Iterable[LogSign]) -> tuple[str, ...]:
 
 
 _WORTH = {Role.CAUSE: 0, Role.GENERIC: 1, Role.WEAK: 1, Role.CONSEQUENCE: 2, Role.TRACE: 4}
-"""How far behind a sign stands among others."""
+"""The place of a sign among others; 0 explains most."""
 
 _FOLLOWS = 3
 """Where an error stands that only follows from a consequence."""
@@ -335,7 +335,7 @@ class _Reading:
         rank = next((group for group in found.groups() if group), "") if found else ""
         return LogSign(signature=name, file=self.file, line=number, text=line.strip(), rank=rank)
 
-    def told(self) -> LogStory:
+    def story(self) -> LogStory:
         story = LogStory(
             signs=tuple(self.signs),
             root=RootFailure(

@@ -15,16 +15,16 @@ from runbook.library.jobs.facts.process_ends import (
     KILL,
     SEGV,
     TERM,
+    by_signal,
     coded,
     ended_by,
-    told,
 )
 
 _ERROR = r"\S*[a-z](?:error|exception)"
 
 
 class Role(Enum):
-    """What a sign is worth beside others."""
+    """The worth of a sign beside others."""
 
     CAUSE = "cause"
     """It explains the end, wherever it stands."""
@@ -33,9 +33,9 @@ class Role(Enum):
     CONSEQUENCE = "consequence"
     """Others failed, and this one says so."""
     WEAK = "weak"
-    """A warning as often as a cause: it explains the end only where no consequence is told in its log."""
+    """A warning as often as a cause: it explains the end only where its log has no consequence."""
     TRACE = "trace"
-    """That something failed, and not what."""
+    """A word that something failed, and not what."""
 
 
 class Sign(NamedTuple):
@@ -162,7 +162,7 @@ SIGNS = (
         "commclosederror|communicator was aborted",
     )),
     Sign("terminated", Role.CONSEQUENCE, (
-        *coded(TERM), r"signal 15 \(sigterm\)|\bsignal 15\b", told(TERM)[0], told(TERM)[5],
+        *coded(TERM), r"signal 15 \(sigterm\)|\bsignal 15\b", by_signal(TERM)[0], by_signal(TERM)[5],
     )),
     Sign("rollout", Role.CAUSE, (
         r"(?:timeouterror|timed out)\b.{0,120}\b(?:rollout|generat)",
@@ -195,7 +195,7 @@ SIGNS = (
 """In the order of their strength; a line is a sign of the first row that it matches."""
 
 UNSAVED = ("quota", "no_space", "unwritten")
-"""What still counts after the end of the training: its result may not be on the disk."""
+"""Signs that still count after the end of the training: its result may not be on the disk."""
 
 ENDS = (
     r"training (?:is |was |has )?(?:completes|completed?|finished|done)\b",
@@ -210,7 +210,7 @@ ENDS = (
     r"final validation metrics|end time of running main|(?:train\w* progress|steps): +100%\|",
     r"job '[^']{1,80}' succeeded|job (?:\S+ )?(?:finished|completed) successfully",
 )  # fmt: skip
-"""How a training says that it has ended by itself."""
+"""Words by which a training says that it has ended by itself."""
 
 SOFT_ENDS = (
     rf"{CODE}(?:is |was |of )?0\b|\bcode 0\b|\bstate\W{{1,3}}completed\b",

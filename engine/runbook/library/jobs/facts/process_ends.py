@@ -1,4 +1,4 @@
-"""How a log tells that a process has ended: by a signal (its name, number or word), or with an exit code."""
+"""Expressions for the end of a process in a log: by a signal (its name, number or word), or with an exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Signal(NamedTuple):
     number: int
     name: str
     word: str
-    """What a shell prints of a process that it has ended; a regular expression."""
+    """The word that a shell prints of such a process; a regular expression."""
 
 
 HUP = Signal(1, "hup", "hangup")
@@ -35,7 +35,7 @@ def coded(signal: Signal) -> tuple[str, ...]:
     return (rf"{CODE}(?:is |was |of )?(?:-{signal.number}|{128 + signal.number})\b",)
 
 
-def told(signal: Signal) -> tuple[str, ...]:
+def by_signal(signal: Signal) -> tuple[str, ...]:
     """Regular expressions for lines (in lower case) that say *signal* ended a process, and not who sent it."""
     number, name, word = signal
     return (
@@ -52,4 +52,4 @@ def told(signal: Signal) -> tuple[str, ...]:
 
 def ended_by(*signals: Signal) -> tuple[str, ...]:
     """Regular expressions for all ways to tell that one of *signals* ended a process."""
-    return tuple(pattern for signal in signals for pattern in (*coded(signal), *told(signal)))
+    return tuple(pattern for signal in signals for pattern in (*coded(signal), *by_signal(signal)))
