@@ -51,7 +51,7 @@ def matches(**steps: list[int]) -> dict[str, Any]:
         "files": [f"/{it}.log" for it in steps],
         "matches": found,
         "found": ["step"] if found else [],
-        "counts": {"step": len(found), "done": 0},
+        "counts": {"step": len(found), "done": 0, "at_the_end": 0},
         "last": [],
     }
 
@@ -64,7 +64,7 @@ def matches(**steps: list[int]) -> dict[str, Any]:
         (matches(a=[55, 56, 57], b=[56, 58]), False),
         (matches(a=[55, 56, 57]), False),
         (matches(a=[57], b=[]), False),
-        ({**matches(a=[57], b=[57]), "counts": {"step": 2, "done": 1}}, False),
+        ({**matches(a=[57], b=[57]), "counts": {"step": 2, "done": 1, "at_the_end": 0}}, False),
         (matches(), False),
     ],
 )
@@ -102,7 +102,7 @@ def log(step: int, age: float, file: str = "/a.log") -> dict[str, Any]:
         (log(57, 700.0), log(57, 30.0), False),  # nothing was written since
         (log(57, 60.0), None, False),
         (log(57, 60.0), Unknown(why="edited"), False),
-        ({**log(57, 60.0), "counts": {"done": 1}}, log(57, 30.0), False),
+        ({**log(57, 60.0), "counts": {"done": 1, "at_the_end": 0}}, log(57, 30.0), False),
     ],
 )
 def test_a_training_that_got_no_further_since_the_last_run_is_told(now, before, stuck):

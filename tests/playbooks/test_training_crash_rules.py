@@ -12,6 +12,7 @@ from runbook.language.expressions.templates import Scope, evaluate, render
 from runbook.language.lenient_read import unraw
 from runbook.library.files import log_scan
 from runbook.library.gpu import nccl_log
+from runbook.library.jobs import job_log
 from runbook.plugins import discover
 from runbook.values.playbook import Playbook
 from runbook.values.types import Unknown
@@ -32,13 +33,9 @@ def book() -> Playbook:
 def said(folder: Path, *lines: str) -> str:
     """What `collective_timeout` says, where the trainer's log has *lines*."""
     (folder / "trainer.log").write_text("".join(f"{line}\n" for line in lines))
-    steps = {it.id: it.args for it in book().diagnose}
-    signatures = {"collective": steps["cause"]["signatures"]["collective"]}
-    text = "\n".join(lines)
-    scan = build(log_scan.Args, {"text": text, "signatures": signatures, "ignore_case": True})
     ranks = build(nccl_log.Args, {"files": [str(folder / "trainer.log")]})
     looks = {
-        "cause": to_json(drive(log_scan.probe(scan), Here())),
+        "cause": to_json(drive(job_log.probe(job_log.Args(text="\n".join(lines))), Here())),
         "ranks": to_json(drive(nccl_log.probe(ranks), Here())),
     }
     (rule,) = (it for it in book().findings if it.id == "collective_timeout")
@@ -62,7 +59,9 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
     steps = {it.id: unraw(it.args) for it in book().diagnose}
 
     def scan(step: str, *more: str) -> dict[str, object]:
-        signatures = {**steps[step]["signatures"], **({"done": inputs["done"]} if step != "server" else {})}
+        if step == "cause":
+            return to_json(drive(job_log.probe(job_log.Args(text="\n".join(more))), Here()))
+        signatures = steps[step]["signatures"]
         args = build(log_scan.Args, {"text": "\n".join(more), "signatures": signatures, "ignore_case": True})
         return {**to_json(drive(log_scan.probe(args), Here())), "last": [{"text": more[-1], "age": age, "file": "/x"}]}
 
@@ -77,7 +76,7 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
     }
     scope = Scope(inputs=inputs, host={"name": "h", "groups": []}, states=looks)
     own = [it for it in book().findings if it.severity.drives and not it.id.startswith(("loop_", "gpu_", "disk_"))]
-    own += [it for it in book().findings if it.id == "gpu_memory"]
+    own += [it for it in book().findings if it.id in ("gpu_memory", "gpu_not_built_for")]
     told = [it for it in own if evaluate(it.when, scope) is True]
     return [it.id for it in told if not {other.id for other in told} & set(it.unless)]
 
@@ -136,6 +135,18 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
         (["[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = 1"], ["last_error"]),
         (['{"current_steps": 3235, "total_steps": 3235, "loss": null, "percentage": 100.0}'], []),
         (["a last line that says nothing"], ["silent_stop"]),
+        (["[exiting program after 30.5 minutes] datetime: 2024-01-01"], []),
+        (["100 epochs completed in 0.1 hours.", "FileNotFoundError: best.pt"], []),
+        (["Caught signal SIGHUP on n1: this job is preempted.", "Requeued job 5 (1 remaining timeouts)"], ["ended_from_outside"]),
+        (["  exitcode  : -15 (pid: 4)"], ["ended_from_outside"]),
+        (["Task launch for StepId=2.0 failed on node n7: Socket timed out on send/recv operation"], ["not_launched"]),
+        (["NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory"], ["locked_memory"]),
+        (["torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device"], ["gpu_not_built_for"]),
+        (["ray.exceptions.RayTaskError(TimeoutError): ray::RolloutManager.generate()"], ["rollout_timeout"]),
+        (["torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "  exitcode  : 1 (pid: 2)"], ["last_error"]),
+        (["NaN detected in loss function, aborting training"], ["diverged"]),
+        (["./go.sh: line 18:    36 Killed   python3 fit.py"], ["killed"]),
+        (["KeyError: 'x'", "[rank1]: ProcessGroupNCCL's watchdog got stuck for 480 seconds"], ["last_error"]),
     ],
 )  # fmt: skip
 def test_one_cause_is_told_the_one_with_the_strongest_evidence(lines, cause):

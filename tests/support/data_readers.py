@@ -38,6 +38,7 @@ from runbook.library.gpu.facts.smi_output import FRAME
 from runbook.library.gpu.facts.smi_query import CORE, OPTIONAL, read_gpus
 from runbook.library.gpu.facts.utilisation import busy, complaints, idle, wedged
 from runbook.library.gpu.facts.verdict import Seen, verdicts
+from runbook.library.jobs import job_log
 from runbook.library.kernel import kernel_log
 from runbook.library.kernel.facts.modules import read_module
 from runbook.library.processes.facts.exit_codes import sentence
@@ -412,12 +413,25 @@ def signatures(where: str) -> tuple[Mapping[str, str], bool]:
 
 
 def logs(case: Case) -> Conclusions:
-    """Which faults the signatures of a shipped playbook find in a log."""
+    """Which faults a shipped playbook finds in a log; of a training's log also which is `first`, its `ranks` and end."""
+    if case.given["signatures"] == "training-crash.cause":
+        return job_log_conclusions(case.text)
     patterns, ignore_case = signatures(case.given["signatures"])
     args = build(log_scan.Args, {"text": case.text, "signatures": dict(patterns), "ignore_case": ignore_case})
     state = drive(log_scan.probe(args), Here())
     found = [name for name in state.found if name not in INFORMATION]
     return {"found": found}
+
+
+def job_log_conclusions(text: str) -> Conclusions:
+    """What the log of a training tells: `found`, the strongest first; `ranks` that failed, and its last checkpoint."""
+    state = drive(job_log.probe(job_log.Args(text=text)), Here())
+    return {
+        "found": list(state.found), "first": next(iter(state.found), "nothing"), "certain": state.certain,
+        "unsaved": state.unsaved, "ranks": [sign.rank for sign in state.ranks], "followers": state.followers,
+        "root": to_json(state.root), "checkpoint": to_json(state.checkpoint), "next_job": state.next_job,
+        "quoted": next((sign.text for sign in state.matches if sign.signature == state.found[0]), ""),
+    }  # fmt: skip
 
 
 def systemd(case: Case) -> Conclusions:

@@ -116,6 +116,9 @@ class SearchMatch(Protocol):
     def group(self) -> str:
         """All of it."""
 
+    def start(self) -> int:
+        """Return the place where it begins."""
+
     def groups(self) -> tuple[str | None, ...]:
         """Return the match of each group."""
 

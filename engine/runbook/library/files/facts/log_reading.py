@@ -38,6 +38,8 @@ class LogFile:
     age: float | Unknown = field(default_factory=lambda: Unknown(why="not a file"))
     """Seconds since it was written to."""
     rotated: bool = False
+    older: int = 0
+    """Bytes of the file before these lines."""
 
     def since(self, low: float, now: float, zone: float) -> LogFile | Unknown:
         """Return the file with the lines from *low* on; unknown where its lines have no times.
@@ -109,12 +111,13 @@ def ask_logs(
     rotated: bool = False,
     within: float = 0,
     together: int = ALL_BYTES,
+    skipped: int = 0,
 ) -> Command:
     """Reads the last *lines* of the files of *globs*: the *newest* so many, and those *within* seconds of the first.
 
-    What is read of all of them is at most *together* bytes.
+    What is read of all of them is at most *together* bytes; the last *skipped* bytes of each are left out.
     """
-    limits = (lines, FILE_BYTES, together, newest, "yes" if rotated else "", f"{within:.0f}", SHARE)
+    limits = (lines, FILE_BYTES, together, newest, "yes" if rotated else "", f"{within:.0f}", SHARE, skipped)
     return read_script(_READ, *map(str, limits), *globs)
 
 
@@ -160,6 +163,7 @@ def _file(kind: str, head: str, lines: list[str]) -> LogFile:
         path=path,
         rotated=kind == "rotated",
         whole=cut == "0",
+        older=int(cut) if cut.isdigit() else 0,
         lines=tuple(lines),
         age=age_of(int(age), path)
         if known

@@ -1,6 +1,6 @@
 LC_ALL=C; export LC_ALL
 start=$(pwd)
-lines=$1 most=$2 left=$3 newest=$4 rotated=$5 within=$6 share=$7; shift 7
+lines=$1 most=$2 left=$3 newest=$4 rotated=$5 within=$6 share=$7 skipped=$8; shift 8
 now=$(date +%s)
 printf 'clock %s %s\n' "$now" "$(date +%z)"
 IFS='
@@ -51,14 +51,15 @@ show() {  # file or rotated, and its path
     if ! view_find "$2"; then printf 'unreadable %s\n' "$2"; view_reason | sed 's/^/ /'; return; fi
     if [ ! -r "./$name" ] || ! size=$(view_size); then printf 'unreadable %s\n this user may not read the file\n' "$2"; return; fi
     written=$(stat -c %Y -- "./$name" 2>/dev/null)
-    part=$((size < most ? size : most))
+    [ "$skipped" -lt "$size" ] || [ "$skipped" = 0 ] || return 0
+    size=$((size - skipped)) part=$((size < most ? size : most))
     most_of=$((most * 8)) # of the bytes that one user's files may take
     [ -z "$makers" ] || uid=${makers%% *} # who made the link that led there
     if ! safe_ours "$uid"; then eval "most_of=\$((\${most_of_$uid:-most_of} - part)) most_of_$uid=\$most_of"; fi
     [ $most_of -lt 0 ] || left=$((left - part))
     if [ $left -lt 0 ] || [ $most_of -lt 0 ]; then printf 'unreadable %s\n exceeds the size limit together with the files before it\n' "$2"; return; fi
-    printf '%s %s %s %s\n' "$1" $((size > most)) "${written:+$((now - written))}" "$2"
-    view_end "$part" "$size" | tail -n "$((lines + 1))" | sed 's/^/ /'
+    printf '%s %s %s %s\n' "$1" $((size - part)) "${written:+$((now - written))}" "$2"
+    view_end "$((part + skipped))" "$((size + skipped))" | head -c "$part" | tail -n "$((lines + 1))" | sed 's/^/ /'
     echo
 }
 for file in $names; do

@@ -1,0 +1,378 @@
+"""Read a training's log: did it end by itself, what failed first on each rank, which checkpoint is the last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from runbook.library.jobs.facts.job_log_signs import ENDS, SIGNS, SOFT_ENDS, UNSAVED, Role
+from runbook.text.signatures import SignatureSearch
+from runbook.text.timestamps import line_time
+
+LINE = 10_000
+"""Characters of a line that are inspected, from its end."""
+
+SURVIVED = 3
+"""So many lines of progress after an error, and the training went on in spite of it."""
+
+SAVED_ABOVE = 40
+"""Lines of a traceback that an ignored exception may have."""
+
+ROLES = {sign.name: sign.role for sign in SIGNS}
+STRENGTH = {sign.name: place for place, sign in enumerate(SIGNS)}
+
+_HINTS = (
+    "err", "excep", "fail", "kill", "sig", "exit", "code", "memor", "oom", "abort", "fault", "time", "nan", "inf",
+    "refus", "clos", "reset", "address", "busy", "interrupt", "evict", "preempt", "requeue", "cancel", "space",
+    "quota", "enospc", "edquot", "too ", "limit", "ancdata", "thread", "nvlink", "ecc", "nccl", "gpu", "cuda",
+    "driver", "duplicate", "peer", "index", "assert", "core dump", "complet", "gone", "died", "dead", "crash",
+    "terminat", "lost", "route", "missing", "rendezvous", "socket", "barrier", "stuck", "hang", "disconnect",
+    "repo", "mismatch", "archive", "loss", "bound", "launch", "step", "term", "budget", "restart", "stale",
+    "read-only", "invalid", "unexpected", "opened", "connect", "system", "overflow", "hup", "traceback", "cache",
+    "bind", "interface", "lock", "maintenance", "spot", "device",
+)  # fmt: skip
+"""Words of which a line must have one to be searched: most lines have none, and the table is long."""
+
+_OF_PROCESSES = frozenset({"bus", "killed", "segfault", "terminated", "exit"})
+_PROCESS_HINTS = (
+    "exit",
+    "sig",
+    "kill",
+    "core dump",
+    "bus error",
+    "fault",
+    "illegal",
+    "code",
+    "terminat",
+    "abort",
+    "status",
+    "floating",
+)
+"""A line without one of these words tells nothing of the end of a process."""
+
+_ANCHORED = frozenset({"killed", "segfault", "bus", "exit", "error", "traceback"})
+"""Rows with an expression for the beginning of a line, which may have a prefix such as [rank0]:."""
+
+_COLOUR = re.compile(r"\x1b?\[[0-9;]{1,8}m")
+_PREFIX = re.compile(r"(?:\[[^\]]{1,60}\]:? *|\([^)]{1,80}\) *|\d{1,5}: +|(?:error|warning|info) +(?=\[|\())*")
+_NEGATION = re.compile(
+    r"(?:\b(?:not|no|never|without)|n't) +"
+    r"(?:(?:any|an?|been|be|have|yet|further|single|killed|ended|terminated|exited|by|with|on) +)*$"
+)
+_PROGRESS = re.compile(r"\b(?:step|iter(?:ation)?|update|epoch)s?\b\W{0,12}\d+.{0,400}\b(?:loss|reward|grad[_ ]norm)\b")
+_RANK = re.compile(
+    r"\[rank ?(\d+)\]|\brank[ :=]+(\d+)\b|^(\d{1,5}): |^\[\d+,(\d+)\]<std|\((\w+ pid=\d+)|\b(tp\d+)\]|\bray::(\w+)"
+)
+_SAVING = re.compile(
+    r"\b(?:sav(?:ed|ing)|wr(?:ote|iting|itten))\b.{0,80}?"
+    r"(?:checkpoint|model|weights|state|\bto\b|\.pt\b|\.safetensors)|checkpoint (?:was )?(?:saved|written)"
+)
+_PATH = re.compile(r"(?<![\w./])(?:~?/|\.{1,2}/|[\w.-]+/)[\w./@=+:%~-]+|\b[\w.-]+\.(?:pt|pth|ckpt|safetensors|bin)\b")
+"""Characters of a path that mean nothing to a shell: the line of advice with it is pasted."""
+_STEP = re.compile(r"(?:global_?step|checkpoint-|iteration|iter_|step|epoch)[\W_]*(\d{1,12})", re.IGNORECASE)
+_NEXT = re.compile(r"(?:requeued? job|submitted batch job|job requeued.{0,20}?|resubmitted as)\W*(\d+)", re.IGNORECASE)
+_ROOT = re.compile(r"root cause \(first observed")
+_FIELD = re.compile(r"^\W*(host|rank|exitcode)\s*:\s*(-?[\w.-]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSign:
+    """A line that is a sign of something."""
+
+    signature: str
+    """The name of its row: a cause such as gpu_memory, a consequence such as collective, or done."""
+    file: str
+    """The path of the log."""
+    line: int
+    """From the file's beginning where all of it was read; else negative, from its end: -1 is the last line."""
+    text: str
+    """The line, without white space around it; at most 10000 characters."""
+    rank: str = ""
+    """The rank, or the actor of Ray, that the line names; empty: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootFailure:
+    """The process that torchrun says failed first."""
+
+    rank: str
+    host: str
+    exit_code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The last checkpoint that the log says was saved."""
+
+    path: str
+    """As the log writes it; empty: the line has none."""
+    step: int | None
+    text: str
+    """The line."""
+    before_end: float | None
+    """Seconds from this line to the last one with a time; null: the lines have no times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStory:
+    """The reading of one log."""
+
+    signs: tuple[LogSign, ...] = ()
+    """The signs that count, in the order of the lines; those after an end of the training are in `after`."""
+    end: LogSign | None = None
+    certain: bool = True
+    """Whether the log says that the training ended; false: only its progress, or an exit code 0, does."""
+    after: tuple[LogSign, ...] = ()
+    root: RootFailure | None = None
+    checkpoint: Checkpoint | None = None
+    next_job: str = ""
+    went_on: bool = False
+    """Whether lines of progress stand before the signs, so that older lines explain nothing."""
+
+
+@cache
+def _sources() -> dict[str, str]:
+    rows = {sign.name: "|".join(f"(?:{pattern})" for pattern in sign.patterns) for sign in SIGNS}
+    return (
+        rows
+        | {"end": "|".join(f"(?:{pattern})" for pattern in ENDS)}
+        | {f"soft{at}": soft for at, soft in enumerate(SOFT_ENDS)}
+    )
+
+
+def job_search(done: str = "") -> SignatureSearch:
+    """The table, ready to be searched; *done*: one more regular expression for the end of a training."""
+    return SignatureSearch(_sources() | ({"done": f"(?i:{done})"} if done else {}))
+
+
+def read_story(lines: Sequence[tuple[int, str]], file: str, search: SignatureSearch) -> LogStory:
+    """Read the numbered *lines* of a log."""
+    reading = _Reading(file, search)
+    for number, line in _counting(_segments(lines)):
+        reading.take(number, line)
+    return reading.story()
+
+
+def strongest(signs: Iterable[LogSign]) -> tuple[str, ...]:
+    """The names of *signs*, what explains most first.
+
+    A generic error after the first consequence in its log only follows from that.
+    """
+    signs = tuple(signs)
+    failed = {sign.file for sign in signs if ROLES[sign.signature] is Role.CONSEQUENCE}
+    followed: set[str] = set()
+    effective: dict[str, int] = {}
+    for sign in signs:
+        worth = _WORTH[ROLES[sign.signature]]
+        match ROLES[sign.signature]:
+            case Role.CONSEQUENCE:
+                followed.add(sign.file)
+            case Role.GENERIC if sign.file in followed:
+                worth = _FOLLOWS
+            case Role.WEAK if sign.file in failed:
+                worth = _FOLLOWS
+        effective[sign.signature] = min(worth, effective.get(sign.signature, worth))
+    return tuple(sorted(effective, key=lambda name: (effective[name], STRENGTH[name])))
+
+
+_WORTH = {Role.CAUSE: 0, Role.GENERIC: 1, Role.WEAK: 1, Role.CONSEQUENCE: 2, Role.TRACE: 4}
+"""The place of a sign among others; 0 explains most."""
+
+_FOLLOWS = 3
+"""Where an error stands that only follows from a consequence."""
+
+
+def explains(signs: Iterable[LogSign]) -> bool:
+    """Whether a cause is among *signs*, and not only what follows from one."""
+    signs = tuple(signs)
+    found = strongest(signs)
+    return bool(found) and ROLES[found[0]] not in (Role.CONSEQUENCE, Role.TRACE)
+
+
+def after_older(older: LogStory, newer: LogStory) -> LogStory:
+    """The story of two pieces of one log, of which the *newer* has no line of progress before its signs."""
+    return replace(
+        newer,
+        signs=(*older.signs, *newer.signs),
+        root=newer.root or older.root,
+        checkpoint=newer.checkpoint or older.checkpoint,
+        next_job=newer.next_job or older.next_job,
+        went_on=older.went_on,
+    )
+
+
+def first_errors(signs: Iterable[LogSign]) -> tuple[LogSign, ...]:
+    """The first sign of each rank or actor."""
+    first: dict[str, LogSign] = {}
+    for sign in signs:
+        if sign.rank and ROLES[sign.signature] is not Role.TRACE:
+            first.setdefault(sign.rank, sign)
+    return tuple(first.values())
+
+
+def is_consequence(sign: LogSign) -> bool:
+    """Whether *sign* only follows from the failure of another."""
+    return ROLES[sign.signature] is Role.CONSEQUENCE
+
+
+def _segments(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines, with a progress bar (its states follow each other behind carriage returns) in its last states."""
+    for number, line in lines:
+        states = [state for state in line.rsplit("\r", 12)[-12:] if state.strip()]
+        for state in states or [""]:
+            yield number, _COLOUR.sub("", state[-LINE:])
+
+
+def _counting(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines without what an ignored exception prints: it ends nothing."""
+    ignored = 0
+    for number, line in lines:
+        plain = _PREFIX.sub("", line, count=1) if ignored else line
+        if "Exception ignored in" in line:
+            ignored = SAVED_ABOVE
+        elif ignored:
+            ends = bool(re.match(r"\S*(?:Error|Exception|Interrupt|Exit)\b", plain))
+            ignored = 0 if ends else ignored - 1
+        else:
+            yield number, line
+
+
+class _Reading:
+    """Gathers what the lines of one log tell."""
+
+    def __init__(self, file: str, search: SignatureSearch) -> None:
+        self.file, self.search = file, search
+        self.signs: list[LogSign] = []
+        self.end: LogSign | None = None
+        self.after: list[LogSign] = []
+        self.soft: LogSign | None = None
+        self.bars: dict[str, bool] = {}
+        self.progress = self.progress_after = 0
+        self.went_on = False
+        self.root: dict[str, str] | None = None
+        self.saved: tuple[str, float | None] | None = None
+        self.next_job = ""
+        self.time: float | None = None
+
+    def take(self, number: int, line: str) -> None:
+        low = line.lower()
+        self.time = line_time(line, 0.0, 0.0) or self.time
+        self._note(line, low)
+        if self._is_end(low):
+            self.end, self.after, self.progress_after = self._sign("done", number, line, low), [], 0
+            return
+        if _PROGRESS.search(low):
+            self._progress()
+        self._take_soft_end(number, line, low)
+        if name := self._classify(low):
+            sign = self._sign(name, number, line, low)
+            (self.after if self.end else self.signs).append(sign)
+            self.progress, self.soft = 0, None
+
+    def _note(self, line: str, low: str) -> None:
+        if _ROOT.search(low):
+            self.root = {}
+        elif self.root is not None and (found := _FIELD.match(low)):
+            self.root.setdefault(found[1], found[2])
+        if (found := _SAVING.search(low)) and not _negated(low, found.start()) and "fail" not in low:
+            self.saved = (line, self.time)
+        if found := _NEXT.search(line):
+            self.next_job = found[1]
+
+    def _is_end(self, low: str) -> bool:
+        names = ("done", "end") if "done" in self.search.patterns else ("end",)
+        return any((found := self.search.search(name, low)) and not _negated(low, found.start()) for name in names)
+
+    def _progress(self) -> None:
+        """Three lines of progress: what was an error, or an end, before them was none."""
+        self.progress += 1
+        self.progress_after += 1
+        if self.progress >= SURVIVED:
+            self.signs, self.went_on = [], True
+        if self.end and self.progress_after >= SURVIVED:
+            self.end, self.after = None, []
+
+    def _take_soft_end(self, number: int, line: str, low: str) -> None:
+        plain = _PREFIX.sub("", low, count=1)
+        for at in range(len(SOFT_ENDS)):
+            found = self.search.search(f"soft{at}", plain)
+            if not found or _negated(plain, found.start()):
+                continue
+            groups = found.groupdict()
+            if groups.get("all"):
+                complete = int(groups["now"] or 0) >= int(groups["all"] or 0) > 0
+                if complete and re.search(
+                    r"load|download|map|eval|valid|rollout|generat|shard|fetch|token|test", groups.get("label") or ""
+                ):
+                    continue
+                self.bars[groups["all"] or ""] = complete
+                if not complete:
+                    self.soft = None
+                    continue
+            self.soft = self._sign("done", number, line, low)
+            return
+        if running := re.search(r"\b(?:[0-9]|[1-9][0-9])%\|.{0,200}?\| *\d+/(\d+)", plain):
+            self.bars[running[1]] = False
+
+    def _classify(self, low: str) -> str:
+        if low.startswith("frame #") or "to enable traceback see" in low or not any(hint in low for hint in _HINTS):
+            return ""
+        plain = _PREFIX.sub("", low, count=1)
+        process = any(hint in low for hint in _PROCESS_HINTS)
+        for sign in SIGNS:
+            if sign.name in _OF_PROCESSES and not process:
+                continue
+            for text in (low, plain) if plain != low and sign.name in _ANCHORED else (low,):
+                found = self.search.search(sign.name, text)
+                if found and not _negated(text, found.start()):
+                    return sign.name
+        return ""
+
+    def _sign(self, name: str, number: int, line: str, low: str) -> LogSign:
+        found = _RANK.search(low)
+        rank = next((group for group in found.groups() if group), "") if found else ""
+        return LogSign(signature=name, file=self.file, line=number, text=line.strip(), rank=rank)
+
+    def story(self) -> LogStory:
+        story = LogStory(
+            signs=tuple(self.signs),
+            root=RootFailure(
+                rank=self.root.get("rank", ""), host=self.root.get("host", ""), exit_code=self.root.get("exitcode", "")
+            )
+            if self.root
+            else None,
+            checkpoint=self._checkpoint(),
+            next_job=self.next_job,
+            went_on=self.went_on,
+        )
+        failed = any(ROLES[sign.signature] is Role.CAUSE for sign in self.signs)
+        if self.end and not failed:
+            return replace(story, end=self.end, after=tuple(self.after), signs=())
+        if self.soft and not self.signs and not self.after and all(self.bars.values()):
+            return replace(story, end=self.soft, certain=False)
+        return replace(story, signs=(*self.signs, *self.after))
+
+    def _checkpoint(self) -> Checkpoint | None:
+        if not self.saved:
+            return None
+        line, at = self.saved
+        path = _PATH.search(line[_SAVING.search(line.lower()).start() :])  # type: ignore[union-attr] # it matched before
+        step = _STEP.search(path[0] if path and _STEP.search(path[0]) else line)
+        return Checkpoint(
+            path=path[0].rstrip(".") if path else "",
+            step=int(step[1]) if step else None,
+            text=line.strip(),
+            before_end=self.time - at if self.time is not None and at is not None else None,
+        )
+
+
+def _negated(text: str, at: int) -> bool:
+    """Whether a word such as "not" stands right before *at*, and takes the meaning of what is there."""
+    return _NEGATION.search(text[max(0, at - 60) : at]) is not None
+
+
+def unsaved(after: Iterable[LogSign]) -> bool:
+    """Whether something after the end of the training was not written."""
+    return any(sign.signature in UNSAVED for sign in after)

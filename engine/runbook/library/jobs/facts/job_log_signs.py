@@ -1,0 +1,221 @@
+"""The table of what a line of a training's log is a sign of: a cause, a consequence, or an end."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from runbook.library.jobs.facts.process_ends import (
+    ABRT,
+    BUS,
+    CODE,
+    FPE,
+    HUP,
+    ILL,
+    KILL,
+    SEGV,
+    TERM,
+    by_signal,
+    coded,
+    ended_by,
+)
+
+_ERROR = r"\S*[a-z](?:error|exception)"
+
+
+class Role(Enum):
+    """The worth of a sign beside others."""
+
+    CAUSE = "cause"
+    """It explains the end, wherever it stands."""
+    GENERIC = "generic"
+    """It explains the end if it comes before the first consequence; after it, it only follows from that."""
+    CONSEQUENCE = "consequence"
+    """Others failed, and this one says so."""
+    WEAK = "weak"
+    """A warning as often as a cause: it explains the end only where its log has no consequence."""
+    TRACE = "trace"
+    """A word that something failed, and not what."""
+
+
+class Sign(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    role: Role
+    patterns: tuple[str, ...]
+    """Regular expressions for a line; upper and lower case are not distinguished."""
+
+
+SIGNS = (
+    Sign("nvlink", Role.CAUSE, (
+        r"uncorrectable nvlink|nvlink_?uncorrectable|nvlink.{0,20}\b(?:fatal|uncorrectable)\b",
+        r"\bcuda(?: runtime| driver)?(?: api)?[ _]?(?:error|result|status|failure)\W{0,4}(?:code\W{0,3})?220\b",
+    )),
+    Sign("ecc", Role.CAUSE, ("uncorrectable ecc|ecc_?uncorrectable",)),
+    Sign("limit", Role.CAUSE, (
+        r"srun: error: .{0,80}: out of memory|detected \d+ oom[-_ ]kill events?|cgroup out-of-memory handler",
+        r"some of the (?:step )?tasks have been oom killed|due to the node running low on memory|term_memlimit",
+        r"worker exceeded \d+% memory budget|memory budget.{0,40}(?:restart|terminat)|\boomkilled\b",
+    )),
+    Sign("ended", Role.CAUSE, (
+        r"slurmstepd: error: \*\*\* .*cancelled at|due to (?:time limit|preemption|node fail)",
+        r"received sigterm|received (?:2|15) death signal|got signal: (?:2|15)\b|keyboardinterrupt",
+        r"\bterm_(?:runlimit|owner|preempt|cpulimit)\b|\bevicted\b",
+        r"pbs: job killed|job killed: walltime|walltime \d+ exceeded",
+        r"(?:job|task|instance|node|pod) (?:is|was|has been|will be|being) (?:\w+ )?preempt",
+        r"\b(?:job|task|instance|node|pod|vm)\b.{0,30}\bpreempted\b(?! by preemptionmode)|requeued? job|job requeued",
+        r"caught (?:signal )?(?:sighup|sigterm|sigusr[12]|sigint)",
+        r"(?:received|got|handling) (?:signal:? (?:15|2|term|int|sigterm|sigint)|sigterm|sigint)\b",
+        r"spot instance interruption|maintenance event.{0,40}terminat",
+    )),
+    Sign("hangup", Role.CAUSE, (r"received 1 death signal|got signal: 1$|signal 1 \(sighup\)", *coded(HUP))),
+    Sign("quota", Role.CAUSE, (r"disk quota exceeded|\[errno 122\]|edquot",)),
+    Sign("no_space", Role.CAUSE, (r"no space left on device|\[errno 28\]|enospc",)),
+    Sign("launch", Role.CAUSE, (
+        "task launch for .{0,60}failed on node|application launch failed|unable to create step for job",
+        "slurm(?:d|stepd): error: .{0,60}(?:launch failed|prolog failed)|failed to launch .{0,40}on node",
+    )),
+    Sign("memlock", Role.CAUSE, (
+        r"\b(?:ibv_\w+|net/(?:ofi|ib)|libfabric|rdma|verbs)\b.{0,160}cannot allocate memory",
+        r"memlock|max locked memory|locked[- ]memory limit|limit of locked memory",
+    )),
+    Sign("unwritten", Role.CAUSE, (
+        r"file write failed|pytorchstreamwriter failed|unexpected pos \d+ vs|\bfile \S+ cannot be opened",
+        r"\[errno (?:5|13|30|107|116|121)\]|read-only file system|stale file handle|write\(\): fd \d+ failed",
+        r"(?:os|io)error\b.{0,80}(?:input/output error|remote i/o error|transport endpoint is not connected)",
+    )),
+    Sign("gpu_memory", Role.CAUSE, (
+        "cuda out of memory|outofmemoryerror|oom when allocating tensor|no available memory for the cache",
+        "free memory on device|available kv cache memory|can be stored in kv cache|hip out of memory",
+        r"cuda failure .{0,6}out of memory|cuda error: out of memory",
+        r"cuda_error_out_of_memory|failed to cuda (?:calloc|malloc)",
+        "cublas_status_alloc_failed|resource_exhausted: out of memory",
+    )),
+    Sign("ulimit", Role.CAUSE, ("too many open files|items of ancdata|rlimit_nproc|can.t start new thread",)),
+    Sign("port", Role.CAUSE, (r"address already in use|\[errno 98\]|\(os error 98\)|eaddrinuse",)),
+    Sign("busy", Role.CAUSE, (r"cuda-capable devices? ?(?:\(s\))? ?(?:is/)?are busy or unavailable",)),
+    Sign("no_code", Role.CAUSE, (
+        "no kernel image is available|cudaerrornokernelimage|is not compatible with the current pytorch installation",
+        "ptx was compiled with an unsupported toolchain|cuda_error_no_binary_for_gpu|invalid device function",
+    )),
+    Sign("driver", Role.CAUSE, (
+        "nvidia driver on your system is too old|cuda driver version is insufficient|no cuda gpus are available",
+        "no cuda-capable device|found no nvidia driver|invalid device ordinal|system not yet initialized",
+    )),
+    Sign("nccl", Role.CAUSE, (
+        r"duplicate gpu detected|peer access is not supported",
+        r"\bnvls\.cc.{0,40}nccl warn|nccl error .{0,160}invalid usage",
+        r"nccl warn .{0,40}\bbind\b.{0,40}fail|no socket interface found|bootstrap : no .{0,40}interface",
+        r"call to bind .{0,60}failed|cannot assign requested address",
+    )),
+    Sign("bus", Role.CAUSE, (*ended_by(BUS), r"bus error|(?<!due to )sigbus")),
+    Sign("index", Role.CAUSE, (
+        r"device-side assert triggered|assertion .{0,160}(?:index|ind(?:ex)?_?\w* ?[<>]).{0,160} failed",
+        r"\bindexing\.cu.{0,120}assertion",
+        r"\bassert(?:ion)?\b.{0,160}out of (?:bounds|range)",
+    )),
+    Sign("cuda", Role.CAUSE, (
+        "illegal memory access|unspecified launch failure|misaligned address|illegal instruction was encountered",
+        r"cuda_error_(?:launch_failed|illegal_address)|cudnn_status_\w*error",
+        r"cublas_status_(?:internal_error|execution_failed)",
+    )),
+    Sign("network", Role.CAUSE, (
+        r"got completion .{0,120}(?:status=1[23]\b|error 1[23]\b)|retry counter exceeded|ibv_wc_(?:rnr_)?retry",
+    )),
+    Sign("numbers", Role.CAUSE, (
+        r"loss scale already at minimum|found (?:inf|nan) (?:in|value)",
+        r"nans? (?:loss )?(?:was |were )?(?:detected|found|appeared)",
+        r"loss (?:is|was|became|went|has become|of) ?(?:to )?(?:nan|inf|not finite)\b.{0,40}(?:stop|abort|exit|$)",
+        r"(?:detected|found|encountered|got) (?:a )?(?:nan|inf|non-?finite)\b",
+        r"non-?finite (?:loss|grad\w*)|(?:nan|inf) loss\b",
+    )),
+    Sign("hung", Role.CAUSE, (r"watchdog timeout \(self\.watchdog_timeout",)),
+    Sign("node_lost", Role.CONSEQUENCE, (
+        r"its node has died|owner.s node has crashed",
+        r"node .{0,80}marked (?:as )?dead|raylet(?!\) ).{0,40}(?:died|exited)",
+    )),
+    Sign("worker", Role.CONSEQUENCE, (
+        "error executing method|actor(?:died|unavailable)error|workercrashederror|a worker died or was killed",
+        "enginedeaderror|engine ?core.{0,80}(?:died|dead|failed)|actor is dead because|actor died unexpectedly",
+        r"potential root causes?|unexpectedly due to sig|worker (?:process )?(?:\d+ )?died unexpectedly",
+        r"exception in worker \w*(?:process|worker)\w*",
+    )),
+    Sign("killed", Role.CAUSE, (*ended_by(KILL), r"signals\.sigkill|\(sigkill\)|died unexpectedly .{0,40}sigkill")),
+    Sign("segfault", Role.CAUSE, (*ended_by(SEGV, ILL), r"segmentation fault|(?<!due to )sigsegv|sigill\b")),
+    Sign("watchdog", Role.CONSEQUENCE, (
+        "watchdog got stuck|heartbeat monitor timed out|watchdog thread .{0,40}stuck",
+    )),
+    Sign("collective", Role.CONSEQUENCE, (
+        "watchdog caught collective operation timeout",
+        "(?:collective|global) timeout from +(?:another |this local )?rank",
+        "collective operation timeout: worknccl|failure detected by watchdog at work sequence",
+    )),
+    Sign("rendezvous", Role.CAUSE, (
+        r"client socket has timed out|rendezvous\w*error",
+        r"connection to the c10d store|barrier timed out|getting socket times out",
+        "failed to connect to the? ?(?:tcpstore|c10d)",
+    )),
+    Sign("peer_gone", Role.CONSEQUENCE, (
+        r"\[missing ranks: |heartbeat timeout\. this indicates|connection closed by remote peer|ncclremoteerror",
+        "remote process exited|no route to host|connection closed by (?:local )?peer",
+        "commclosederror|communicator was aborted",
+    )),
+    Sign("terminated", Role.CONSEQUENCE, (
+        *coded(TERM), r"signal 15 \(sigterm\)|\bsignal 15\b", by_signal(TERM)[0], by_signal(TERM)[5],
+    )),
+    Sign("rollout", Role.CAUSE, (
+        r"(?:timeouterror|timed out)\b.{0,120}\b(?:rollout|generat)",
+        r"(?:rollout|generat)\w*\b.{0,80}(?:timeout (?:after|expired)|timeouterror|timed out)",
+    )),
+    Sign("program", Role.CAUSE, (r"raytaskerror\((?!actor|worker)\w+",)),
+    Sign("executor", Role.CONSEQUENCE, ("brokenprocesspool|process pool was terminated|brokenexecutor",)),
+    Sign("access", Role.CAUSE, (r"gated repo|(?:401|403) client error|invalid user token|repository not found",)),
+    Sign("mismatch", Role.CAUSE, (r"size mismatch for |error\(s\) in loading state_dict",)),
+    Sign("broken", Role.CAUSE, ("pytorchstreamreader failed|failed finding central directory|archive is corrupted",)),
+    Sign("tracker", Role.WEAK, (r"wandb\.\S*error|commerror|\berror mlflow\b",)),
+    Sign("server_gone", Role.WEAK, (
+        "connection refused|serverdisconnected|clientconnectorerror|connection reset|remotedisconnected",
+        "remote end closed|connection aborted",
+    )),
+    Sign("timeout", Role.WEAK, (
+        r"timeouterror|timeout waiting|timed out|timeout=120|operation timeout|timeout\) detected by watchdog",
+    )),
+    Sign("child", Role.TRACE, (r"childfailederror",)),
+    Sign("error", Role.GENERIC, (
+        rf"^(?!\S*childfailederror){_ERROR}(?::|$)", r"\b(?:error|exception): |\bfatal\b",
+    )),
+    Sign("exit", Role.TRACE, (
+        rf"{CODE}(?:is |was |of )?-?(?!0\b)\d+\b|exits with return code = [1-9]",
+        r"failed \(exitcode|non-zero (?:exit|status)",
+        *ended_by(ABRT, FPE), r"core dumped|aborted\b",
+    )),
+    Sign("traceback", Role.TRACE, (r"^traceback \(most",)),
+)  # fmt: skip
+"""In the order of their strength; a line is a sign of the first row that it matches."""
+
+UNSAVED = ("quota", "no_space", "unwritten")
+"""Signs that still count after the end of the training: its result may not be on the disk."""
+
+ENDS = (
+    r"training (?:is |was |has )?(?:completes|completed?|finished|done)\b",
+    r"(?:finished|completed|done) training\b(?! (?:on|for )?(?:epoch|step|batch|iter))",
+    r"training stopped early|restoring model weights from the end of the best epoch",
+    r"max_(?:epochs|steps)=\d+\W{1,2} reached",
+    r"\btrain_steps_per_second\b|\"percentage\": 100(?:\.0+)?\b",
+    r"training (?:has |was |is )?successfully (?:completed|finished|ended)",
+    r"successfully (?:completed|finished) (?:the )?training",
+    r"exiting program (?:after|at)\b|\b\d+ epochs completed in\b|trainer finished\b",
+    r"orchestrator finished\b|reached (?:max_steps|max steps|the last step)",
+    r"final validation metrics|end time of running main|(?:train\w* progress|steps): +100%\|",
+    r"job '[^']{1,80}' succeeded|job (?:\S+ )?(?:finished|completed) successfully",
+)  # fmt: skip
+"""Words by which a training says that it has ended by itself."""
+
+SOFT_ENDS = (
+    rf"{CODE}(?:is |was |of )?0\b|\bcode 0\b|\bstate\W{{1,3}}completed\b",
+    r"jobstate=completed|status\W{1,3}succeeded\b",
+    r"\b(?:step|iter(?:ation)?)s?\W{1,3}(?P<now>\d+) ?(?:/|of) ?(?P<all>\d+)\b",
+    r"^(?P<label>[^|%]{0,40}?) *100%\|.{0,200}?\| *(?P<now>\d+)/(?P<all>\d+)",
+)
+"""Signs of an end that count where nothing failed before or after them."""
