@@ -572,7 +572,7 @@ def test_a_dockerd_that_ended_has_the_advice_for_the_reason_that_it_gave(reasons
     )
     advice = [str(say(line, seen)) for line in rule("docker-recover", "dead").advise]
     assert words in advice[0]
-    assert ("reboot" in advice[2]) is not reasons
+    assert ("reboot" in advice[2]) is (not reasons)
 
 
 @every_row(
