@@ -15,7 +15,16 @@ from runbook.library.docker.facts import disk_usage
 from runbook.library.docker.facts.engine import amount, bytes_of, epoch, when
 from runbook.protocols import Absent
 from tests.support.probe_driver import drive
+from tests.support.program import runbook
 from tests.support.real_processes import NOBODY, Machine
+
+DEAD = "the Docker daemon is not running, or does not listen at unix:///run/docker.sock"
+
+
+def test_the_words_for_a_dead_docker_lead_to_its_playbook():
+    """Mutant: the symptom left out."""
+    assert "docker-recover" in runbook("find", DEAD).out
+
 
 SHELLS = [
     "dash",

@@ -141,6 +141,15 @@ def test_a_time_of_writing_that_lies_ahead_is_an_age_that_nobody_knows_and_never
 
 
 @pytest.mark.real("root", "setpriv")
+def test_files_with_such_names_are_left_out(tmp_path):
+    """Mutant: `without` not handed to the host."""
+    for name in ("train_rollouts.bin", "train_rollouts.bin.tmp", "rank_0.pt", "rank_0.tmp"):
+        (tmp_path / name).write_text("x")
+    found = looked(tmp_path, inside="*", without="*.tmp")[1]
+    assert {Path(file.path).name for file in found.files} == {"train_rollouts.bin", "rank_0.pt"}
+    assert looked(tmp_path, inside="*")[1].count == 4
+
+
 @pytest.mark.parametrize("inside", ["", "*.pt"])
 def test_what_may_not_be_looked_into_is_not_empty(inside):
     with tempfile.TemporaryDirectory() as place:
@@ -200,7 +209,13 @@ def test_without_the_time_of_the_host_nothing_is_known(printed):
 
 @every_row(
     "values",
-    [{"paths": []}, {"paths": ["x"]}, {"paths": ["/x"], "growing": True}, {"paths": ["/x"], "inside": "a/b"}],
+    [
+        {"paths": []},
+        {"paths": ["x"]},
+        {"paths": ["/x"], "growing": True},
+        {"paths": ["/x"], "inside": "a/b"},
+        {"paths": ["/x"], "without": "*.tmp"},
+    ],
 )
 def test_a_mistake_is_refused(values):
     with pytest.raises(ConfigError):

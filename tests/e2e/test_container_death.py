@@ -368,3 +368,13 @@ def test_a_docker_that_is_down_is_unknown_and_nothing_is_called_healthy(death, t
     assert said.code == 1
     assert "the Docker daemon is not running" in said.step("here", "containers")["why"]
     assert present(said, severities=("error",)) == set()
+
+
+def test_a_wrapper_that_swallows_the_code_of_its_child_is_not_healthy(engine, death):
+    """Mutant: `ended_normally` by the exit code alone."""
+    engine.dies("sh", "-c", "sh -c 'kill -9 $$'; echo \"Job exited with error code $?\"; exit 0", name="wrapper")
+    said = death()
+    assert said.host("here")["verdict"] == "unresolved", said.out
+    assert present(said) == {"work_failed"}
+    assert "error code 137" in said.finding("here", "work_failed")["say"]
+    assert said.finding("here", "ended_normally")["status"] != "present"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.program import runbook
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real("docker")]
 
@@ -124,3 +125,19 @@ def test_a_host_whose_docker_is_down_is_unknown(tmp_path):
     assert said.code == 1
     assert said.host("here")["verdict"] == "unknown"
     assert "the Docker daemon is not running" in said.step("here", "docker")["why"]
+
+
+def test_the_containers_that_take_the_most_space_are_named_with_what_they_wrote_and_their_logs(engine, prune):
+    """Mutants: only the sum of the logs; only what may go; the smallest first."""
+    line = "seq 1 200000; dd if=/dev/zero of=/q bs=1000000 count=3 2>/dev/null; exec sleep 900"
+    engine("run", "-d", "--name", "talks", "--network", "none", "base:1", "sh", "-c", line)
+    fill(engine, 40)
+    soon = [{}]
+
+    def both() -> bool:
+        found = prune("-e", "full_above=99", "--dry-run").finding("here", "largest")
+        soon[0] = found
+        return found["status"] == "present" and "talks (3 MB written, log 1" in found["say"]
+
+    until(both)
+    assert soon[0]["evidence"]["largest"][0]["written"] == 40_000_000

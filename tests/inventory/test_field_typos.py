@@ -118,8 +118,8 @@ def test_a_plain_name_takes_what_is_not_ready_and_warns_of_it():
         ("gpu-01 gpu-02", "join several by commas: gpu-01,gpu-02"),
         ("gpu-[1-9]", "hosts: gpu-[01-04]"),
         ("gpu-[01-90]", "there is no gpu-[05-90] in the inventory"),
-        ("gpu-01:gpu-02", "join several by commas: gpu-01,gpu-02"),
-        ("all:!gpu-01", "join several by commas: all,!..."),
+        ("gpu-01:gpu-02", "in Ansible's words; here it is gpu-01,gpu-02"),
+        ("all:!gpu-01", "in Ansible's words; here it is all,!gpu-01"),
     ],
 )
 def test_a_pattern_that_is_nearly_right_is_answered_with_the_right_one(pattern, hint):

@@ -90,7 +90,6 @@ def test_a_group_in_two_files_has_the_hosts_of_both():
 @every_row(
     ("groups", "said"),
     [
-        ("{gpu: [a]}", "a.yaml:2:10: the group gpu is also what hosts are grouped by (device: gpu) (rename the group)"),
         ("{trainer: [a]}", "the group trainer is also what hosts are grouped by (role: trainer)"),
         ("{a: [b]}", "a.yaml:2:10: the group a has the name of a host"),
         ("{g: [a, nobody]}", "groups.g: no host is called nobody"),
@@ -101,7 +100,6 @@ def test_a_group_in_two_files_has_the_hosts_of_both():
         ("{g: {host: [a]}}", "groups.g: unknown key 'host' (did you mean hosts?)"),
         ("{g: {hosts: a}}", "groups.g: expected a list of host names, not 'a'"),
         ("{g: {hosts: [nobody]}}", "groups.g: no host is called nobody"),
-        ("{gpu: {hosts: [a], secrets: {}}}", "the group gpu is also what hosts are grouped by (device: gpu)"),
         (
             "{gpuu: {secrets: {x: {env: X}}}}",
             "groups.gpuu: there is no such group, and it names no hosts (did you mean gpu?)",
@@ -115,6 +113,14 @@ def test_a_group_in_two_files_has_the_hosts_of_both():
 def test_a_group_that_cannot_be_meant_is_a_mistake(groups, said):
     text = f"hosts: {{a: {{gpu: H100}}, b: {{role: trainer}}, aa-1: {{}}}}\ngroups: {groups}"
     assert said in "\n".join(mistakes(text))
+
+
+def test_a_group_called_gpu_is_that_group_and_not_what_follows_from_the_field():
+    """Mutant: the derived group and the named one together."""
+    found = inventory("hosts: {a: {gpu: H100}, b: {gpu: none}, c: {gpu: H100}}\ngroups: {gpu: [b, c]}")
+    assert found.groups["gpu"] == ("b", "c")
+    assert ["gpu" in one.groups for one in found.hosts] == [False, True, True]
+    assert found.groups["cpu"] == ("b",)
 
 
 def test_a_host_called_like_a_group_of_others_is_a_mistake():

@@ -283,8 +283,6 @@ def test_whatever_is_asked_only_hosts_of_the_inventory_are_taken_each_once(names
 def test_a_group_whose_name_means_something_else_too_is_chosen_by_its_kind():
     """Mutant: ``_values`` of the groups that a bare name may mean."""
     fleet = inventory("all: {children: {gpu: {hosts: {n1: {gpu: H100}, n2: {}}}, ready: {hosts: {n2: {}}}}}")
-    with pytest.raises(ConfigError, match="gpu can mean several things; write device=gpu or group=gpu"):
-        select(fleet, "gpu", False)
-    assert names_of(fleet, "group=gpu") == {"n1", "n2"}
+    assert names_of(fleet, "gpu") == names_of(fleet, "group=gpu") == {"n1", "n2"}
     assert names_of(fleet, "device=gpu") == {"n1"}
     assert names_of(fleet, "group=ready") == {"n2"}

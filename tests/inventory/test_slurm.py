@@ -57,7 +57,7 @@ NodeName=cpu01 Arch=x86_64
 
 
 def summary(found: Inventory) -> dict[str, tuple[str, str, object]]:
-    return {host.name: (str(host.addresses[0]), host.status, host.vars["gpu"]) for host in found.hosts}
+    return {host.name: (str(host.addresses[0]), host.status, host.vars.get("gpu")) for host in found.hosts}
 
 
 @every_row("text", [SCONTROL, "\n".join(" ".join(part.split("\n")) for part in SCONTROL.split("\n\n"))])
@@ -149,7 +149,7 @@ def test_what_stands_first_in_a_record_counts(tmp_path):
     found = written(
         tmp_path, "NodeName=a CPUAlloc=0 NodeAddr=192.0.2.1 State=DOWN Owner=NodeAddr=x State=IDLE NodeAddr=192.0.2.2"
     )
-    assert summary(found) == {"a": ("192.0.2.1", "down", "none")}
+    assert summary(found) == {"a": ("192.0.2.1", "down", None)}
 
 
 def test_long_lists_are_read_in_a_time_that_grows_with_them(tmp_path):

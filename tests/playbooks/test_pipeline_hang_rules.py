@@ -70,7 +70,7 @@ def found(case: dict[str, Any]) -> dict[str, str]:
         "health": {"ok": case["healthy"], "reachable": False, "status": 0, "why": "connection refused"},
         "models": {"ok": case["healthy"]},
         "batches": {"growing": case.get("growing", False), "count": 3, "newest": "x", "age": 5.0, "files": []},
-        "steps": {"number": 3},
+        "steps": {"number": 3, "count": 3},
         "writable": {"writable": True},
         "kernel": {"sick_gpus": []},
     }

@@ -550,3 +550,79 @@ def test_a_gpu_wants_a_reset_by_whatever_is_known_and_never_does_not_by_what_is_
     said = evaluate(rule("gpu-reset", "wanted").when, seen)
     assert (said.why if isinstance(said, Unknown) else said) == wanted
     assert evaluate(rule("gpu-reset", "log_unread").when, seen) is isinstance(kernel, Unknown)
+
+
+@every_row(
+    ("reasons", "words"),
+    [
+        (["locked"], "never delete the database"),
+        (["pid_file"], "ps -fp $(cat /var/run/docker.pid)"),
+        (["firewall"], "firewall-cmd --check-config"),
+        (["no_subnet"], '"default-address-pools"'),
+        (["containerd"], "containerd comes first"),
+        (["storage"], "modprobe overlay"),
+        ([], "Read why it ended"),
+    ],
+)
+def test_a_dockerd_that_ended_has_the_advice_for_the_reason_that_it_gave(reasons, words):
+    """Mutants: the order of the reasons; `reboot it` for one that is known."""
+    daemon = {"running": 0, "live_restore": False, "refused": "", "root": "/srv/docker"}
+    seen = scope(
+        "docker-recover", {"daemon": {"value": daemon}, "words": {"value": ["x"]}, "reason": {"found": reasons}}
+    )
+    advice = [str(say(line, seen)) for line in rule("docker-recover", "dead").advise]
+    assert words in advice[0]
+    assert ("reboot" in advice[2]) is (not reasons)
+
+
+@every_row(
+    ("file", "reasons", "words", "advice"),
+    [
+        ({"values": {}, "problems": {"f": "/f is not valid JSON: line 4, column 3: Expecting ',' delimiter"}}, ["json"],
+         "line 4, column 3", "a comma between two entries"),
+        ({"values": {"log-opts": ["max-size=1m"], "dns": []}, "problems": {}}, ["json"],
+         "log-opts must be a mapping", "the rest of the file is valid JSON"),
+        ({"values": {"log-opts": {}, "dns": "10.0.0.1"}, "problems": {}}, ["json"], "dns must be a list", "Write it so"),
+        ({"values": {"log-opts": {}, "dns": []}, "problems": {}}, ["flags"], "its own words", "both as a flag and in the"),
+        (Unknown(why="x"), ["json"], "its own words", "python3 -m json.tool"),
+    ],
+)  # fmt: skip
+def test_a_configuration_that_dockerd_refuses_is_named_with_the_fault_in_it(file, reasons, words, advice):
+    """Mutants: flags named for a file that is no JSON; a list called a mapping."""
+    daemon = {"installed": True, "answers": False, "refused": "its own words", "root": "/srv/docker"}
+    looks = {"daemon": {"value": daemon}, "words": {"value": []}, "reason": {"found": reasons}, "file": file}
+    seen = scope("docker-recover", looks)
+    there = rule("docker-recover", "refused")
+    assert evaluate(there.when, seen)
+    assert words in say(there.say, seen)
+    assert advice in " ".join(str(say(there.advise[0], seen)).split())
+
+
+def ended_well(*lines: tuple[str, str, int]) -> Scope:
+    """A container that ended with 0, whose log has these signatures (name, text, line from its end)."""
+    found = [{"signature": name, "text": text, "line": line} for name, text, line in lines]
+    chosen = {"name": "train", "status": "exited", "exit_code": 0}
+    return scope("container-death", {"which": {"count": 1, "chosen": chosen}, "log": {"kept": True, "matches": found}})
+
+
+@every_row(
+    ("lines", "failed", "erred"),
+    [
+        ([("child_failed", "36 Killed python3 x.py", -2)], True, True),
+        ([("child_failed", "36 Killed python3 x.py", -40)], False, False),
+        ([("error", "ValueError: x", -1)], False, True),
+        ([("timed_out", "timed out, again", -1), ("clone_over", "x", -1)], False, False),
+        ([], False, False),
+    ],
+)
+def test_exit_code_0_with_a_failure_in_the_last_lines_is_not_healthy(lines, failed, erred):
+    """Mutants: the whole log read for its end; `ended_normally` beside it; a retry taken for a failure."""
+    seen = ended_well(*lines)
+    assert bool(evaluate(rule("container-death", "work_failed").when, seen)) is failed
+    assert bool(failed or evaluate(rule("container-death", "errors_at_the_end").when, seen)) is erred
+    assert {"work_failed", "errors_at_the_end"} <= set(rule("container-death", "ended_normally").unless)
+    silent = scope(
+        "container-death",
+        {"which": {"count": 1, "chosen": {"status": "exited", "exit_code": 0}}, "log": {"kept": False}},
+    )
+    assert not evaluate(rule("container-death", "work_failed").when, silent)

@@ -11,7 +11,7 @@ from typing import cast
 from runbook.errors import ConfigError, PluginError, Problem
 from runbook.extensions import INVENTORIES, load, with_extensions
 from runbook.inventory.entries.top_level_keys import note_slips
-from runbook.inventory.fields import Notes, once_a_place, problem_at
+from runbook.inventory.fields import Notes, folded, once_a_place, problem_at
 from runbook.inventory.groups import NamedGroup, formed, named_in
 from runbook.inventory.host_secrets import secrets_at
 from runbook.inventory.hosts import named_twice
@@ -114,7 +114,7 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
         note_slips(document, notes)
         named += named_in(document, notes)
         references += _references(document, notes, references)
-        problems += sorted(dict.fromkeys(notes.problems), key=lambda problem: (problem.line, problem.column))
+        problems += sorted(folded(notes.problems), key=lambda problem: (problem.line, problem.column))
     hosts = [host for part in parts for host in part.hosts]
     problems += named_twice(hosts)
     wrong = (mistake for host in hosts if transports and (mistake := _transport_mistake(host, transports)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from runbook.inventory.ansible_dynamic import as_tree, is_listing
 from runbook.inventory.ansible_groups import (
     ALL,
     PRIORITY,
@@ -36,6 +37,8 @@ def recognises(document: object) -> bool:
     """Whether *document* has ``all`` with what groups have, or a group with hosts or children."""
     if not isinstance(document, Mapping) or any(key in document for key in OTHER_FORMATS):
         return False
+    if is_listing(document):
+        return True
     every = document.get(ALL)
     if isinstance(every, Mapping) and every and set(every) <= {*SECTIONS}:
         return True
@@ -50,6 +53,8 @@ def load(document: object, source: str, where: Place) -> Inventory:
     """The hosts in *document*.  Raises ConfigError with every mistake."""
     notes = Notes(source=source, where=where)
     whole = document if isinstance(document, Mapping) else {}
+    if is_listing(whole):
+        whole = as_tree(whole)
     tree = Tree(notes=notes)
     tree.read({key: body for key, body in whole.items() if key not in (GROUP_FILES, HOST_FILES)})
     note_priorities(tree)
@@ -91,7 +96,7 @@ def _hosts(tree: Tree, ranks: Ranks, files: _Files) -> Iterable[Host]:
         if values > MOST_VALUES:
             tree.notes.add(listed.path, f"the hosts have more than {MOST_VALUES} variables together up to here")
             return
-        if host := host_from(name, listed.path, variables, groups, tree.notes):
+        if host := host_from(name, listed.path, variables, groups, tree.notes, tree.hosts):
             yield replace(host, unread=unread) if unread else host
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from runbook.inventory.ansible_groups import Variables
+from runbook.inventory.ansible_jumps import Jumps, jumps_in
 from runbook.inventory.fields import Fields, Notes, Path, value_in_words
 from runbook.inventory.host_names import mistake_in
 from runbook.inventory.hosts import host_of
@@ -29,7 +30,8 @@ SPELLED: Mapping[str, tuple[str, ...]] = {
 CONNECTIONS = {"ssh": "ssh", "smart": "ssh", "paramiko": "ssh", "paramiko_ssh": "ssh", "local": "local"}
 CONNECTIONS |= {f"ansible.builtin.{name}": transport for name, transport in CONNECTIONS.items()}
 
-ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_ssh_args")
+ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
+"""In the order in which Ansible gives them to ssh, for which the first of two values counts."""
 _OTHER_WAY = re.compile(r"(?i)proxy|hostname\b|(?-i:(?:^|\s)['\"]?-[JWFpliob]*[JWFpl])")
 """Arguments of ssh that lead to another machine, or there by another way."""
 
@@ -39,8 +41,10 @@ ENCRYPTED = "(a whole file)"
 _TEMPLATE = re.compile(r"\{\{|\{%")
 
 
-def host_from(name: str, path: Path, variables: Variables, groups: tuple[str, ...], notes: Notes) -> Host | None:
-    """The host *name* with *variables*, or None where it cannot be called so."""
+def host_from(
+    name: str, path: Path, variables: Variables, groups: tuple[str, ...], notes: Notes, known: Collection[str] = ()
+) -> Host | None:
+    """The host *name* with *variables*, or None where it cannot be called so; *known*: the hosts of the file."""
     if mistake := mistake_in(name):
         notes.add(path, f"the host name {value_in_words('', name)} cannot be used", mistake)
         return None
@@ -53,9 +57,37 @@ def host_from(name: str, path: Path, variables: Variables, groups: tuple[str, ..
     taken = dict.fromkeys(SPELLED) if why else {ours: values[theirs] for ours, theirs in spelled.items()}
     if not why and "transport" in taken:
         taken["transport"] = CONNECTIONS[str(taken["transport"]).strip()]
+    direct = why or values.get("ssh_proxy") or taken.get("transport") == "local"
+    way = () if direct else _without(name, str(taken.get("ssh_host") or name), _way(values))
+    by_name = way[-1].text if way and way[-1].text in known and not way[-1].key and len(way) == 1 else ""
+    if by_name:
+        taken["ssh_proxy"] = by_name
     fields = Fields(values={**values, **taken, GROUPS: list(groups)}, path=(name,), notes=own, spelled=spelled)
     host = host_of(name, fields)
-    return replace(host, addresses=(), proxy="", proxy_env=(), transport="ssh", placeholder=why) if why else host
+    if why:
+        return replace(host, addresses=(), proxy="", proxy_env=(), transport="ssh", placeholder=why)
+    return host if by_name else replace(host, via=_led_by(way, own))
+
+
+def _way(values: Mapping[str, object]) -> Jumps:
+    """The jump hosts of the first of the arguments that name any."""
+    found = (jumps_in(str(values[key]))[0] for key in ARGUMENTS if values.get(key))
+    return next((jumps for jumps in found if jumps is not None), ())
+
+
+def _without(name: str, address: str, way: Jumps) -> Jumps:
+    """*way*, empty where it ends at the host itself: variables of a group are its jump host's, too."""
+    return () if way and way[-1].host in (name, address) else way
+
+
+def _led_by(way: Jumps, notes: Notes) -> Host | None:
+    """The last jump host of *way*, itself led to by those before it."""
+    via: Host | None = None
+    for jump in way:
+        given = {"ssh_host": jump.host, "ssh_user": jump.user, "ssh_port": jump.port, "ssh_key": jump.key}
+        values = {key: value for key, value in given.items() if value}
+        via = replace(host_of(jump.text, Fields(values=values, path=(jump.text,), notes=notes)), via=via)
+    return via
 
 
 class _Places:
@@ -108,10 +140,19 @@ def _unreachable(spelled: Mapping[str, str], values: Mapping[str, object], varia
     if connection and CONNECTIONS[str(values[connection]).strip()] == "local":
         return ""
     for theirs in ARGUMENTS:
-        if theirs in values and (_OTHER_WAY.search(str(values[theirs])) or _TEMPLATE.search(str(values[theirs]))):
+        if theirs in values and _leads_elsewhere(str(values[theirs])):
             place = notes.at(variables[theirs].path)
             return f"{theirs} leads another way, which is not read: write ssh_proxy, or ssh_config ({place})"
     return ""
+
+
+def _leads_elsewhere(text: str) -> bool:
+    """Whether the arguments *text* lead to a machine by a way that is not read here."""
+    try:
+        _, rest = jumps_in(text)
+    except ValueError:
+        return True
+    return bool(_OTHER_WAY.search(rest) or _TEMPLATE.search(text))
 
 
 def _word(value: object) -> str:

@@ -34,6 +34,19 @@ def once_a_place(problems: Iterable[Problem]) -> Iterator[Problem]:
             yield problem
 
 
+def folded(problems: Iterable[Problem]) -> list[Problem]:
+    """Keep one of the problems that one line causes for many hosts, with their number."""
+    alike: dict[object, list[Problem]] = {}
+    for problem in dict.fromkeys(problems):
+        path, _, rest = problem.message.partition(": ")
+        words = (path.rpartition(".")[2], rest) if problem.line and rest else problem.message
+        alike.setdefault((problem.file, problem.line, problem.column, words, problem.hint), []).append(problem)
+    return [
+        replace(same[0], message=f"{same[0].message} (and so for {len(same) - 1} more)") if len(same) > 1 else same[0]
+        for same in alike.values()
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
     """Where mistakes in one file are written down."""

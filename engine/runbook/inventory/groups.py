@@ -57,7 +57,7 @@ def traits(host: Host) -> Traits:
         "role": parts_of(host.vars.get("role")),
         "status": (host.status,),
         "provider": (provider(host),),
-        "device": ("gpu" if has_cuda(host) else "cpu",),
+        "device": (device(host),),
         "region": (_text(host.vars.get("region")),),
         "group": parts_of(host.vars.get("group_names")),
         "partition": parts_of(host.vars.get("slurm_partitions")),
@@ -74,6 +74,21 @@ def provider(host: Host) -> str:
         return "local"
     found = PROVIDER.match(host.name)
     return found[1].lower() if found else ""
+
+
+LABELS = ("gpu", "gpu_type", "has_gpu", "cuda_capable")
+"""The fields that say whether a host has a GPU."""
+
+OWNED = ("group", "partition")
+"""Kinds of groups that the user has named: such a name means that group, also ``gpu`` and ``cpu``."""
+
+
+def device(host: Host) -> str:
+    """Return ``gpu`` or ``cpu``; empty where the file is of another program and says nothing of GPUs."""
+    foreign = "group_names" in host.vars or "slurm_partitions" in host.vars
+    if foreign and all(host.vars.get(key) is None for key in LABELS):
+        return ""
+    return "gpu" if has_cuda(host) else "cpu"
 
 
 def has_cuda(host: Host) -> bool:
@@ -107,15 +122,21 @@ def ambiguous_in(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
                 kinds.setdefault(value, {}).setdefault(kind, set()).add(name)
     return {
         value: tuple(members)
-        for value, members in kinds.items()
+        for value, members in ((value, _without_device(members)) for value, members in kinds.items())
         if len({frozenset(member) for member in members.values()}) > 1
     }
+
+
+def _without_device(members: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
+    """*members* by kind, without what follows from ``gpu`` where the user has a group of that name."""
+    owned = any(kind in members for kind in OWNED)
+    return {kind: names for kind, names in members.items() if not (owned and kind == "device")}
 
 
 def formed(hosts: Sequence[Host], named: Sequence[NamedGroup]) -> tuple[tuple[Host, ...], dict[str, tuple[str, ...]]]:
     """*hosts*, each with its groups, and every group with its hosts.  Raises ConfigError with every clash of names."""
     traits_of = {host.name: traits(host) for host in hosts}
-    derived = _derived(traits_of)
+    derived = _derived(traits_of, {group.name for group in named if group.members is not None})
     if clashes := tuple(_clashes(hosts, traits_of, derived, named)):
         raise ConfigError(*clashes)
     together = {name: set(members) for name, members in derived.items()}
@@ -225,11 +246,14 @@ def _with_secrets(
     return secrets, tree.get("hosts")
 
 
-def _derived(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
+def _derived(traits_of: Mapping[str, Traits], named: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Every group that follows from fields; ``gpu`` and ``cpu`` not where the user has a group of that name."""
     unclear = ambiguous_in(traits_of)
+    owned = {*named, *(value for kinds in traits_of.values() for kind in OWNED for value in kinds.get(kind, ()))}
     found: dict[str, list[str]] = {}
     for host, kinds in traits_of.items():
-        for value in dict.fromkeys(value for values in kinds.values() for value in values):
+        counted = {kind: values for kind, values in kinds.items() if kind != "device" or not owned.intersection(values)}
+        for value in dict.fromkeys(value for values in counted.values() for value in values):
             if value not in unclear and HOST_NAME.fullmatch(value):
                 found.setdefault(value, []).append(host)
     return {name: tuple(members) for name, members in found.items()}
@@ -257,7 +281,7 @@ def _clashes(
             yield from _without_hosts(
                 group, {*derived, *(named_group.name for named_group in named if named_group.members is not None)}
             )
-        elif group.name in taken:
+        elif group.name in taken and taken[group.name] != "device":
             words = f"the group {group.name} is also what hosts are grouped by ({taken[group.name]}: {group.name})"
             yield problem_at(group.where, words, "rename the group")
         missing = [member for member in group.members or () if member not in by_name]

@@ -56,7 +56,7 @@ def select(
     nothing, and where every host is left out (unless it *may_be_none*).  *recorded*: the
     hosts of ``@RUN:VERDICT``.
     """
-    choosing = _Choosing(inventory, recorded)
+    choosing = _Choosing(inventory, recorded, pattern)
     chosen: Names = frozenset()
     for operator, operand in _operands(pattern):
         chosen = OPERATORS[operator](chosen, choosing.matches(operand))
@@ -148,7 +148,8 @@ def split_at_operators(pattern: str) -> list[tuple[str, str]]:
 class _Choosing:
     """The hosts that the operands of one pattern match; mistakes are kept until the whole pattern has been read."""
 
-    def __init__(self, inventory: Inventory, recorded: Recorded) -> None:
+    def __init__(self, inventory: Inventory, recorded: Recorded, pattern: str = "") -> None:
+        self._pattern = pattern.strip()
         self._recorded = recorded
         self._hosts = {host.name: host for host in inventory.hosts}
         self._groups = inventory.groups
@@ -257,12 +258,18 @@ class _Choosing:
         if kinds:
             words = " or ".join(f"{kind}={operand}" for kind in kinds)
             return self._wrong(f"{operand} can mean several things; write {words}", "")
+        unknown = [host.name for host in self._hosts.values() if not traits(host).get("device")]
+        if operand in ("gpu", "cpu") and unknown:
+            return self._wrong(f"which hosts have a GPU is not known: {_named(unknown)} has no field `gpu`", SAY_GPU)
         if operand == "gpu":
             return self._wrong("no host of the inventory has an NVIDIA GPU, by its field `gpu`", self._what_there_is())
         known = {"all", *self._hosts, *self._groups}
         several = operand.split()
-        if len(several) == 1 and known.issuperset(parts := [part for part in operand.split(":") if part]):
-            several = [*parts, *(["!..."] if len(parts) == 1 else [])]  # Ansible's all:!gpu-01 comes here as `all:`
+        if len(several) == 1 and known.issuperset(part for part in operand.split(":") if part):
+            return self._wrong(
+                f"no host and no group is called {operand!r}",
+                f"in Ansible's words; here it is {self._pattern.replace(':', ',').replace(',&', '&')}",
+            )
         if len(several) > 1:
             return self._wrong(
                 f"no host and no group is called {operand!r}", f"join several by commas: {','.join(several)}"
@@ -287,6 +294,12 @@ class _Choosing:
         self.problems.append(Problem(message=message, hint=hint))
         return frozenset()
 
+
+SAY_GPU = (
+    "in Ansible's files write `gpu: 8x H100` into group_vars/GROUP.yml, or gpu='8x H100' behind a host or below "
+    "[GROUP:vars]; "
+    "in Slurm's Gres=gpu:8 behind NodeName=; or name the hosts or a group of yours with --hosts"
+)
 
 OWN = ("name", "user", "transport", "group")
 """Keys of ``key=value`` that every host has, besides its fields and what groups it."""
@@ -316,6 +329,12 @@ def _text(value: object) -> str:
 def _matcher(glob: str) -> Callable[[str], object]:
     """Whether a text matches *glob*, in which only ``*`` and ``?`` mean something."""
     return re.compile(translate(glob.replace("[", "[[]"))).match
+
+
+def _named(names: Iterable[str]) -> str:
+    """*names*, folded, of a length that a message can have."""
+    folded = fold(list(names))
+    return folded if len(folded) <= SHOWN_LONG else f"{folded[:SHOWN_LONG]}..."
 
 
 def _zero_padded(text: str, width: int) -> str:

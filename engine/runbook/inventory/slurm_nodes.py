@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from runbook.errors import ConfigError
+from runbook.errors import ConfigError, Problem
 from runbook.inventory.fields import Notes, Path
 from runbook.inventory.hosts import hosts_in, inventory_of
 from runbook.inventory.text_formats import TextDocument, TextNotes
@@ -15,7 +15,8 @@ from runbook.protocols import Place
 from runbook.text.name_ranges import expanded_list
 from runbook.values.inventory import Inventory
 
-_FIRST = re.compile(r"(?i)\s*(?:NodeName|PartitionName|NodeSet|ClusterName|SlurmctldHost)\s*=\s*\S")
+_GRES_ALONE = re.compile(r"(?im)^[ \t]*(?:(?:Name=\w+(?=\s)|AutoDetect=)[^\n]*|#[^\n]*)$")
+"""The lines of a gres.conf that is about the node on which it lies."""
 _HAS_NODES = re.compile(r"(?im)^\s*NodeName=\S")
 _SCONTROL = re.compile(r"(?m)(?:^|\s)(?:CPUAlloc|AvailableFeatures|CfgTRES|BootTime)=")
 _PAIR = re.compile(r"(?:^|(?<=\s))([A-Za-z][A-Za-z0-9_]*)=(\"[^\"]*\"|\S*)")
@@ -53,9 +54,8 @@ class Record:
 
 
 def is_slurm(text: str) -> bool:
-    """Whether *text* begins as a list of Slurm's does, and names nodes."""
-    first = next((line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")), "")
-    return bool(_FIRST.match(first) and _HAS_NODES.search(text))
+    """Whether *text*, which is no mapping of YAML, names nodes as Slurm does."""
+    return bool(_HAS_NODES.search(text))
 
 
 def is_state(text: str) -> bool:
@@ -134,6 +134,9 @@ def load(document: object, source: str, where: Place) -> Inventory:
 def parse_text(text: str, file: str) -> TextDocument | None:
     """*text* as a tree, or None where it is no list of nodes.  Raises ConfigError with every mistake in it."""
     if not is_slurm(text):
+        if _GRES_ALONE.search(text) and not _GRES_ALONE.sub("", text).strip():
+            hint = "give slurm.conf, or the nodes: scontrol show nodes > nodes.txt"
+            raise ConfigError(Problem(file=file, message="the gres.conf of one node, which names no hosts", hint=hint))
         return None
     reading = _Reading(notes=TextNotes(file=file), tells_state=is_state(text))
     for record in records(text):
@@ -155,6 +158,8 @@ class _Reading:
     defaults: dict[str, Record] = field(default_factory=dict)
     """The values of ``NodeName=DEFAULT`` and ``PartitionName=DEFAULT`` for the lines below."""
     sets: dict[str, Record] = field(default_factory=dict)
+    devices: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The GPUs of each node by lines of gres.conf: their number, by type."""
     waiting: list[Record] = field(default_factory=list)
     """Partitions and nodes that are down: they may name nodes that stand below them."""
 
@@ -168,6 +173,8 @@ class _Reading:
                 self.waiting.append(record)
             case _ if record.text(record.kind) == "DEFAULT":
                 self.defaults[record.kind] = self._with_defaults(record)
+            case "nodename" if record.text("name", "autodetect"):
+                self._add_devices(record)
             case "nodename":
                 self._node(self._with_defaults(record))
             case "nodeset":
@@ -180,7 +187,15 @@ class _Reading:
         return replace(record, entries={**known.entries, **record.entries}) if known else record
 
     def finish(self) -> None:
-        """Put the nodes into their partitions, once all of them are known."""
+        """Put the nodes into their partitions, once all of them are known, and give them their GPUs."""
+        counts_gpus = any(fields.get("gpu", "none") != "none" for fields in self.nodes.values())
+        for name, types in self.devices.items():
+            labels = ", ".join(f"{count or ''}{'x ' if count else ''}{kind}" for kind, count in types.items())
+            if self.nodes[name].get("gpu", "none") == "none" and labels:
+                self.nodes[name]["gpu"] = labels
+        for fields in self.nodes.values():
+            if (counts_gpus or self.devices) and "gpu" not in fields:
+                fields["gpu"] = "none"
         for record in self.waiting:
             if record.kind == "downnodes":
                 for name in self._members(record, "downnodes"):
@@ -235,7 +250,7 @@ class _Reading:
             return
         common = self._fields(record)
         for name, address in zip(names, addresses, strict=False):
-            if name in self.nodes:
+            if name in self.nodes and name not in self.devices:
                 line = self.places[NODES, name][0]
                 self.notes.add(*record.place("nodename"), f"the node {name[:60]} is also on line {line}")
                 continue
@@ -243,12 +258,25 @@ class _Reading:
             self.places[NODES, name] = record.place("nodename")
             self.places[NODES, name, "ssh_host"] = record.place(used)
 
+    def _add_devices(self, record: Record) -> None:
+        """Count the GPUs that a line of gres.conf gives its nodes; a node that only gres.conf names is one as well."""
+        kind, name = record.text("type") or "GPU", record.text("name").lower()
+        files = self._expanded(record, "file", "multiplefiles") if record.text("file", "multiplefiles") else []
+        count = record.text("count")
+        for node in self._expanded(record, "nodename"):
+            if node not in self.nodes:
+                self.nodes[node] = {"ssh_host": node, "status": "ready", PARTITIONS: []}
+                self.places[NODES, node] = record.place("nodename")
+            types = self.devices.setdefault(node, {})
+            if name == "gpu" or (not name and record.text("autodetect").lower() not in ("", "off")):
+                types[kind] = types.get(kind, 0) + (int(count) if count.isdecimal() else len(files))
+
     def _fields(self, record: Record) -> dict[str, Any]:
         state = record.text("state") or ("" if self.tells_state else "UNKNOWN")
         features = record.text("activefeatures", "availablefeatures", "features", "feature")
         return {
             "status": _status(state, self.tells_state),
-            "gpu": self._gpus(record),
+            **({"gpu": self._gpus(record)} if "gres" in record.entries else {}),
             "features": [word for word in features.split(",") if word],
             "slurm_state": state,
             PARTITIONS: [word for word in record.text("partitions").split(",") if word],

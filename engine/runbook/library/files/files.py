@@ -19,6 +19,8 @@ class Args:
     """Absolute; * ? [] are globs, and ~/ is the home of the login user."""
     inside: str = ""
     """List instead the files with such names (*.pt), at any depth, in the matching directories."""
+    without: str = ""
+    """With `inside`: leave out files with such names (*.tmp)."""
     apart: Duration = field(default=Duration(0), metadata={"maximum": 600})
     """Probe twice with this interval to see whether they grow."""
     at_least: int = field(default=1, metadata={"minimum": 0})
@@ -34,6 +36,8 @@ class Args:
                 raise ValueError(f"`paths`: {path!r} is not an absolute path")
         if "/" in self.inside:
             raise ValueError("`inside` is compared with names of files, so that it cannot have a slash")
+        if self.without and not self.inside:
+            raise ValueError("`without` needs `inside`, such as '*'")
         if self.growing and not self.apart:
             raise ValueError("`growing` needs two probes: give `apart`, such as 2s")
 
@@ -70,7 +74,7 @@ class State:
 
 def probe(args: Args) -> Probe[State]:
     """List them once or twice, in one script."""
-    asked = ask_files(args.paths, args.inside, args.apart)
+    asked = ask_files(args.paths, args.inside, args.apart, args.without)
     done: Completed = yield replace(asked, timeout=args.apart + 30) if args.apart else asked
     return _state(read_files(done))
 

@@ -7,7 +7,7 @@ or changed since the probe is left alone, and Docker itself refuses to remove wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -70,6 +70,24 @@ class Item:
 
 
 Items = tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSize:
+    """The space that one container takes, beside its image and its volumes."""
+
+    name: str
+    written: int
+    """Bytes that it wrote into its own layer."""
+    logs: int
+    """Bytes of its log and of the rotated ones."""
+
+    words: str
+    """Both, in words for people."""
+
+
+MAX_LARGEST = 5
+"""Containers that are named as the largest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +252,8 @@ class State:
     """Whether `reclaimable` is exact; if not, it is an upper bound."""
     living_logs: int = 0
     """Bytes of the logs of all containers that stay."""
+    largest: tuple[ContainerSize, ...] | Unknown = ()
+    """The containers that take the most space, by what they wrote and their logs (name, written, logs)."""
     unused_volumes: int | Unknown = 0
     """Bytes of volumes that no container mounts, whether `what` names volumes or not."""
     df: Room | Unknown = NO_ROOM
@@ -257,17 +277,18 @@ def probe(args: Args) -> Probe[State]:
         return Absent(why=answer.absent, state=State())
     things = read_things(answer, only)
     try:
-        records, volumes = read_usage(walked)
+        records, volumes, written = read_usage(walked)
         things, volumes = with_volumes(things, volumes, named, only)
         blind = None
     except ProbeError as error:
-        records, volumes, blind = (), (), Unknown(why=str(error))
+        records, volumes, written, blind = (), (), {}, Unknown(why=str(error))
     choice = choose(things, records, volumes, _wishes(args))
     logs = [container.log_path for container in things.containers if container.log_path]
     ids = [container.id for container in choice.containers], [image.id for image in sharing(choice, things)]
     room, counted = yield (ask_room(things.root), ask_sizes(*ids, logs))
-    state = _state(things, choice, _sizes(counted), read_room(room, things.root, things.endpoint))
-    state = replace(state, unused_volumes=_unused(volumes))
+    sizes = _sizes(counted)
+    state = _state(things, choice, sizes, read_room(room, things.root, things.endpoint))
+    state = replace(state, unused_volumes=_unused(volumes), largest=largest(things, written, sizes))
     return _without_sight(args, state, blind) if blind else state
 
 
@@ -290,6 +311,18 @@ def _sizes(done: Completed) -> Sizes | Unknown:
         return Unknown(why=str(error))
 
 
+def largest(things: Things, written: Mapping[str, int], sizes: Sizes | Unknown) -> tuple[ContainerSize, ...] | Unknown:
+    """Return the containers that take the most space, the largest first."""
+    if isinstance(sizes, Unknown):
+        return sizes
+    found = [(one.name, written.get(one.id, 0), sizes.logs.get(one.log_path, 0)) for one in things.containers]
+    found = sorted((row for row in found if row[1] + row[2]), key=lambda row: (-row[1] - row[2], row[0]))
+    return tuple(
+        ContainerSize(name=name, written=layer, logs=log, words=f"{name} ({amount(layer)} written, log {amount(log)})")
+        for name, layer, log in found[:MAX_LARGEST]
+    )
+
+
 def _unused(volumes: Iterable[Volume]) -> int | Unknown:
     sizes = [volume.size for volume in volumes if not volume.links]
     return next(
@@ -305,6 +338,7 @@ def _without_sight(args: Args, state: State, blind: Unknown) -> State:
         build_cache=blind if "build_cache" in args.what else (),
         volumes=blind if "volumes" in args.what else (),
         unused_volumes=blind,
+        largest=blind,
         exact=state.exact and not state.images,
         reclaimable=blind if {"build_cache", "volumes"} & {*args.what} else state.reclaimable,
     )

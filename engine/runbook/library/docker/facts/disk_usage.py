@@ -31,6 +31,7 @@ _USAGE = (
     '{{range .BuildCache}}record {"id":{{json .ID}},"parents":{{json .Parent}},"kind":{{json .CacheType}},'
     '"size":{{json .Size}},"used":{{json .LastUsedAt}},"in_use":{{json .InUse}},'
     '"shared":{{json .Shared}}}{{println}}{{end}}'
+    '{{range .Containers}}layer {"id":{{json .ID}},"size":{{json .Size}}}{{println}}{{end}}'
     '{{range .Volumes}}volume {"name":{{json .Name}},"size":{{json .Size}},"links":{{json .Links}}}{{println}}{{end}}'
     'usage ""'
 )
@@ -169,15 +170,19 @@ def _image(row: Mapping[str, Any]) -> Image:
 
 
 def ask_usage() -> Command:
-    """The build cache and the volumes, each with its size; Docker walks through all files for that."""
+    """The build cache, the containers and the volumes, each with its size; Docker walks through all files for that."""
     return ask_docker(_WALK, _USAGE, timeout=PATIENCE)
 
 
-def read_usage(done: Completed) -> tuple[tuple[Record, ...], tuple[Volume, ...]]:
-    """Parse the answer to ``ask_usage``.  Raises ProbeError."""
+def read_usage(done: Completed) -> tuple[tuple[Record, ...], tuple[Volume, ...], Mapping[str, int]]:
+    """Parse the answer to ``ask_usage``; the last part has the bytes that each container wrote, by its id.
+
+    Raises ProbeError.
+    """
     answer = read_docker(done)
     answer.one("usage")
-    return tuple(map(_record, answer.all("record"))), tuple(map(_volume, answer.all("volume")))
+    written = {row["id"]: bytes_of(row["size"].partition(" (")[0]) for row in answer.all("layer")}
+    return tuple(map(_record, answer.all("record"))), tuple(map(_volume, answer.all("volume"))), written
 
 
 def _record(row: Mapping[str, str]) -> Record:

@@ -81,7 +81,7 @@ _UNREACHABLE = re.compile(
 )
 _FORBIDDEN = re.compile(r"permission denied while trying to connect|connect: permission denied", re.IGNORECASE)
 _NOISE = re.compile(r"^(?:WARNING|DEPRECATED|\s*$|errors pretty printing)")
-_LOOK_THERE = "`systemctl status docker` and `journalctl -u docker -n 50` say why"
+_LOOK_THERE = "`runbook run docker-recover` says why, and starts it (by hand: `journalctl -u docker -n 50`)"
 
 
 def fault(done: Completed) -> str:

@@ -61,9 +61,11 @@ class FilesFound:
     """Directories that could not be read."""
 
 
-def ask_files(paths: tuple[str, ...], inside: str, interval: float) -> Command:
-    """One script that lists what matches *paths*; *inside*: files with such names, however deep, in what matches."""
-    return read_script(_ASK, inside, f"{interval:g}" if interval else "", str(MAX_LIST_BYTES), *paths)
+def ask_files(paths: tuple[str, ...], inside: str, interval: float, without: str = "") -> Command:
+    """One script that lists what matches *paths*; *inside*: files with such names, however deep, in what matches,
+    but for those with names like *without*.
+    """
+    return read_script(_ASK, inside, without, f"{interval:g}" if interval else "", str(MAX_LIST_BYTES), *paths)
 
 
 _ASK = script(__package__, "listing_probe")

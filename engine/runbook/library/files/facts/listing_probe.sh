@@ -1,5 +1,5 @@
 LC_ALL=C; export LC_ALL
-inside=$1 interval=$2 most=$3; shift 3
+inside=$1 without=$2 interval=$3 most=$4; shift 4
 IFS= read -r end </proc/sys/kernel/random/uuid || { echo '/proc/sys/kernel/random/uuid cannot be read' >&2; exit 3; }
 end=$(printf '\001')$end
 list() {
@@ -10,7 +10,7 @@ list() {
         for one in $glob; do
             [ -e "$one" ] || [ -L "$one" ] || continue
             any=yes
-            [ -z "$inside" ] || find "$one/." -type f -name "$inside" -exec stat -c "%s %Y %f %n$end" -- {} + 2>&1
+            [ -z "$inside" ] || find "$one/." -type f -name "$inside" ! -name "$without" -exec stat -c "%s %Y %f %n$end" -- {} + 2>&1
         done
         if [ -z "$inside" ] && [ -n "$any" ]; then # one stat for many
             for one in $glob; do [ ! -e "$one" ] || printf '%s\0' "$one"; done | xargs -0 stat -L -c "%s %Y %f %n$end" --

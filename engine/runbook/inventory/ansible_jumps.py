@@ -1,0 +1,110 @@
+"""The jump hosts in Ansible's arguments of ssh: ``-J``, ``-o ProxyJump=``, and a ProxyCommand that says the same."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_JUMP = re.compile(r"(?:(?P<user>[^@\s,]+)@)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
+_PREFIXED = re.compile(r"(?:ssh://)?(?P<rest>[^/]*)/?")
+_KEY_CHECKS = ("stricthostkeychecking", "userknownhostsfile", "globalknownhostsfile", "loglevel")
+"""Options of a ProxyCommand that lead nowhere else; host keys are checked here as for every host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jump:
+    """A host on the way."""
+
+    text: str
+    """As it is written, without the scheme."""
+    host: str
+    user: str = ""
+    port: str = ""
+    key: str = ""
+
+
+Jumps = tuple[Jump, ...]
+"""The hosts on the way, the first of them first."""
+
+
+def jumps_in(text: str) -> tuple[Jumps | None, str]:
+    """The jump hosts that the arguments *text* name, and all other arguments; None where they name none.
+
+    ``ProxyJump=none`` names an empty way.  Of several the first counts, as for ssh.  Raises ValueError for others.
+    """
+    words, rest = shlex.split(text), list[str]()
+    found: list[Jumps] = []
+    at = 0
+    while at < len(words):
+        option, value, used = _option(words, at)
+        at += used
+        key, _, setting = value.partition("=") if "=" in value else value.partition(" ")
+        match option, key.strip().lower():
+            case "-J", _:
+                found.append(_listed(value))
+            case "-o", "proxyjump":
+                found.append(_listed(setting.strip()))
+            case "-o", "proxycommand":
+                found.append(_commanded(shlex.split(setting)))
+            case _:
+                rest += words[at - used : at]
+    return (found[0] if found else None), " ".join(rest)
+
+
+def _option(words: Sequence[str], at: int) -> tuple[str, str, int]:
+    """The option at *at*, its value, and how many words both are; of others than -J, -o, -p, -l, -i and -W no value."""
+    word = words[at]
+    option, value = word[:2], word[2:]
+    if option not in ("-J", "-o", "-p", "-l", "-i", "-W"):
+        return word, "", 1
+    if value:
+        return option, value, 1
+    return (option, words[at + 1], 2) if at + 1 < len(words) else (word, "", 1)
+
+
+def _listed(text: str) -> Jumps:
+    return () if text.lower() == "none" else tuple(_jump(part) for part in text.split(","))
+
+
+def _jump(text: str) -> Jump:
+    written = _PREFIXED.fullmatch(text.strip())
+    found = _JUMP.fullmatch(written["rest"]) if written else None
+    if not found:
+        raise ValueError("names no host")
+    host = found["host"].strip("[]")
+    return Jump(text=found[0], host=host, user=found["user"] or "", port=found["port"] or "")
+
+
+def _commanded(words: Sequence[str]) -> Jumps:
+    """The way of ``ssh -W %h:%p [-q] [-p PORT] [-l USER] [-i KEY] [USER@]HOST``."""
+    if [word.lower() for word in words] == ["none"]:
+        return ()
+    if not words or words[0].rpartition("/")[2] != "ssh":
+        raise ValueError("is another program than ssh")
+    given: dict[str, str] = {}
+    at = 1
+    while at < len(words):
+        option, value, used = _option(words, at)
+        at += used
+        if option == "-o" and re.split(r"[= ]", value)[0].lower() not in _KEY_CHECKS:
+            raise ValueError("has other options")
+        if not option.startswith("-") and "host" not in given:
+            given["host"] = option
+        elif option in ("-W", "-p", "-l", "-i") and value:
+            given[option] = value
+        elif option not in ("-q", "-o", "-x", "-T", "-a"):
+            raise ValueError("has other options")
+    if given.get("-W") not in ("%h:%p", "[%h]:%p") or "host" not in given:
+        raise ValueError("leads elsewhere")
+    jump = _jump(given["host"])
+    return (
+        Jump(
+            text=jump.text,
+            host=jump.host,
+            user=jump.user or given.get("-l", ""),
+            port=jump.port or given.get("-p", ""),
+            key=given.get("-i", ""),
+        ),
+    )
