@@ -215,6 +215,51 @@ def test_a_sign_counts_less_than_what_the_author_wrote():
     assert named("alpha beta gamma", (PlaybookCard(name="a", symptoms=signs), toy("b", "gamma"))) == ["b", "a"]
 
 
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+ENDED = ("end-sibling-*", "job-end-megatron*", "job-noise-after*", "job-validation-after*")
+
+
+def logs(*names: str) -> list[tuple[str, str]]:
+    paths = (path for name in names for path in sorted(LOGS.glob(f"{name}.yaml")))
+    return [(path.stem, yaml.safe_load(path.read_text())["says"]) for path in paths]
+
+
+@every_row(("name", "text"), logs(*ENDED))
+def test_a_training_that_ended_by_itself_leads_nowhere(name, text):
+    assert named(text) == []
+
+
+@every_row(
+    ("name", "text"),
+    [
+        row
+        for row in logs("job-*", "killed-sibling-*", "first-sibling-*")
+        if row not in logs(*ENDED, "job-end-*", "job-preempted-*")
+    ],
+)
+def test_a_training_that_failed_leads_to_a_playbook(name, text):
+    assert named(text) != []
+
+
+@every_row(
+    ("text", "wanted"),
+    [
+        ('Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no', ["training-crash"]),
+        ('Traceback (most recent call last):\n  File "manage.py", line 3\nValueError: no', []),
+        ("srun: error: node-3: task 2: Exited with exit code 1", ["training-crash"]),
+        ("npm ERR! exit code 1", []),
+    ],
+)
+def test_an_unknown_failure_of_a_job_leads_to_training_crash(text, wanted):
+    assert named(text) == wanted
+
+
+def test_a_match_over_lines_has_the_number_of_its_first_line():
+    text = 'fine\nTraceback (most recent call last):\n  File "train.py", line 3\nValueError: no'
+    (found,) = SymptomSearch(text).found_in(books())
+    assert found.matches[0].line == 2
+
+
 def test_a_trace_counts_where_nothing_else_is_found():
     trace = Symptom(written="^Traceback", kind=SymptomKind.TRACE)
     last = PlaybookCard(name="a", symptoms=(trace,))

@@ -54,7 +54,7 @@ class SymptomMatch:
     symptom: Symptom
     text: str
     line: int
-    """Its line, from 1; where it goes over several, the first line of the piece that it stands in."""
+    """Its line, from 1; where it goes over several, the first of them."""
     place: float
     """Its place in the text that is searched: 0 for the beginning, 1 for the end."""
 
@@ -90,6 +90,10 @@ class _Piece:
     text: str = field(repr=False)
     lower: str = field(repr=False)
 
+    def line_at(self, place: int) -> int:
+        """The number of the line that has the character at *place*."""
+        return self.lines[self.text.count("\n", 0, place)][0]
+
 
 class SymptomSearch:
     """A text in which symptoms are searched; their time is bounded together."""
@@ -116,7 +120,8 @@ class SymptomSearch:
         every = [
             FoundPlaybook(playbook=playbook, matches=matches)
             for playbook in playbooks
-            if (matches := self._matches(playbook.symptoms, traces=traces))
+            if not (self.end and self.end.symptom in playbook.symptoms)  # the job ended as this playbook calls normal
+            and (matches := self._matches(playbook.symptoms, traces=traces))
         ]
         return sorted(every, key=lambda found: (-found.score, found.playbook.name))
 
@@ -130,10 +135,8 @@ class SymptomSearch:
         return tuple(sorted(every, key=lambda match: -match.score))
 
     def _counts(self, match: SymptomMatch) -> bool:
-        """Whether *match* is no error before the normal end of the job, and no noise of its shutdown."""
-        if not self.end:
-            return True
-        return match.symptom.kind in _BY_AUTHOR and match.line > self.end.line
+        """Whether *match* is no error before the normal end of a job, and no noise of its shutdown."""
+        return not self.end or (match.symptom.kind in _BY_AUTHOR and match.line > self.end.line)
 
     def _last_match(self, symptom: Symptom) -> SymptomMatch | None:
         """The last match of *symptom*; None also where its search has taken too long (``slow``)."""
@@ -151,7 +154,7 @@ class SymptomSearch:
         for piece in self._pieces:
             if needed not in piece.lower or not (found := self._budget.search(pattern, piece.text)):
                 continue
-            line, text = self._last_line(piece, pattern) or (piece.lines[0][0], found.group())
+            line, text = self._last_line(piece, pattern) or (piece.line_at(found.start()), found.group())
             place = line / self.lines
             yield SymptomMatch(symptom=symptom, text=text[:LONGEST_MATCH], line=self._before + line, place=place)
 

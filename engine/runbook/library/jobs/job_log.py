@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from runbook.library.files.facts.log_reading import FILE_BYTES, LogFile, LogReading, ask_logs, blind, read_logs
 from runbook.library.jobs.facts.job_log import (
@@ -21,9 +22,11 @@ from runbook.library.jobs.facts.job_log import (
     strongest,
     unsaved,
 )
+from runbook.library.jobs.facts.job_log_signs import ENDS, SIGNS, Role, of_a_job
 from runbook.protocols import Probe
 from runbook.text.signatures import SignatureSearch, check_signatures
 from runbook.values.command import Completed
+from runbook.values.playbook import Symptom, SymptomKind
 from runbook.values.types import Duration, Unknown
 
 BACK = 16
@@ -95,6 +98,18 @@ class State:
     """The number of the job that the log says follows; empty: it names none."""
     unread: int = 0
     """Bytes before what was read, where a cause may stand; 0: none, or one was found."""
+
+
+def signs(_: Mapping[str, Any]) -> Mapping[str, Symptom]:
+    """The rows of the table, and `end` for the ends of a training."""
+    found = {"end": Symptom(written=f"(?i){'|'.join(ENDS)}", kind=SymptomKind.END)}
+    for sign in SIGNS:
+        pattern = "|".join(sign.patterns)
+        if sign.role is Role.TRACE:  # programs of all kinds end with an exit code or a traceback
+            found[sign.name] = Symptom(written=of_a_job(pattern), kind=SymptomKind.TRACE)
+        else:
+            found[sign.name] = Symptom(written=f"(?i){pattern}", kind=SymptomKind.SIGN)
+    return found
 
 
 def probe(args: Args) -> Probe[State]:

@@ -219,3 +219,13 @@ SOFT_ENDS = (
     r"^(?P<label>[^|%]{0,40}?) *100%\|.{0,200}?\| *(?P<now>\d+)/(?P<all>\d+)",
 )
 """Signs of an end that count where nothing failed before or after them."""
+
+_JOB = (
+    r"torch\w*|cuda\w*|nccl\w*|local_rank|rank ?\d+|srun|slurm\w*|deepspeed|megatron\w*|accelerate|transformers"
+    r"|vllm|sglang|ray|jax|tensorflow|lightning|trainer|train(?:ing)?(?:_\w+)?|gpus?"
+)
+
+
+def of_a_job(pattern: str) -> str:
+    """*pattern*, in a line with a word of training or inference, or a few lines before one."""
+    return rf"(?i)^(?=(?:.*\n){{0,40}}?.*\b(?:{_JOB})\b).*?(?:{pattern.replace('^', '')})"
