@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from runbook.execution.diagnosis.probe_types import ProbeFailure
+from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from runbook.language.arguments import build
 from runbook.library.config.facts.config_file import ask_file, read_file, replace_file
 from runbook.library.files import disk_speed, write_probe
@@ -217,11 +217,21 @@ def test_a_plan_says_whose_directory_it_is_and_a_run_writes_nothing(ground, thei
     assert (taken.writes, listing(ground)) == ([], before)
 
 
-@pytest.mark.parametrize("action", LOOKS)
-def test_a_look_that_tries_something_out_is_refused_and_says_whose_directory_it_is(theirs, action):
+def test_whether_the_owner_can_write_is_tried_out_as_the_owner(theirs):
+    """Mutants: write_probe.py that asks as root again; without ``user``; with a file that stays."""
+    seen = see("write_probe", LOOKS["write_probe"](theirs), scratch=True)
+    assert isinstance(seen, ProbeAnswer), seen
+    assert (seen.state.writable, seen.state.user, os.listdir(theirs)) == (True, "nobody", ["a.yaml"])
+    theirs.chmod(0o500)
+    seen = see("write_probe", LOOKS["write_probe"](theirs), scratch=True)
+    assert isinstance(seen, ProbeAnswer), seen
+    assert (seen.state.writable, seen.state.errno, seen.state.user) == (False, "EACCES", "nobody")
+
+
+def test_a_measurement_is_refused_and_says_whose_directory_it_is(theirs):
     """Mutants: scratch_file.sh ``refuse`` telling nothing; disk_speed.py without ``must_not_be_refused``."""
     before = listing(theirs)
-    seen = see(action, LOOKS[action](theirs), scratch=True)
+    seen = see("disk_speed", LOOKS["disk_speed"](theirs), scratch=True)
     assert isinstance(seen, ProbeFailure), seen
     assert f"{theirs} belongs to nobody" in seen.why
     assert "give the step `become: nobody`" in seen.why

@@ -5,6 +5,7 @@ The temporary file is always removed again, also when the time is up or the conn
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, field, replace
 
@@ -47,6 +48,8 @@ class State:
     """The error's name: ENOSPC, EACCES, EROFS ...; empty: not known."""
     why: str = ""
     """The error in words."""
+    user: str = ""
+    """The user who made the test, where that was not the user of the step: the owner of the directory."""
     left_behind: str = ""
     """The path of the test's directory if it could not be deleted; empty: deleted."""
     took: float | Unknown
@@ -54,27 +57,45 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """One script; a directory that is missing, full or read-only is an answer."""
-    command = Command(script=_TRY, argv=(args.path, str(args.size)), effect=Effect.SCRATCH)
-    done: Completed = yield replace(command, timeout=args.at_most)
-    if done.timed_out:
-        raise ProbeError(f"{args.path}: no answer within {args.at_most:g} s; a network mount may hang")
-    if done.exit_code != 0:
-        raise ProbeError(done.why_not("the write test failed"))
-    heads = [line for line in done.stdout.split("\n") if line and not line.startswith(" ")]
-    said = " ".join(line.strip() for line in done.stdout.split("\n") if line.startswith(" "))
-    reported = dict(head.partition(" ")[::2] for head in heads)
-    must_not_be_refused({**reported, "refused": said} if "refused" in reported else reported)
+    """One script; a directory that is missing, full or read-only is an answer.
+
+    Root does not write in a directory that another user can exchange: there the test is made as that user.
+    """
+    command = Command(script=_TRY, argv=(args.path, str(args.size)), effect=Effect.SCRATCH, timeout=args.at_most)
+    done: Completed = yield command
+    reported = _reported(args, done)
+    owner = reported.get("become", "") if "refused" in reported else ""
+    if _NAME.fullmatch(owner):
+        done = yield replace(command, become=owner)
+        reported = _reported(args, done)
+    must_not_be_refused(reported)
+    said = reported["said"]
     errno, words = errno_of(said)
     return State(
         writable="failed" not in reported,
         step=reported.get("failed", ""),
         errno=errno,
         why=words or said,
+        user=owner,
         left_behind=reported.get("left", ""),
         took=_took(reported),
     )
 
+
+def _reported(args: Args, done: Completed) -> dict[str, str]:
+    """The answer of the script by its words; `said` is what a program printed."""
+    if done.timed_out:
+        raise ProbeError(f"{args.path}: no answer within {args.at_most:g} s; a network mount may hang")
+    if done.exit_code != 0:
+        raise ProbeError(done.why_not("the write test failed"))
+    lines = done.stdout.split("\n")
+    said = " ".join(line.strip() for line in lines if line.startswith(" "))
+    reported = dict(line.partition(" ")[::2] for line in lines if line and not line.startswith(" "))
+    return {**reported, "said": said} | ({"refused": said} if "refused" in reported else {})
+
+
+_NAME = re.compile(r"[a-zA-Z_][\w.-]*\$?")
+"""The name of a user; a number has none on the host, and cannot be become."""
 
 _TRY = SCRATCH_HEAD + script(__package__, "write_probe_try")
 
