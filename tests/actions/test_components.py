@@ -639,7 +639,7 @@ def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_pat
     monkeypatch.setattr(components, "start_components", lambda *given, **named: at_once(start(*given, **named)))
     args = asked(tmp_path, "one", component(tmp_path, "two", delay="60s"))
     taken = take("components", args, timeout=15.0)  # in which one is started, and two is not
-    assert (taken.status, "timed out" in taken.why) == ("failed", True), taken.why
+    assert (taken.status, "timed out" in taken.why) == ("timeout", True), taken.why
     assert lives(pid_of(tmp_path, "one"))
     outcome = see("components", args)
     assert isinstance(outcome, ProbeAnswer)

@@ -208,7 +208,7 @@ def test_exec_ends_what_takes_longer_than_it_may(inventory):
     )
     step = said.step("here", "exec")
     assert said.code == 1
-    assert step["status"] == "failed"
+    assert step["status"] == "timeout"
     assert "timed out after 1 s" in step["why"]
 
 
@@ -282,7 +282,7 @@ def test_a_look_that_hangs_is_failed_and_ended(inventory, tmp_path, mark):
     )
     said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")
     step = said.step("here", "hung")
-    assert step["status"] == "failed"
+    assert step["status"] == "timeout"
     assert step["commands"][0]["timed_out"]
     assert said.host("here")["verdict"] == "unknown"
     assert said.code == 1

@@ -35,7 +35,7 @@ remediate:
     [
         (TIMEOUT + 3, "touch {folder}/over", "changed"),
         (TIMEOUT + 17, "touch {folder}/over", "changed"),
-        (TIMEOUT + 3, "touch {folder}/over; sleep 1000", "failed"),
+        (TIMEOUT + 3, "touch {folder}/over; sleep 1000", "timeout"),
     ],
 )
 def test_a_write_that_was_answered_while_the_program_was_stopped(asleep, do, status, transport, tmp_path):
@@ -67,7 +67,7 @@ def test_a_write_that_was_answered_while_the_program_was_stopped(asleep, do, sta
     (step,) = json.loads(out)["hosts"][0]["steps"]
     assert step["status"] == status, step["why"]
     (command,) = [it for it in step["commands"] if it["effect"] == "write"]
-    assert command["timed_out"] is (status == "failed")
+    assert command["timed_out"] is (status == "timeout")
     assert command["exit_code"] == (0 if status == "changed" else None)
     if status == "changed":
         assert command["stdout"] == "well\n"

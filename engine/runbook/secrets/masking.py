@@ -88,7 +88,7 @@ ORDINARY = frozenset({"root", "admin", "user", "ubuntu", "debian", "test", "defa
 
 _OWN_WORDS = (
     "absent blocked cancelled changed critical drifted error failed gone healthy info not_started ok owed planned"
-    " present resolved skipped unknown unreachable unresolved warning would_change"
+    " present resolved skipped timeout unknown unreachable unresolved warning would_change"
 )
 OWN_WORDS = frozenset(form for word in _OWN_WORDS.split() for form in (word, word.replace("_", " ")))
 """Words of every report itself, which no secret may blank: verdicts, statuses, severities (a test compares them)."""

@@ -77,11 +77,11 @@ class ContainerSize:
     """The space that one container takes, beside its image and its volumes."""
 
     name: str
+    """The name of the container."""
     written: int
     """Bytes that it wrote into its own layer."""
     logs: int
     """Bytes of its log and of the rotated ones."""
-
     words: str
     """Both, in words for people."""
 

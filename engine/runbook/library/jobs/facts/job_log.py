@@ -98,8 +98,11 @@ class RootFailure:
     """The process that torchrun says failed first."""
 
     rank: str
+    """Its rank; empty: the log does not say."""
     host: str
+    """Its host; empty: the log does not say."""
     exit_code: str
+    """Its exit code, as the log writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +112,9 @@ class Checkpoint:
     path: str
     """As the log writes it; empty: the line has none."""
     step: int | None
+    """The step of the training; null: the line names none."""
     text: str
-    """The line."""
+    """The line that says so."""
     before_end: float | None
     """Seconds from this line to the last one with a time; null: the lines have no times."""
 
