@@ -169,7 +169,7 @@ SIGNS = (
         r"(?:rollout|generat)\w*\b.{0,80}(?:timeout (?:after|expired)|timeouterror|timed out)",
     )),
     Sign("program", Role.CAUSE, (r"raytaskerror\((?!actor|worker)\w+",)),
-    Sign("executor", Role.CONSEQUENCE, ("brokenprocesspool|process pool was terminated|brokenexecutor",)),
+    Sign("executor", Role.WEAK, ("brokenprocesspool|process pool was terminated|brokenexecutor",)),
     Sign("access", Role.CAUSE, (r"gated repo|(?:401|403) client error|invalid user token|repository not found",)),
     Sign("mismatch", Role.CAUSE, (r"size mismatch for |error\(s\) in loading state_dict",)),
     Sign("broken", Role.CAUSE, ("pytorchstreamreader failed|failed finding central directory|archive is corrupted",)),
