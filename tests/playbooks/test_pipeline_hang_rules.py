@@ -74,6 +74,7 @@ def found(case: dict[str, Any]) -> dict[str, str]:
         "writable": {"writable": True},
         "kernel": {"sick_gpus": []},
     }
+    looks |= {"stacks": {"stacks": case["stacks"]}} if "stacks" in case else {}
     earlier = Earlier(case.get("seen", []), case.get("seen_ago", 0))
     scope = replace(
         Scope(inputs=inputs, host={"name": "h", "groups": ["gpu"]}, states=looks),
