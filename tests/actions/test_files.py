@@ -140,7 +140,6 @@ def test_a_time_of_writing_that_lies_ahead_is_an_age_that_nobody_knows_and_never
     assert looked(aged(tmp_path / "x", -20))[1].age == 0, "a file server's clock is never quite the host's"
 
 
-@pytest.mark.real("root", "setpriv")
 def test_files_with_such_names_are_left_out(tmp_path):
     """Mutant: `without` not handed to the host."""
     for name in ("train_rollouts.bin", "train_rollouts.bin.tmp", "rank_0.pt", "rank_0.tmp"):
@@ -150,6 +149,7 @@ def test_files_with_such_names_are_left_out(tmp_path):
     assert looked(tmp_path, inside="*")[1].count == 4
 
 
+@pytest.mark.real("root", "setpriv")
 @pytest.mark.parametrize("inside", ["", "*.pt"])
 def test_what_may_not_be_looked_into_is_not_empty(inside):
     with tempfile.TemporaryDirectory() as place:
