@@ -17,8 +17,6 @@ from runbook.values.command import Completed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Which processes."""
-
     pids: tuple[int, ...]
     """Pids, the first 16 of them; none: nothing is asked."""
 

@@ -31,7 +31,7 @@ WAITS = (
     ("an event", r"/asyncio/|/selectors\.py$|/uvloop/"),
     ("another thread", r"/threading\.py$|/concurrent/futures/"),
 )
-"""Files whose frames say what is waited for; the first row that has a frame inside of the program's own counts."""
+"""The files whose frames say what is waited for; the first row that has a frame inside of the program's own counts."""
 
 _LIBRARY = re.compile(r"/lib(?:64)?/python[\d.]+/|/(?:site|dist)-packages/|^<frozen")
 
