@@ -13,6 +13,7 @@ from runbook.library.jobs import python_stacks
 from runbook.library.jobs.facts.python_stacks import MAX_PROCESSES
 from runbook.values.command import Effect
 from tests.support.probe_driver import SHELLS, Here, drive
+from tests.support.real_processes import each
 from tests.support.tables import every_row
 
 LIB = "/opt/venv/lib/python3.11"
@@ -77,7 +78,7 @@ def test_a_thread_that_computes_waits_for_nothing(tmp_path):
     assert (found.waits_for, found.works) == ("", True)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", each(SHELLS))
 def test_a_process_that_cannot_be_read_has_its_reason_and_the_others_their_stacks(tmp_path, shell):
     state = asked(tmp_path, {7: json.dumps([thread(OWN)]), 9: "no json"}, [7, 8, 9], shell)
     assert [stack.pid for stack in state.stacks] == [7]
