@@ -32,7 +32,7 @@ from runbook.library.processes.facts.table import Process, Row, Table
 from runbook.library.system import starts
 from runbook.plugins import discover
 from runbook.text import regexes
-from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
+from runbook.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex, needed_words
 from runbook.text.signatures import STRIKES, SignatureSearch
 from runbook.values.types import Unknown
 from tests.support.tables import every_row
@@ -189,6 +189,56 @@ def test_any_pattern_finds_what_pythons_own_module_finds(start, pattern, texts):
         assert fault_in_regex(start + pattern) == ""
         for text in texts:
             assert seen(SearchBudget().search(compile_regex(start + pattern), text)) == seen(theirs.search(text))
+
+
+@every_row(
+    ("pattern", "words"),
+    [
+        ("CUDA out of memory", ["cuda out of memory"]),
+        (r"Kill(ed|ing) process \d+", [" process "]),
+        (r"(?:oom|out of memory).*", []),
+        (r"(?:NaN!|out of memory).*", ["nan!", "out of memory"]),
+        (r"(?:abc)?defg|xyz1", ["defg", "xyz1"]),
+        (r"(?:abcde)*fgh(?:ijkl)+", ["ijkl"]),
+        (r"abc(?=defgh)", ["abc"]),
+        (r"ab[cd]ef", []),
+        (r"ab\d|cde", []),
+        ("straße", ["stra"]),
+        (r"[[x]abc", ["abc"]),
+        (r"(a", []),
+        ("", []),
+    ],
+)
+def test_words_of_which_each_match_has_one(pattern, words):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sorted(needed_words(pattern)) == sorted(words)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(["", "(?i)", "(?x)"]), patterns, st.lists(st.text("ab1 -_.AB{}[]#,e:x\n", max_size=12), max_size=8)
+)
+def test_no_match_is_without_the_needed_words(start, pattern, texts):
+    """Mutants: an optional part counts; one branch is enough; the letters on both sides of a class are one word."""
+    long = re.sub(r"(?<![\\{?<\[^:])[abx](?![^\[]*\])", lambda one: one[0] * 3, start + pattern)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            theirs = re.compile(long)
+        except re.error:
+            return
+        words = needed_words(long)
+        for text in (text.replace("a", "aaa").replace("b", "bbb").replace("x", "xxx") for text in texts):
+            assert not words or not theirs.search(text) or any(word in text.lower() for word in words)
+
+
+def test_most_patterns_that_ship_need_a_word():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `re` warns of [[
+        shipped = written_in_this_repository()
+    assert sum(bool(needed_words(pattern)) for pattern in shipped) > len(shipped) / 2
 
 
 @every_row("pattern", ["(", "[z-a]", "a{99999999999}", "*a", "(?P<n>a", r"\q", r"\p{L}", "(?R)", "(?|a)"])

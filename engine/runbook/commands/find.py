@@ -16,7 +16,7 @@ from runbook.errors import ConfigError
 from runbook.secrets.detection import secret_spans
 from runbook.secrets.names import MASK
 from runbook.text.printable import on_one_line
-from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout
+from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout, needed_words
 from runbook.text.symptoms import fixed_part, regex_of_pattern, regex_of_text
 from runbook.text_files import kind_of_file
 from runbook.values.playbook import Symptom, SymptomKind
@@ -142,17 +142,23 @@ class SymptomSearch:
         """The last match of *symptom*; None also where its search has taken too long (``slow``)."""
         is_text = symptom.kind is SymptomKind.TEXT
         pattern = regex_of_text(symptom.written) if is_text else regex_of_pattern(symptom.written)
-        needed = fixed_part(symptom.written) if is_text else ""
+        needed = (fixed_part(symptom.written),) if is_text else self._words_of(symptom)
         try:
             return next(self._in_pieces(symptom, pattern, needed), None)
         except SearchTimeout as error:
             self.slow[symptom] = str(error)
             return None
 
-    def _in_pieces(self, symptom: Symptom, pattern: SearchPattern, needed: str) -> Iterator[SymptomMatch]:
-        """The last match of each piece that has one, the last piece first."""
+    def _words_of(self, symptom: Symptom) -> tuple[str, ...]:
+        """Words of which each match of the pattern has one; none for a short text, which is searched in less time."""
+        return needed_words(symptom.written) if len(self._pieces) > 1 else ()
+
+    def _in_pieces(self, symptom: Symptom, pattern: SearchPattern, needed: Sequence[str]) -> Iterator[SymptomMatch]:
+        """The last match of each piece that has one, the last piece first; each match has one of *needed*, if any."""
         for piece in self._pieces:
-            if needed not in piece.lower or not (found := self._budget.search(pattern, piece.text)):
+            if needed and not any(word in piece.lower for word in needed):
+                continue
+            if not (found := self._budget.search(pattern, piece.text)):
                 continue
             line, text = self._last_line(piece, pattern) or (piece.line_at(found.start()), found.group())
             place = line / self.lines

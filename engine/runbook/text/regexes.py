@@ -15,9 +15,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from re import _constants, _parser  # type: ignore[attr-defined] # not public, and the only parser of this language
 from threading import Lock
 from time import thread_time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from warnings import catch_warnings
 
 from runbook.errors import ProbeError
 
@@ -211,3 +213,44 @@ def _search(pattern: regex.Pattern[str], text: str, seconds: float) -> SearchMat
     except TimeoutError:
         with _SLOW_ONES:
             return pattern.search(text, timeout=seconds, concurrent=True)
+
+
+SHORTEST_WORD = 3
+"""Characters of a word that is worth searching for by itself."""
+
+
+def needed_words(pattern: str) -> tuple[str, ...]:
+    """Return words in small letters of which every match of *pattern* has one; empty where there are none.
+
+    A text without any of them need not be searched, which saves most of the time of a long pattern.
+    """
+    try:
+        with catch_warnings(action="ignore", category=FutureWarning):  # of `[[`, which was said when it was written
+            words = _needed(_parser.parse(pattern, re.IGNORECASE))
+    except (re.error, RecursionError, OverflowError):  # what only the other engine understands
+        return ()
+    return tuple(sorted(words)) if words and all(len(word) >= SHORTEST_WORD for word in words) else ()
+
+
+def _needed(sequence: Iterable[Any]) -> frozenset[str]:
+    """The best words for a sequence of parts: one that all have, the longest."""
+    found, run = list[frozenset[str]](), ""
+    for kind, value in sequence:
+        letter = chr(value).lower() if kind is _constants.LITERAL else ""
+        if len(letter) == 1 and letter.isascii():
+            run += letter
+            continue
+        found += [frozenset({run})] if run else []
+        run = ""
+        match kind, value:
+            case (_constants.BRANCH, (_, branches)):
+                each = [_needed(branch) for branch in branches]
+                found += [frozenset().union(*each)] if all(each) else []
+            case (_constants.SUBPATTERN, (*_, inner)) | (_constants.ATOMIC_GROUP, inner):
+                found.append(_needed(inner))
+            case (_constants.MAX_REPEAT | _constants.MIN_REPEAT | _constants.POSSESSIVE_REPEAT, (least, _, inner)) if (
+                least
+            ):
+                found.append(_needed(inner))
+    found += [frozenset({run})] if run else []
+    return max(found, key=lambda words: min(map(len, words), default=0), default=frozenset())
