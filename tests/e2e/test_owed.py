@@ -430,6 +430,38 @@ def test_clean_up_that_resume_has_done_is_owed_no_more(scene, secret):
     assert scene.log.count("noted") == 1
 
 
+FINDING = """\
+diagnose:
+  - {id: seen, command: {params: ["{{ inputs.file }}"], script: '[ -e "$1.log" ] || echo never changed'}}
+findings:
+  - {id: old, when: "'never' in seen.stdout", severity: error, say: it was never changed}
+remediate:
+"""
+
+
+@pytest.mark.parametrize("each", ["", '    each: ["one", "two"]\n'], ids=["once", "for each item"])
+def test_clean_up_whose_finding_the_killed_change_has_cured_is_done_by_resume(scene, each):
+    """Its own run would have done it, too.
+
+    Mutants: `needs_no_finding` that is always `is_cleanup`, or that compares the ids of items; evidence.py `gate`
+    with `is_cleanup`.
+    """
+    text = FLIP.replace("remediate:\n", FINDING) + TWO.replace("always: true\n", f"always: true\n{each}")
+    text = re.sub(r"(  - id: (?!linger).*\n)", r"\1    for: [old]\n", text)
+    (scene.folder / "flip.yaml").write_text(text.replace("after: [change]", "if_changed: [change]"))
+    scene.killed()
+    assert scene.file.read_text() == "new\n"
+    looked = runbook("resume", "last", "-i", "hosts.yaml", "--dry-run", "--output", "json", cwd=scene.folder)
+    said = runbook("resume", "last", "-i", "hosts.yaml", "--yes", "--output", "json", cwd=scene.folder)
+    assert said.code == 0, said.out
+    done = [step["id"] for step in said.host("here")["steps"] if step["status"] == "changed"]
+    assert done == ["put_back", *(["note[0]", "note[1]"] if each else ["note"])]
+    assert [step["id"] for step in looked.host("here")["steps"] if step["status"] == "would_change"] == done
+    assert said.host("here")["owed"] == []
+    assert scene.records() == []
+    assert scene.log.count("restored") == 1
+
+
 OTHER = {"other arguments": ("echo noted", "echo jotted"), "no clean-up": ("note\n    always: true\n", "note\n")}
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from runbook.codec import to_json
 from runbook.errors import ConfigError
 from runbook.execution.diagnosis.diagnose import Diagnosis, diagnose
-from runbook.execution.diagnosis.earlier_runs import changed_earlier, continued, follows_again, permitted
+from runbook.execution.diagnosis.earlier_runs import changed_earlier, continued, follows_again, needs_no_finding, permitted
 from runbook.execution.diagnosis.findings import evaluate_findings
-from runbook.execution.diagnosis.gates import gate_of, is_cleanup, victims_of, within
+from runbook.execution.diagnosis.gates import gate_of, victims_of, within
 from runbook.execution.diagnosis.host_context import HostContext
 from runbook.execution.diagnosis.items import SkippedInstance, StepInstance, step_instances
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
@@ -129,7 +129,7 @@ def _drafts(
 ) -> list[_Draft]:
     """Return the drafts of *step*: one, or one for each of its items."""
     owed = step.always and bool(context.earlier)  # runs with which this one goes on have changed the host
-    gate = None if is_cleanup(step) else gate_of(step, findings, force=force or owed)
+    gate = None if needs_no_finding(context, step) else gate_of(step, findings, force=force or owed)
     if isinstance(gate, Skip) and not step.after:
         return [_Draft(step=step, decision=gate)]
     times = step_instances(step, context, seen.states)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runbook.execution.diagnosis.gates import is_cleanup
 from runbook.execution.diagnosis.host_context import HostContext
 from runbook.execution.diagnosis.verdicts import sent
 from runbook.secrets.names import MASK
@@ -104,6 +105,17 @@ def follows_again(step: Step, sent_now: set[str]) -> bool:
 def changed_earlier(context: HostContext, step: Step) -> bool:
     """Whether an earlier run has changed something by *step*, as far as that is known."""
     return any(change.step == written_id(step.id) and (change.done or change.verifiable) for change in context.earlier)
+
+
+def needs_no_finding(context: HostContext, step: Step) -> bool:
+    """Whether no finding decides on *step*: it is clean-up, or owed to the host by a run with which this one goes on.
+
+    The change of that run may have cured what called for the step.
+    """
+    if is_cleanup(step) or not step.always or context.run.owed is None:
+        return is_cleanup(step)
+    owing = context.run.owed.gone_on_with(context.host.name)
+    return any(written_id(owed.id) == written_id(step.id) for cleanup in owing for owed in cleanup.steps)
 
 
 def _earlier_change(context: HostContext, step: Step, item: Json, equal: Sequence[int]) -> EarlierChange | None:

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from runbook.execution.diagnosis.diagnose import Diagnosis, names_used, probe_again
+from runbook.execution.diagnosis.earlier_runs import needs_no_finding
 from runbook.execution.diagnosis.findings import evaluate_findings
 from runbook.execution.diagnosis.gates import gate_of, is_cleanup
 from runbook.execution.diagnosis.host_context import HostContext
@@ -176,7 +177,7 @@ class Evidence:
         changed the host."""
         if refusal := self._withdrawn.get(step.id):
             return refusal
-        if wrote or is_cleanup(step):
+        if wrote or needs_no_finding(self._context, step):
             return None
         then, now, least = (
             gate_of(step, findings, force=self._force)
@@ -193,7 +194,7 @@ class Evidence:
 
         *owes*: it is clean-up after a change, which is done also where its finding is unknown.
         """
-        if is_cleanup(step):
+        if needs_no_finding(self._context, step):
             return None
         if step.always and wrote:  # as the plan was made: it cleans up, also where the finding is gone
             calling = self._plan.findings
