@@ -16,7 +16,7 @@ from runbook.execution.planner import make_plan
 from runbook.values import event
 from runbook.values.command import Completed
 from runbook.values.plan import Presence, Risk
-from runbook.values.playbook import IncludedPlaybook, Playbook, Severity
+from runbook.values.playbook import IncludedPlaybook, Phase, Playbook, Severity, Step
 from runbook.values.result import Status, Verdict
 from tests.laws.toy_fleet import fleet
 from tests.laws.toy_playbooks import playbooks, tables
@@ -393,3 +393,40 @@ def test_what_may_follow_from_an_earlier_change_is_shown_beside_what_is_well_now
     assert plan.results[1].risk is Risk.EDITS_FILES
     steps, _, _ = shown_and_run(made, host, colour="grey")
     assert steps["p"].status is Status.CHANGED
+
+
+def test_what_was_probed_before_the_runs_own_change_counts_for_nothing_after_it():
+    """The clock stands still: no probe is too old by itself.
+
+    Mutants: evidence.py `host_changed` that keeps the times of the probes, or the findings that had their time.
+    """
+    made = book(
+        end("zombie", "k", for_=("held",)),
+        end("serve", "l", for_=("held",)),
+        restart("r", for_=("held",)),
+        findings=(rule(),),
+        diagnose=(look_at("e"),),
+    )
+    for consent in (Consent.YES, Consent.SHOWN):
+        steps, _, _ = shown_and_run(made, ToyHost(procs={4: (1, "zombie"), 5: (1, "serve")}), consent=consent)
+        assert [steps[it].status for it in "klr"] == [Status.CHANGED, Status.CHANGED, Status.SKIPPED]
+
+
+def test_what_was_probed_before_a_wait_counts_for_nothing_after_it():
+    """Mutants: evidence.py `time_passed` that keeps the times of the probes; host_steps.py that does not tell it."""
+
+    class Slow(ToyHost):
+        def _run(self, command):
+            if command.argv == ("ps",) and self.writes():
+                self.since += 1
+                self.procs = self.procs if self.since < 5 else {}
+            return super()._run(command)
+
+    waiting = Step(id="v", phase=Phase.VERIFY, action="procs", args={"word": "serve"}, within=4.0, every=0.1)
+    made = book(
+        end("zombie", "k", for_=("held",)), findings=(rule(),), diagnose=(look_at("e"),), verify=(waiting,)
+    )  # fmt: skip
+    steps, outcome, _ = shown_and_run(made, Slow(procs={4: (1, "zombie"), 5: (1, "serve")}))
+    assert (steps["k"].status, steps["v"].status) == (Status.CHANGED, Status.OK)
+    assert [it.status for it in outcome.findings] == [Presence.GONE]
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.RESOLVED

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 from runbook.codec import to_json
 from runbook.errors import ConfigError
 from runbook.execution.diagnosis.diagnose import Diagnosis, diagnose
-from runbook.execution.diagnosis.earlier_runs import changed_earlier, continued, follows_again, needs_no_finding, permitted
+from runbook.execution.diagnosis.earlier_runs import (
+    changed_earlier,
+    continued,
+    follows_again,
+    needs_no_finding,
+    permitted,
+)
 from runbook.execution.diagnosis.findings import evaluate_findings
 from runbook.execution.diagnosis.gates import gate_of, victims_of, within
 from runbook.execution.diagnosis.host_context import HostContext
