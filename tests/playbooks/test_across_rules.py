@@ -210,6 +210,14 @@ def waits_alone(rank: int, sequence: int) -> str:
     return waited(rank, sequence).splitlines()[0] + "\n"
 
 
+def waited_within(rank: int, number: int, sequence: int, group: int) -> str:
+    """As a rank says it that has another *number* within its group."""
+    own, within = f"[Rank {rank}]", f"[Rank {number}]"
+    text = waited(rank, sequence, f"ID 3 PG GUID {group}")
+    return text.replace(own, within).replace(f"GUID {group} Rank {rank}]", f"GUID {group} Rank {number}]")
+
+
+FAILED = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1331, internal error, NCCL version 2.18.3\n"
 FULL = "OSError: [Errno 28] No space left on device: 'x.pt'\n"
 SIGNALLED, ROW = signalled(2, 1582, 1579), job("".join(waited(rank, 1580) for rank in range(1, 8)))
 COUNTS = "[rank2]:[E9 x] [PG ID 0 PG GUID 0(default_pg) Rank 2] last enqueued work: {}, last completed work: {}\n"
@@ -240,6 +248,14 @@ VICTIM, STEP = job(waited(0, 1580) + waited(1, 1580)), "step 1579: loss 2.1\n"
         ),
         ({"a": job(STEP), "b": job(STEP)}, {}, []),
         ({"a": job(FULL), "b": job(STEP)}, {}, []),
+        # nobody waited until the watchdog ended it: there is nothing to compare, and the job has failed all the same
+        ({"a": job(FULL + FAILED), "b": job(STEP)}, {"a": ["failed_alone"]}, []),
+        ({"a": job(STEP + FAILED)}, {"a": ["failed_alone"]}, []),
+        ({"a": VICTIM, "b": job(STEP + FAILED, 640)}, {"b": ["did_not_report"]}, ["a"]),
+        ({"a": job(FAILED + waited(0, 1580))}, {"a": ["timed_out"]}, []),
+        # two groups within the job, each at a collective of its own
+        ({"a": job(waited_within(2, 1, 900, 21) + waited_within(6, 3, 412, 22))}, {"a": ["timed_out"]}, []),
+        ({"a": job(waited_within(2, 1, 900, 21) + waited_within(6, 3, 899, 21))}, {"a": ["rank_behind"]}, []),
         ({"a": job(None), "b": job(None)}, {"a": ["no_log"], "b": ["no_log"]}, []),
         ({"a": VICTIM, "b": job(waited(2, 1580), oom_job=[killed(700)])}, {"b": ["machine_failed"]}, ["a"]),
         ({"a": VICTIM, "b": job(waited(2, 1580), oom_job=[killed(5)])}, {"a": ["timed_out"], "b": ["timed_out"]}, []),

@@ -48,6 +48,8 @@ LINES: Mapping[str, str] = {
 counts, with its group or without.
 """
 _ANY_RANK = re.compile(r"\[[Rr]ank ?(\d{1,6})\]|\bglobal rank: (\d{1,6})\b")
+_OWN_RANK = re.compile(r"\[(?:PG [^\]]{1,100}? ?)?[Rr]ank ?(\d{1,6})\]")
+"""A rank in a line: the first is that of the whole job, a second one its number within its group."""
 _DEFAULT = "default_pg"
 _GLOBAL_NAME = re.compile(r"GUID (\w+)")
 
@@ -76,7 +78,10 @@ class Rank:
     rank: int
     """The number of the rank, as its lines have it."""
     group: str
-    """The process group: default_pg, its global name, or a number that only this rank gives it; empty: not said."""
+    """The process group: default_pg, its global name, or a number that only this rank gives it; empty: not said.
+
+    Where there are groups within the job, a rank that does not say its own has one to itself: `unnamed, of rank 4`.
+    """
     timed_out: bool
     """Whether it waited until the watchdog ended it."""
     signalled: bool
@@ -228,17 +233,23 @@ def read_state(args: Args, reading: LogReading) -> State:
 def _ranks(files: Sequence[LogFile], search: SignatureSearch, most: int) -> dict[int, Rank]:
     """Every rank by its last lines: a rank has a line that says that it waited, and others with its counts."""
     found: dict[int, Rank] = {}
+    has_subgroups = False
     for file in files:
         for number, line in file.numbered(most):
             text = line[:LINE].strip()
             if "ork" not in text and "signal" not in text and "timeout" not in text:
                 continue  # of all these lines: work, Work, WorkNCCL
+            own = [int(match[1]) for match in _OWN_RANK.finditer(text)][:2]
+            has_subgroups = has_subgroups or len(set(own)) > 1
             if signalled := search.search("signalled", text):
                 _note_signal(found, signalled, file.path, number, text)
             if waited := search.search("waited", text):
                 _note_wait(found, waited, file.path, number, text)
             elif counts := search.search("group", text) or search.search("plain", text):
                 _note_counts(found, counts, file.path, number, text)
+    if has_subgroups:  # then who does not say its group may be of any
+        unnamed = {number: replace(rank, group=f"unnamed, of rank {number}") for number, rank in found.items()}
+        found |= {number: unnamed[number] for number, rank in found.items() if not rank.group}
     return found
 
 
@@ -248,8 +259,10 @@ def _note_wait(found: dict[int, Rank], match: SearchMatch, path: str, number: in
     if rank is None:
         return
     known = found.get(rank) or _rank(rank, path, number, text)
+    another = not known.timed_out and not _is_among(sequence, known.completed, known.reached)
     found[rank] = replace(
         known,
+        group="" if another else known.group,
         timed_out=True,
         op=named["op"] or "",
         waited=(_number(named["ran"]) or 0) / 1000,
@@ -271,14 +284,28 @@ def _note_counts(found: dict[int, Rank], match: SearchMatch, path: str, number: 
     rank, completed, enqueued = (_number(named[word]) for word in ("rank", "completed", "enqueued"))
     if rank is None or completed is None or enqueued is None:
         return
+    whole = int((_OWN_RANK.search(text) or match).groups()[0] or rank) if named.get("group") else rank
+    rank, within = whole, rank
     known = found.get(rank) or _rank(rank, path, number, text)
+    if known.timed_out and not _is_among(known.reached, completed, enqueued):
+        return  # of another group than the one that it waited in
     waiting = completed + 1 if known.timed_out and known.reached is None else known.reached
+    group = _group(named.get("group") or "")
+    if group and within != whole and not _GLOBAL_NAME.search(text):  # then groups are numbered rank by rank
+        group += f", of rank {whole}"
     found[rank] = replace(
         known,
-        group=_group(named.get("group") or "") or known.group,
+        group=group or known.group,
         completed=completed,
         reached=waiting if known.timed_out else enqueued,
     )
+
+
+def _is_among(sequence: int | None, completed: int | None, enqueued: int | None) -> bool:
+    """Whether the collective *sequence* may be one of those that a group has called and not completed."""
+    if sequence is None or completed is None or enqueued is None:
+        return True
+    return completed < sequence <= enqueued
 
 
 def _rank(rank: int, path: str, number: int, text: str) -> Rank:
@@ -311,7 +338,7 @@ def _errors(file: LogFile, search: SignatureSearch, args: Args) -> Iterator[JobE
 def _any_ranks(files: Sequence[LogFile], most: int) -> set[int]:
     """The numbers of all ranks that have a line of their own in *files*."""
     lines = (line[:LINE] for file in files for _, line in file.numbered(most))
-    return {int(match[1] or match[2]) for line in lines for match in _ANY_RANK.finditer(line)}
+    return {int(match[1] or match[2]) for line in lines if (match := _ANY_RANK.search(line))}
 
 
 def missing_ranks(reporting: Set[int], seen: Set[int]) -> tuple[int, ...]:
