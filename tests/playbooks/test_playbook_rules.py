@@ -626,3 +626,36 @@ def test_exit_code_0_with_a_failure_in_the_last_lines_is_not_healthy(lines, fail
         {"which": {"count": 1, "chosen": {"status": "exited", "exit_code": 0}}, "log": {"kept": False}},
     )
     assert not evaluate(rule("container-death", "work_failed").when, silent)
+
+
+MAY_GIVE_WAY = {
+    ("pipeline-hang", "no_pipeline"),  # nothing of a pipeline is on that host, so that nothing of it can be wrong there
+    ("nccl-timeout", "victim"),  # the cause stands on another host, as an error
+}
+"""Findings that are no error and hold one back, all the same."""
+
+
+@every_row("name", sorted(it.stem for it in library().glob("*.yaml")))
+def test_no_error_gives_way_to_a_finding_that_is_none(name):
+    """Else a host with a proven error is called healthy.  Mutant: `killed` unless `maybe_out_of_memory`."""
+    severities = {it.id: it.severity for it in book(name).findings}
+    errors = [it for it in book(name).findings if it.severity.drives]
+    weak = {(it.id, other) for it in errors for other in it.unless if not severities[other].drives}
+    assert {(one, other) for one, other in weak if (name, other) not in MAY_GIVE_WAY} == set()
+
+
+@every_row(
+    ("name", "step", "finding"),
+    [
+        ("disk-slow", "kernel", "file_server"),
+        ("monitor", "gpu_kernel", "file_server"),
+        ("runner-preflight", "gpu_kernel", "file_server"),
+    ],
+)
+def test_a_silent_file_server_is_told_until_it_answers_and_is_no_disk_error(name, step, finding):
+    silent = "[9.0] nfs: server filer-1 not responding, still trying\n"
+    disks = "errors" if name == "disk-slow" else "disk_errors"
+    for text, there in ((silent, True), (silent + "[24.0] nfs: server filer-1 OK\n", False)):
+        looks = {step: kernel_conclusions(text)}
+        assert bool(evaluate(rule(name, finding).when, scope(name, looks))) is there
+        assert not evaluate(rule(name, disks).when, scope(name, looks))

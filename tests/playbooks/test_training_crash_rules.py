@@ -162,6 +162,27 @@ def test_a_failed_link_is_no_broken_memory():
     assert not any("row-remap" in it or "memory" in it for it in rule.advise)
 
 
+@every_row(
+    ("finding", "line"),
+    [
+        ("nvlink_failed", "CUDA error: uncorrectable NVLink error detected"),
+        ("sick_memory", "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+        ("index_error", "CUDA error: device-side assert triggered"),
+    ],
+)
+def test_the_line_that_tells_the_fault_is_quoted_not_the_first_of_the_log(finding, line):
+    """Mutant: the brackets around both logs left out."""
+    looks = {
+        "cause": to_json(
+            drive(job_log.probe(job_log.Args(text=f"Traceback (most recent call last):\n{line}")), Here())
+        ),
+        "trainer": {"files": ["/t.log"]},
+        "server": {"files": [], "matches": [], "found": []},
+    }
+    (rule,) = (it for it in book().findings if it.id == finding)
+    assert str(render(rule.say, Scope(inputs={}, states=looks))).endswith(f": {line}")
+
+
 @every_row("line", ["ValueError: bad", "a quiet line", "Connection reset by peer"])
 def test_a_job_at_work_has_not_ended_with_an_error(line):
     assert found_in(line, age=3.0, working=True) == []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from runbook.library.jobs.facts.job_log_signs import ENDS, SIGNS, SOFT_ENDS, UNSAVED, Role
+from runbook.library.jobs.facts.job_log_signs import ENDS, SERVER_ENDS, SIGNS, SOFT_ENDS, UNSAVED, Role
 from runbook.text.signatures import SignatureSearch
 from runbook.text.timestamps import line_time
 
@@ -141,7 +141,7 @@ def _sources() -> dict[str, str]:
     rows = {sign.name: "|".join(f"(?:{pattern})" for pattern in sign.patterns) for sign in SIGNS}
     return (
         rows
-        | {"end": "|".join(f"(?:{pattern})" for pattern in ENDS)}
+        | {"end": "|".join(f"(?:{pattern})" for pattern in ENDS), "server_end": "|".join(SERVER_ENDS)}
         | {f"soft{at}": soft for at, soft in enumerate(SOFT_ENDS)}
     )
 
@@ -160,7 +160,7 @@ def read_story(lines: Sequence[tuple[int, str]], file: str, search: SignatureSea
 
 
 def strongest(signs: Iterable[LogSign]) -> tuple[str, ...]:
-    """The names of *signs*, what explains most first.
+    """The names of *signs*, what explains most first; of several consequences, the first.
 
     A generic error after the first consequence in its log only follows from that.
     """
@@ -168,6 +168,10 @@ def strongest(signs: Iterable[LogSign]) -> tuple[str, ...]:
     failed = {sign.file for sign in signs if ROLES[sign.signature] is Role.CONSEQUENCE}
     followed: set[str] = set()
     effective: dict[str, int] = {}
+    place = {sign.signature: STRENGTH[sign.signature] for sign in signs}
+    for number, sign in reversed([*enumerate(signs)]):
+        if ROLES[sign.signature] is Role.CONSEQUENCE and sign.signature != "node_lost":  # that one explains the others
+            place[sign.signature] = len(SIGNS) + number
     for sign in signs:
         worth = _WORTH[ROLES[sign.signature]]
         match ROLES[sign.signature]:
@@ -178,7 +182,7 @@ def strongest(signs: Iterable[LogSign]) -> tuple[str, ...]:
             case Role.WEAK if sign.file in failed:
                 worth = _FOLLOWS
         effective[sign.signature] = min(worth, effective.get(sign.signature, worth))
-    return tuple(sorted(effective, key=lambda name: (effective[name], STRENGTH[name])))
+    return tuple(sorted(effective, key=lambda name: (effective[name], place[name])))
 
 
 _WORTH = {Role.CAUSE: 0, Role.GENERIC: 1, Role.WEAK: 1, Role.CONSEQUENCE: 2, Role.TRACE: 4}
@@ -286,7 +290,9 @@ class _Reading:
             self.next_job = found[1]
 
     def _is_end(self, low: str) -> bool:
-        names = ("done", "end") if "done" in self.search.patterns else ("end",)
+        names = [name for name in ("done", "end", "server_end") if name in self.search.patterns]
+        if self.signs:
+            names.remove("server_end")
         return any((found := self.search.search(name, low)) and not _negated(low, found.start()) for name in names)
 
     def _progress(self) -> None:

@@ -56,7 +56,7 @@ SIGNS = (
     Sign("limit", Role.CAUSE, (
         r"srun: error: .{0,80}: out of memory|detected \d+ oom[-_ ]kill events?|cgroup out-of-memory handler",
         r"some of the (?:step )?tasks have been oom killed|due to the node running low on memory|term_memlimit",
-        r"worker exceeded \d+% memory budget|memory budget.{0,40}(?:restart|terminat)|\boomkilled\b",
+        r"worker exceeded \d+% memory budget|memory budget.{0,40}(?:restart|terminat)|\boomkilled\b(?!\W{1,4}false)",
     )),
     Sign("ended", Role.CAUSE, (
         r"slurmstepd: error: \*\*\* .*cancelled at|due to (?:time limit|preemption|node fail)",
@@ -109,7 +109,7 @@ SIGNS = (
         r"nccl warn .{0,40}\bbind\b.{0,40}fail|no socket interface found|bootstrap : no .{0,40}interface",
         r"call to bind .{0,60}failed|cannot assign requested address",
     )),
-    Sign("bus", Role.CAUSE, (*ended_by(BUS), r"bus error|(?<!due to )sigbus")),
+    Sign("bus", Role.CAUSE, (*ended_by(BUS), r"(?<!pcie )\bbus error|(?<!due to )sigbus")),
     Sign("index", Role.CAUSE, (
         r"device-side assert triggered|assertion .{0,160}(?:index|ind(?:ex)?_?\w* ?[<>]).{0,160} failed",
         r"\bindexing\.cu.{0,120}assertion",
@@ -122,6 +122,7 @@ SIGNS = (
     )),
     Sign("network", Role.CAUSE, (
         r"got completion .{0,120}(?:status=1[23]\b|error 1[23]\b)|retry counter exceeded|ibv_wc_(?:rnr_)?retry",
+        r"\bibv_(?:modify|create)_qp\b.{0,40}\bfail",
     )),
     Sign("numbers", Role.CAUSE, (
         r"loss scale already at minimum|found (?:inf|nan) (?:in|value)",
@@ -158,11 +159,12 @@ SIGNS = (
     )),
     Sign("peer_gone", Role.CONSEQUENCE, (
         r"\[missing ranks: |heartbeat timeout\. this indicates|connection closed by remote peer|ncclremoteerror",
+        r"\bsocketstartconnect: connect to \S{1,80} (?:.{0,60} )?failed",
         "remote process exited|no route to host|connection closed by (?:local )?peer",
         "commclosederror|communicator was aborted",
     )),
     Sign("terminated", Role.CONSEQUENCE, (
-        *coded(TERM), r"signal 15 \(sigterm\)|\bsignal 15\b", by_signal(TERM)[0], by_signal(TERM)[5],
+        *coded(TERM), r"signal 15 \(sigterm\)|(?<!s of )\bsignal 15\b", by_signal(TERM)[0], by_signal(TERM)[5],
     )),
     Sign("rollout", Role.CAUSE, (
         r"(?:timeouterror|timed out)\b.{0,120}\b(?:rollout|generat)",
@@ -212,6 +214,9 @@ ENDS = (
 )  # fmt: skip
 """Words by which a training says that it has ended by itself."""
 
+SERVER_ENDS = (r"\bapplication shutdown complete\b|\bfinished server process \[\d+\]",)
+"""Words by which an inference server says that it was asked to end; after an error they say only that it has ended."""
+
 SOFT_ENDS = (
     rf"{CODE}(?:is |was |of )?0\b|\bcode 0\b|\bstate\W{{1,3}}completed\b",
     r"jobstate=completed|status\W{1,3}succeeded\b",
@@ -222,7 +227,7 @@ SOFT_ENDS = (
 
 _JOB = (
     r"torch\w*|cuda\w*|nccl\w*|local_rank|rank ?\d+|srun|slurm\w*|deepspeed|megatron\w*|accelerate|transformers"
-    r"|vllm|sglang|ray|jax|tensorflow|lightning|trainer|train(?:ing)?(?:_\w+)?|gpus?"
+    r"|vllm|sglang|prime[-_]rl|openrlhf|verl|areal|ray|jax|tensorflow|lightning|trainer|train(?:ing)?(?:_\w+)?|gpus?"
 )
 
 

@@ -39,7 +39,7 @@ def by_signal(signal: Signal) -> tuple[str, ...]:
     """Regular expressions for lines (in lower case) that say *signal* ended a process, and not who sent it."""
     number, name, word = signal
     return (
-        rf"(?<!closing )\bsignals?\W{{1,3}}(?:number |no\. ?)?(?:{number}\b|{word})",
+        rf"(?<!closing )(?<!s of )\bsignals?\W{{1,3}}(?:number |no\. ?)?(?:{number}\b|{word})",
         rf"(?<!bypassing )(?<!closing )\bsignal\W{{1,3}}sig{name}\b",
         rf"\bsignals\.sig{name}\b|\(sig{name}\)",
         rf"(?:got|received|caught|was sent|killed by) (?:a )?sig{name}\b",

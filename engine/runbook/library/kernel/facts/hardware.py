@@ -19,10 +19,14 @@ _HEADLINE = re.compile(
     r"|has been (?P<healed>corrected) by h/w",
     re.IGNORECASE,
 )
+_COUNTED = re.compile(r"\bEDAC .*\b[1-9]\d* (?P<kind>CE|UE)\b")
+"""A line of EDAC with the errors of a memory module: corrected (CE), or not (UE)."""
 _HARMLESS = frozenset({"corrected", "deferred", "info", "informational"})
 """Deferred: wrong data was found and marked, and no program has used it."""
 _TELLING = ("device_id: ", "STATUS[", "physical_address: ", "section_type: ")
 """Words in the lines of a record that name the part, the best first."""
+TOGETHER = 5.0
+"""Seconds within which a machine check is announced and told by EDAC."""
 BOOTING = 10.0
 """Seconds since boot in which a device that has no driver yet may still read memory that the firmware gave it."""
 
@@ -48,6 +52,14 @@ class _Record:
         if not self.severity and (found := _HEADLINE.search(text)):
             self.severity = (found["severity"] or found["decoded"] or found["healed"]).lower()
 
+    def told_by_edac(self) -> str:
+        """The severity by the words of EDAC right after it, where it only announces that something was logged."""
+        if not all(_PREFACE.search(line.text) for line in self.lines):
+            return ""
+        near = (line for line in self.others if _together(self.lines[0], line))
+        kinds = {found["kind"] for line in near if (found := _COUNTED.search(line.text))}
+        return "corrected" if kinds == {"CE"} else ""
+
     def fault(self) -> KernelFault:
         """The record in one line: its headline, and the line that names the part."""
         texts = [line.text.strip() for line in self.lines]
@@ -63,8 +75,8 @@ def hardware_errors(messages: Sequence[Message], of_gpus: Sequence[GpuFault]) ->
     uncorrected: list[KernelFault] = []
     corrected: list[KernelFault] = []
     for unit in _units(messages):
-        if isinstance(unit, _Record) and unit.severity:
-            (corrected if unit.severity in _HARMLESS else uncorrected).append(unit.fault())
+        if isinstance(unit, _Record) and (severity := unit.severity or unit.told_by_edac()):
+            (corrected if severity in _HARMLESS else uncorrected).append(unit.fault())
             continue
         # a line of its own, or a record whose headline is not in the log: each line for itself
         lines = unit.lines if isinstance(unit, _Record) else [unit]
@@ -105,6 +117,12 @@ def _units(messages: Sequence[Message]) -> Iterator[Message | _Record]:
     if current:
         yield current
         yield from current.others
+
+
+def _together(one: Message, other: Message) -> bool:
+    if one.since_boot is not None and other.since_boot is not None:
+        return abs(one.since_boot - other.since_boot) <= TOGETHER
+    return one.at is not None and other.at is not None and abs(one.at - other.at) <= TOGETHER
 
 
 def _text_of(line: str) -> str:

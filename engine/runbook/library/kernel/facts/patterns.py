@@ -177,7 +177,7 @@ KINDS: Mapping[str, Kind] = {
         "i/o error|failing i/o|rejecting i/o|medium error|target error|transport error|hardware error [|"
         "unhandled sense code|unrecovered|failed result: |remounting filesystem|ext2-fs|ext3-fs|ext4-fs|jbd2|"
         "aborting journal|index full|xfs|btrfs|f2fs-fs|nvme|md/|md: |exception emask|failed command|error:|"
-        "interface fatal error|beyond end of device|fw in fault|nfs: server|fault_state(|lockup detected|"
+        "interface fatal error|beyond end of device|fw in fault|fault_state(|lockup detected|"
         "abort request|squashfs error|loop: write error|out-of-data-space|device offlined",
         pattern=r"I/O error|failing I/O|rejecting I/O|(?:medium|target|transport) error|unhandled sense code"
         r"|Add\. Sense: .*Unrecovered|\[sd[a-z]+\] .*FAILED Result: |Sense Key : Hardware Error \["
@@ -192,7 +192,7 @@ KINDS: Mapping[str, Kind] = {
         r"|\bmd/\S* active with (?P<active>\d+) out of (?!(?P=active) )\d+ "
         r"|\bmd: .*(?:write got error|kicking non-fresh|super_written)"
         r"|ata[\d.]+: (?:exception Emask|failed command|S?error:|.*interface fatal error)"
-        r"|(?:attempt to )?access beyond end of device|megaraid_sas .*FW in FAULT|\bnfs: server \S+ not responding"
+        r"|(?:attempt to )?access beyond end of device|megaraid_sas .*FW in FAULT"
         r"|\bmpt[23]sas\S*: .*fault_state\(|\bhpsa .*lockup detected|\baacraid: Host .*abort request|SQUASHFS error"
         r"|\bloop: Write error at|\bto out-of-data-space\b|\bDevice offlined",
     ),
