@@ -91,7 +91,7 @@ class NotInTime(ProbeError):
 
 
 class RecordLost(RunbookError):
-    """The record of the run cannot be written; nothing of what was to be recorded was done."""
+    """The record of the run cannot be written, so that the change was not sent."""
 
 
 class Cancelled(RunbookError):

@@ -154,7 +154,12 @@ Place = Callable[[tuple[str | int, ...]], Where]
 
 
 class InventoryFormat(Protocol):
-    """A file in ``engine/runbook/inventory`` that reads one format: a module with these two functions."""
+    """A file in ``engine/runbook/inventory`` that reads one format: a module with these two functions.
+
+    A format that is no YAML also has ``parse_text(text, file) -> TextDocument | None``: the text as a document that its
+    ``recognises`` knows, with the line of each key; None where the text is of another format.
+    ``ONLY_IF_NO_OTHER = True`` makes it the last resort, for files that no other format recognises.
+    """
 
     def recognises(self, document: object) -> bool:
         """Whether the parsed file is of this format."""

@@ -151,10 +151,21 @@ def test_a_name_of_the_library_is_taken_by_nobody(tmp_path):
 MODULES = {
     "racks.py": '''"""An inventory with racks."""
 from runbook.inventory import host_list
+from runbook.inventory.text_formats import TextDocument
 
 
 def recognises(document):
     return isinstance(document, dict) and "racks" in document
+
+
+def parse_text(text, file):
+    lines = text.splitlines()
+    if lines[:1] != ["rack,host"]:
+        return None
+    racks = {}
+    for rack, host in (line.split(",") for line in lines[1:]):
+        racks.setdefault(rack, {})[host] = {}
+    return TextDocument(file=file, value={"racks": racks}, places={})
 
 
 def load(document, source, where):
@@ -208,6 +219,10 @@ def test_inventory_formats_transports_and_reporters_come_from_packages_too(tmp_p
     said = mine.says(*words).splitlines()
     assert sorted(said) == ["a is healthy", "b is healthy", "echoed to a", "echoed to b"]
     assert sorted((tmp_path / "work" / "all.short").read_text().split("\n"))[1:] == ["a is healthy", "b is healthy"]
+
+    # a file that is no YAML; a rack whose name Ansible gives to the members of a group
+    (tmp_path / "work" / "racks.csv").write_text("rack,host\nhosts,a\nchildren,c\n")
+    assert "a" in mine.says("hosts", "-i", "racks.csv")
 
     assert "pkill" in mine.says("actions", "pkill"), "what is broken is in nobody's way"
     said = mine.says("actions", "broken", code=2)

@@ -254,7 +254,10 @@ def _text_of_stdin(stdin: Callable[[], IO[bytes]]) -> ErrorText:
 
 
 def _end_of(stream: IO[bytes]) -> tuple[bytes, int]:
-    """The last bytes of *stream*, one more than are searched if there are more, and the lines that end before them."""
+    """The last bytes of *stream*, and the number of lines before them.
+
+    At most one byte more than will be searched: it shows that the text is longer.
+    """
     pieces, size, lines = deque[bytes](), 0, 0
     while piece := stream.read(ONCE):
         pieces.append(piece)

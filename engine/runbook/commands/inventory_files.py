@@ -31,8 +31,7 @@ class InventoryFile:
 
 def open_inventory(path: Path, text: str) -> InventoryFile:
     """The inventory *text* of *path*.  Raises ConfigError with every mistake in what it is written in."""
-    from runbook.inventory import parsed_text
-    from runbook.inventory.ansible_hosts import recognises
+    from runbook.inventory import discover, formats_of, parsed_text
 
     try:
         value, where = _parsed(text, str(path))
@@ -45,7 +44,7 @@ def open_inventory(path: Path, text: str) -> InventoryFile:
         if failure:
             raise failure
     found = InventoryFile(value=value, where=where, texts=(text,))
-    return _with_variables(found, path) if recognises(value) else found
+    return _with_variables(found, path) if "ansible_hosts" in formats_of(value, discover()) else found
 
 
 def _parsed(text: str, source: str) -> tuple[Any, _Place]:

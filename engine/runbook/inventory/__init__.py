@@ -149,14 +149,20 @@ def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | Non
     return problem_at(host.place_of("transport"), f"{host.name}: there is no transport {host.transport!r}", hint)
 
 
+def formats_of(document: object, formats: Mapping[str, InventoryFormat]) -> dict[str, InventoryFormat]:
+    """Those of *formats* that *document* is written in, by name."""
+    every = {name: each for name, each in formats.items() if each.recognises(document)}
+    return {name: each for name, each in every.items() if not getattr(each, "ONLY_IF_NO_OTHER", False)} or every
+
+
 def _parts(document: object, notes: Notes, formats: Mapping[str, InventoryFormat]) -> list[Inventory]:
     """Return the hosts that each format finds in *document*: a file may be half-way from one format to another."""
-    fitting = [inventory_format for inventory_format in formats.values() if inventory_format.recognises(document)]
+    fitting = formats_of(document, formats)
     if not fitting:
         empty = document is None or document == {}
         notes.add((), "the file is empty" if empty else "not an inventory in a known format", EXPECTED)
     parts: list[Inventory] = []
-    for format_ in fitting:
+    for format_ in fitting.values():
         try:
             parts.append(format_.load(document, notes.source, notes.where))
         except ConfigError as error:

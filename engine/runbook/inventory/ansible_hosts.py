@@ -28,14 +28,15 @@ from runbook.values.inventory import Host, Inventory
 GROUP_FILES, HOST_FILES = "group_vars/", "host_vars/"
 """Keys of the tree under which the files of these directories stand, by group or host; no group is called so."""
 
-OTHER_FORMATS = ("hosts", "standard_hosts", "vast_hosts", "groups", "slurm_nodes")
+ONLY_IF_NO_OTHER = True
+"""Groups may have any name, so that a file of another format may look like groups."""
 MOST_VALUES = 3_000_000
 """Variables that all hosts may have together."""
 
 
 def recognises(document: object) -> bool:
     """Whether *document* has ``all`` with what groups have, or a group with hosts or children."""
-    if not isinstance(document, Mapping) or any(key in document for key in OTHER_FORMATS):
+    if not isinstance(document, Mapping) or "groups" in document:
         return False
     if is_listing(document):
         return True

@@ -70,7 +70,7 @@ def host_from(
 
 
 def _way(values: Mapping[str, object]) -> Jumps:
-    """The jump hosts of the first of the arguments that name any."""
+    """The jump hosts by the first variable of SSH arguments that has a jump option."""
     found = (jumps_in(str(values[key]))[0] for key in ARGUMENTS if values.get(key))
     return next((jumps for jumps in found if jumps is not None), ())
 

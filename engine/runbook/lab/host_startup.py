@@ -181,7 +181,7 @@ class Start:
         return *script, *inside, *(("embedded", *module) if self.embedded else door)
 
     def _routes(self, number: int) -> str:
-        """Return the addresses of host *number* for the others: the SSH port of all, and where leaders answer."""
+        """The other addresses that host *number* may connect to: the SSH port of every host, and the port of a leader."""
         if not self.can.network:
             return ""
         leaders = [

@@ -286,7 +286,7 @@ def simple_commands(script: str) -> Iterator[list[str]]:
 
 
 def _tidied(script: str) -> str:
-    """*script* with a ``;`` at each end of a line and without comments."""
+    """*script* without comments, and with ``;`` at the end of each line."""
     lines = (re.sub(r"(?:^|(?<=\s))#.*", "", line) if line.count("'") % 2 == 0 and line.count('"') % 2 == 0 else line
              for line in script.replace("\\\n", " ").split("\n"))  # fmt: skip
     return " ;\n".join(lines)

@@ -67,7 +67,8 @@ class _Raw(io.FileIO):
 def opened(path: str) -> TextIO:
     """The report *path*, emptied, to be written as UTF-8.
 
-    Raises ConfigError where it may not be written there, OSError when it cannot be, and OutputLost later.
+    Raises ConfigError if a report must not be written to *path*, and OSError if it cannot be opened.  Writing to the
+    stream raises OutputLost.
     """
     raw = _Raw(create(path), path, ours=True)
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")

@@ -12,7 +12,7 @@ DEEPEST = 64
 
 
 def loads(text: str) -> Any:
-    """The value of *text*.  Raises ValueError with the reason where it is not JSON, or none that can be kept.
+    """The value of *text*.  Raises ValueError, with the reason: it is not JSON, or has a number that is too large.
 
     NaN and Infinity are not JSON (RFC 8259, section 6), and ``1e999`` is not a number that any program here can hold.
     """

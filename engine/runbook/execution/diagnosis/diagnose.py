@@ -34,7 +34,7 @@ class Diagnosis:
 def diagnose(context: HostContext) -> Diagnosis:
     """Run every probe, those that need nothing from each other together.
 
-    Samples take their time: what the findings weigh beside them is inspected once more after them.
+    Taking samples lasts a while: the other probes of a finding that uses samples are run again afterwards.
     """
     states: dict[str, Json | Unknown] = {}
     taken: dict[str, tuple[StepInstance | SkippedInstance, ...]] = {}

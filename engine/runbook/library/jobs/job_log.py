@@ -142,7 +142,7 @@ def _followed(read: list[tuple[LogFile, LogStory]]) -> bool:
 
 
 def _read_back(file: LogFile, search: SignatureSearch) -> Probe[tuple[LogFile, LogStory]]:
-    """Read the file piece by piece, from its end, until there is a cause or the training still went well."""
+    """Read the file backwards, piece by piece, until a piece has a cause, or lines of a training that goes well."""
     story = LogStory()
     cut: tuple[str, ...] = ()  # the first line that was read: its beginning is in the piece before it
     for piece in range(BACK):

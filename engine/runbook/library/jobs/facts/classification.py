@@ -100,7 +100,10 @@ def classify_into(
     closer: GpuUse,
     blind: Unknown | None = None,
 ) -> Match:
-    """*match* with *processes* classified; *blind*: why none that is left over would not mean that there is none."""
+    """*match* with *processes* classified.
+
+    *blind*: the reason why processes may be hidden; if no leftover is found, leftovers are unknown for this reason.
+    """
     sides = classify(processes, before, closer)
     return replace(
         match,

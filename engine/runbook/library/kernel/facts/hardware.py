@@ -26,7 +26,7 @@ _HARMLESS = frozenset({"corrected", "deferred", "info", "informational"})
 _TELLING = ("device_id: ", "STATUS[", "physical_address: ", "section_type: ")
 """Words in the lines of a record that name the part, the best first."""
 TOGETHER = 5.0
-"""Seconds within which a machine check is announced and told by EDAC."""
+"""Seconds within which a machine check is announced, and described by EDAC."""
 BOOTING = 10.0
 """Seconds since boot in which a device that has no driver yet may still read memory that the firmware gave it."""
 
@@ -52,7 +52,7 @@ class _Record:
         if not self.severity and (found := _HEADLINE.search(text)):
             self.severity = (found["severity"] or found["decoded"] or found["healed"]).lower()
 
-    def told_by_edac(self) -> str:
+    def severity_by_edac(self) -> str:
         """The severity by the words of EDAC right after it, where it only announces that something was logged."""
         if not all(_PREFACE.search(line.text) for line in self.lines):
             return ""
@@ -75,7 +75,7 @@ def hardware_errors(messages: Sequence[Message], of_gpus: Sequence[GpuFault]) ->
     uncorrected: list[KernelFault] = []
     corrected: list[KernelFault] = []
     for unit in _units(messages):
-        if isinstance(unit, _Record) and (severity := unit.severity or unit.told_by_edac()):
+        if isinstance(unit, _Record) and (severity := unit.severity or unit.severity_by_edac()):
             (corrected if severity in _HARMLESS else uncorrected).append(unit.fault())
             continue
         # a line of its own, or a record whose headline is not in the log: each line for itself

@@ -277,7 +277,10 @@ def _first_group(table: Table) -> str:
 
 
 def _notebook(row: Row) -> str:
-    """The notebook server, or editor with kernels, that *row* calls itself; a lie spares only what the liar started."""
+    """The name of a notebook server or editor, by the process's own command line; empty: it is neither.
+
+    A process that lies about it is spared, with its children; nothing else is.
+    """
     script = script_of(row)
     for word in (*row.argv[:3], *script):
         name = word.rpartition("/")[2]
