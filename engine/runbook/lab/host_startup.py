@@ -181,7 +181,7 @@ class Start:
         return *script, *inside, *(("embedded", *module) if self.embedded else door)
 
     def _routes(self, number: int) -> str:
-        """The other addresses that host *number* may connect to: the SSH port of every host, and the port of a leader."""
+        """The addresses that host *number* may connect to: the SSH port of each host, and the port of a leader."""
         if not self.can.network:
             return ""
         leaders = [

@@ -50,8 +50,8 @@ def ask_gpus(interval: float = 0.0, times: int = 1, *, apps: bool = False, group
     """One script with every question about the GPUs; with *interval* they are probed again so many *times*.
 
     *apps* also asks for the processes, in the same script, so that a driver that hangs is asked only once.
-    *groups* are further fields, each group with commas between them.  All of them are in one query; if nvidia-smi refuses
-    it, each group is asked for by itself.  ``NEW/OLD`` is a field with two names: OLD is asked for if NEW is refused.
+    *groups* are further fields, each group with commas between them.  All of them are in one query; where nvidia-smi
+    refuses it, each group has its own.  ``NEW/OLD`` is a field with two names: OLD is asked for if NEW is refused.
     """
     full, core, small = (",".join(item) for item in ((*CORE, *OPTIONAL), CORE, SMALL))
     words = (full, core, small, f"{interval:g} {times}" if interval else "", ",".join(APPS) if apps else "")
