@@ -630,6 +630,7 @@ def test_exit_code_0_with_a_failure_in_the_last_lines_is_not_healthy(lines, fail
 
 MAY_GIVE_WAY = {
     ("pipeline-hang", "no_pipeline"),  # nothing of a pipeline is on that host, so that nothing of it can be wrong there
+    ("training-crash", "disk_errors_then"),  # disk_errors or disk_failed_then is there, too, and an error
     ("nccl-timeout", "victim"),  # the cause stands on another host, as an error
 }
 """Findings that are no error and hold one back, all the same."""

@@ -150,7 +150,7 @@ def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | Non
 
 
 def formats_of(document: object, formats: Mapping[str, InventoryFormat]) -> dict[str, InventoryFormat]:
-    """Those of *formats* that *document* is written in, by name."""
+    """Return the formats that *document* is written in, by name."""
     every = {name: each for name, each in formats.items() if each.recognises(document)}
     return {name: each for name, each in every.items() if not getattr(each, "ONLY_IF_NO_OTHER", False)} or every
 
