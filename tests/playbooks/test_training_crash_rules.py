@@ -44,9 +44,11 @@ def said(folder: Path, *lines: str) -> str:
 
 def test_the_rank_that_came_least_far_is_named(tmp_path):
     """Mutant: the finding without what `ranks` saw."""
-    lines = [WATCHDOG.format(rank=rank, number=number) for rank, number in ((0, 9020), (0, 9017), (7, 6088), (0, 9025))]
+    lines = [WATCHDOG.format(rank=rank, number=number) for rank, number in ((0, 9020), (3, 9020), (7, 6088))]
     assert said(tmp_path, *lines).endswith("of the ranks in this log 7 had come less far than the others, which waited")
     assert "less far" not in said(tmp_path, *lines[:2])
+    several = [WATCHDOG.format(rank=0, number=number) for number in (9017, 9025)]
+    assert "less far" not in said(tmp_path, *lines, *several), "waits of several groups, of which the log names none"
     row = [WATCHDOG.format(rank=rank, number=31) for rank in (3, 1, 2, 5, 4, 7, 6)]
     assert said(tmp_path, *row).endswith("; rank 0 is missing among those that waited: it did not come")
     plain = "dump signal due to a collective timeout from rank 13"

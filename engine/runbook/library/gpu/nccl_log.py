@@ -234,6 +234,7 @@ def _ranks(files: Sequence[LogFile], search: SignatureSearch, most: int) -> dict
     """Every rank by its last lines: a rank has a line that says that it waited, and others with its counts."""
     found: dict[int, Rank] = {}
     has_subgroups = False
+    waits: dict[str, set[str]] = {}
     for file in files:
         for number, line in file.numbered(most):
             text = line[:LINE].strip()
@@ -244,10 +245,14 @@ def _ranks(files: Sequence[LogFile], search: SignatureSearch, most: int) -> dict
             if signalled := search.search("signalled", text):
                 _note_signal(found, signalled, file.path, number, text)
             if waited := search.search("waited", text):
+                named = waited.groupdict()
+                waits.setdefault(named["rank"] or "", set()).add(named["seq"] or "")
                 _note_wait(found, waited, file.path, number, text)
             elif counts := search.search("group", text) or search.search("plain", text):
                 _note_counts(found, counts, file.path, number, text)
-    if has_subgroups:  # then who does not say its group may be of any
+    if has_subgroups or any(
+        len(numbers) > 1 for numbers in waits.values()
+    ):  # then who does not say its group may be of any
         unnamed = {number: replace(rank, group=f"unnamed, of rank {number}") for number, rank in found.items()}
         found |= {number: unnamed[number] for number, rank in found.items() if not rank.group}
     return found

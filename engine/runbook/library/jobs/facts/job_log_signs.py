@@ -63,8 +63,8 @@ SIGNS = (
         r"received sigterm|received (?:2|15) death signal|got signal: (?:2|15)\b|keyboardinterrupt",
         r"\bterm_(?:runlimit|owner|preempt|cpulimit)\b|\bevicted\b",
         r"pbs: job killed|job killed: walltime|walltime \d+ exceeded",
-        r"(?:job|task|instance|node|pod) (?:is|was|has been|will be|being) (?:\w+ )?preempt",
-        r"\b(?:job|task|instance|node|pod|vm)\b.{0,30}\bpreempted\b(?! by preemptionmode)|requeued? job|job requeued",
+        r"(?:job|task|instance|node|pod) (?:is|was|has been|will be|being) (?:\w+ )?preempt(?!ed/)",
+        r"\b(?:job|task|instance|node|pod|vm)\b.{0,30}\bpreempted\b(?! by preemptionmode|/)|requeued? job|job requeued",
         r"caught (?:signal )?(?:sighup|sigterm|sigusr[12]|sigint)",
         r"(?:received|got|handling) (?:signal:? (?:15|2|term|int|sigterm|sigint)|sigterm|sigint)\b",
         r"spot instance interruption|maintenance event.{0,40}terminat",
@@ -87,7 +87,8 @@ SIGNS = (
     )),
     Sign("gpu_memory", Role.CAUSE, (
         "cuda out of memory|outofmemoryerror|oom when allocating tensor|no available memory for the cache",
-        "free memory on device|available kv cache memory|can be stored in kv cache|hip out of memory",
+        r"larger than the (?:available kv cache memory|maximum number of tokens that can be stored in kv cache)",
+        r"free memory on device.{0,120}less than|hip out of memory",
         r"cuda failure .{0,6}out of memory|cuda error: out of memory",
         r"cuda_error_out_of_memory|failed to cuda (?:calloc|malloc)",
         "cublas_status_alloc_failed|resource_exhausted: out of memory",
@@ -160,6 +161,7 @@ SIGNS = (
     Sign("peer_gone", Role.CONSEQUENCE, (
         r"\[missing ranks: |heartbeat timeout\. this indicates|connection closed by remote peer|ncclremoteerror",
         r"\bsocketstartconnect: connect to \S{1,80} (?:.{0,60} )?failed",
+        r"jax distributed service detected fatal errors|socketpollconnect: connect to \S{1,80} returned",
         "remote process exited|no route to host|connection closed by (?:local )?peer",
         "commclosederror|communicator was aborted",
     )),
