@@ -37,7 +37,7 @@ class HostUndo:
     steps: list[Step] = field(default_factory=list)
     stays: list[Stays] = field(default_factory=list)
     changed: bool = False
-    """Whether the run may have changed the host; False if it has only read there, or told a person something."""
+    """Whether the run may have changed the host; False if it has only read there, or said something to a person."""
 
 
 @dataclass(slots=True)
