@@ -33,8 +33,8 @@ def _begun(run: str) -> str:
 class Journal:
     """The record of one run; used by many threads.
 
-    What is appended is with the kernel at once, so that a run that is killed loses none of it.  Once it cannot be
-    written, nothing more is: a journal has no holes.
+    An appended line is handed to the kernel at once, so that a killed run loses nothing.  After a failed write, nothing
+    more is written, so that a journal has no gaps.
     """
 
     def __init__(self, folder: PrivateFolder, run: str) -> None:
