@@ -75,7 +75,7 @@ def objection(args: Args) -> str:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read /proc, and ask whose they are; nothing where no process is given."""
+    """Read /proc and find the owners of the processes; nothing is read if no process is given."""
     if not args.processes:
         return State(alive=())
     table = read_processes((yield ask_processes()))
@@ -146,7 +146,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """Every victim is gone, and none was started again, unless it may be."""
+    """Whether every victim is gone, and none was started again, unless that is allowed."""
     return gone(_snapshot(args, before), _after(args, after))
 
 
