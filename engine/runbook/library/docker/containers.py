@@ -105,10 +105,7 @@ class Report:
     ipc: str
     """The owner of its /dev/shm: private, shareable, host, container:ID or none."""
     log_driver: str
-    """Docker's driver for the log of the container: json-file, local, journald ....
-
-    With the driver none, no log is kept.
-    """
+    """Docker's driver for the log of the container: json-file, local, journald ...; none: no log is kept."""
     health: str
     """The result of its health check: healthy, unhealthy, starting; empty: it has no check."""
     pid: int

@@ -30,10 +30,8 @@ class Args:
     xids: tuple[Mapping[str, Json], ...]
     """The faults: entries of `kernel_log`'s `xids`, of which pid, name, seconds and code are used."""
     pids: Literal["auto", "host"] = "auto"
-    """The numbering of processes in the kernel's messages; host: that of this host.
-
-    auto: in a container the answer is unknown, because the numbers are those of the machine outside.
-    """
+    """The numbering of processes in the kernel's messages. auto: in a container the answer is unknown, because the
+    numbers are those of the machine outside; host: the numbers are those of this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,10 +49,8 @@ class EndJobArguments(EndArguments, JobArguments):
     """The processes to end of those that match, and the way to end them."""
 
     only: Literal["leftover", "all"] = "leftover"
-    """leftover: spare every process that is at work, has just started, or listens on a port.
-
-    all: spare only processes with an owner (`spare_owned`).
-    """
+    """leftover: spare every process that is at work, has just started, or listens on a port; all: spare only processes
+    with an owner (`spare_owned`)."""
     allow: tuple[str, ...] = ()
     """Protected programs, by name, that may be ended all the same."""
 

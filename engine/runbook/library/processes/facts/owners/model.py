@@ -13,10 +13,8 @@ class Owner:
     """The owner of a process."""
 
     kind: Kind
-    """allocated: owned by an unfinished job of the scheduler.
-
-    Unknown: the scheduler did not answer; orphan: the owner is gone.
-    """
+    """allocated: owned by an unfinished job of the scheduler; unknown: the scheduler did not answer; orphan: the owner
+    is gone."""
     name: str
     """The owner as text: ``slurm job 4711 (RUNNING)``, ``service ollama.service (active)``, ``none: its launcher has
     gone``.
