@@ -44,7 +44,7 @@ class Args(EndArguments):
     unknown one.
     """
     may_restart: bool = False
-    """One that is started again is no failure, as where a supervisor is to restart a job."""
+    """Whether a restarted process is no failure, for example if a supervisor restarts a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class State:
 
 
 def objection(args: Args) -> str:
-    """Return the reason why these cannot be known for sure; empty: they can."""
+    """Return the reason why these processes cannot be identified for certain; empty: they can."""
     for number, one in enumerate(args.processes):
         if not all(type(one.get(key)) is int for key in ("pid", "start")):
             return (

@@ -99,7 +99,7 @@ def with_pids(parts: Iterable[ComponentStatus]) -> str:
 
 
 def of_others(parts: Iterable[ComponentStatus]) -> str:
-    """Name the components of *parts* that run without having been started from here; empty: none."""
+    """Name the running components of *parts* that were not started from here; empty: there are none."""
     found = with_pids(part for part in parts if not part.ours)
     return f"another program has started {found}" if found else ""
 
@@ -109,7 +109,7 @@ class Args:
     components: tuple[Component, ...] = field(metadata={"min_items": 1})
     """The components, in the order of their start; each: name, argv, log, env, delay, cwd, pattern."""
     records: str = "~/.local/state/runbook/components"
-    """The directory on the host for the records of what was started; one for each set of components."""
+    """The directory on the host for the records of started components; each set of components has its own."""
     cwd: str = "/"
     """The directory in which components without a `cwd` start."""
     state: Literal["present", "absent"] = "present"
@@ -152,7 +152,7 @@ class State:
     died: tuple[ComponentStatus, ...] = ()
     """Components that ended without having been stopped, the first to die first."""
     failed: tuple[ComponentStatus, ...] = ()
-    """The components of `died` whose exit code is known, and not 0; in the same order."""
+    """The components of `died` with a known exit code other than 0; in the same order."""
     first: str | Unknown = ""
     """Name of the first component that died; empty if none did."""
     ends: tuple[str, ...] = ()
@@ -166,7 +166,7 @@ class State:
     obstacles: tuple[str, ...] = ()
     """The reasons why the missing components could not be started."""
     busy: int = 0
-    """Pid of another process that starts or ends components now; 0: none."""
+    """Pid of another process that is starting or ending components; 0: there is none."""
     turn: int = field(default=0, metadata={"private": True})
 
 

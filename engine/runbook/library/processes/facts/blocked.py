@@ -76,8 +76,7 @@ class BlockedTask:
 
 
 def ask_blocked(apart: float) -> Command:
-    """Ask for the tasks in state D that still are after so many seconds, and for those of them that ran in between
-    (``ran``)."""
+    """Ask for the tasks that are in state D in two readings, so many seconds apart; ``ran``: they ran in between."""
     command = read_script(_ASK, f"{apart:g}")
     return Command(
         script=command.script, argv=command.argv, effect=command.effect, timeout=MAX_SECOND_READING, waits=apart

@@ -54,7 +54,9 @@ class OpenFile:
 
     @property
     def dull(self) -> bool:
-        """Whether it is /dev/null, a terminal or the like (devices.txt of the kernel): what holds it says nothing."""
+        """Whether it is /dev/null, a terminal or the like (devices.txt of the kernel), which does not identify its
+        holder.
+        """
         kind, _, numbers = self.key.partition(":")
         if kind != "2":
             return False

@@ -126,7 +126,7 @@ def _job(row: Row, outside: Row | None) -> str:
 
 
 def read_owners(done: Completed, pids: Iterable[int], table: Table) -> OwnerEvidence:
-    """Parse *done*.  Never raises: an owner that is not known is unknown for each process."""
+    """Parse *done*.  Never raises: an owner that cannot be read is unknown."""
     asked = sorted({pid for pid in pids if pid in table.rows and not table.rows[pid].defunct})
     keys = frozenset(table.rows[pid].process.key for pid in asked[:MOST_PROCESSES])
     reported = [line.partition(" ")[::2] for line in done.stdout.split("\n")]
