@@ -27,7 +27,7 @@ class Link:
     number: int
     """From 1."""
     value: Any
-    """The content of the line, as JSON has it; None where that cannot be read."""
+    """The content of the line as JSON; None: it cannot be read."""
     sha: str
     """The digest that the line carries; empty where it has none."""
     fault: str = ""

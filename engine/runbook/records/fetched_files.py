@@ -24,9 +24,9 @@ MOST_OF_RUN = 1024 * 1024 * 1024
 """Bytes that one run keeps of all hosts."""
 
 LONGEST_LINE = 100_000
-"""Characters.
+"""Most characters of a line; a file with a longer one was not written by people.
 
-A file with a longer line was not written by people, and is not searched for secrets like a config file.
+It is not searched for secrets as a configuration file is.
 """
 
 INSPECTED = 8192

@@ -102,7 +102,7 @@ class RunRow:
     """Changes that were sent, or may have been."""
     totals: Mapping[str, int] = field(default_factory=dict)
     fault: str = ""
-    """The reason why its journal is not believed; empty where it is."""
+    """The reason why the journal is not trusted; empty: it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class HostRow:
 
 
 class Index:
-    """Queries over the journals in *folder*; what is new there is read first."""
+    """Queries over the journals in *folder*; new content is read first."""
 
     def __init__(self, folder: PrivateFolder) -> None:
         """Raises ConfigError where the journals cannot be read."""
@@ -258,7 +258,7 @@ class Index:
 
 
 def recorded_runs(folder: PrivateFolder, query: RunQuery | None = None) -> list[RunRow]:
-    """The recorded runs, the newest first; with *query* those that it asks for.  Raises ConfigError."""
+    """Return the recorded runs, the newest first; *query* selects some of them.  Raises ConfigError."""
     with closing(Index(folder)) as index:
         return index.runs(query or RunQuery())
 

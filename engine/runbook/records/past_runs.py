@@ -116,7 +116,7 @@ class PastRuns:
         return parts[-1][0] if any(content.changes.get(host) for _, content in parts) else ""
 
     def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
-        """Return the answer of *probe* on *host* in the newest run in which it had one; None: in none."""
+        """Return the newest recorded answer of *probe* on *host*; None: no run has one."""
         with self._lock:
             for found in self._newest(host):
                 if isinstance(found, Unknown):

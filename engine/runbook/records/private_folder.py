@@ -232,7 +232,10 @@ def _entered(name: str, here: int, *, make: bool) -> int:
 
 
 def link_in(folder: int, name: str) -> str:
-    """Where *name* in *folder* leads if it is a symbolic link of ours or root's; empty: it is none.  Raises OSError."""
+    """Return the target of *name* in *folder*, if it is a symbolic link of ours or root's; empty: no link.
+
+    Raises OSError.
+    """
     try:
         there = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

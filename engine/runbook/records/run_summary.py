@@ -158,7 +158,7 @@ class _Fields:
         return 0.0
 
     def whole(self, name: str) -> int:
-        """The integer of that name, in 64 bits; 1 where there is none."""
+        """Return the integer *name*, in 64 bits; 1 if it is missing."""
         value = self.value.get(name)
         if _is_whole(value):
             return value
