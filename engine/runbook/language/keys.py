@@ -69,10 +69,7 @@ class Key:
     """The further demands of the schema for editors."""
     required: bool = False
     read: Reader | None = None
-    """Makes the value of the key's field in ``runbook.values.playbook``.
-
-    None: the loader reads several keys together.
-    """
+    """Makes the value of the field in ``runbook.values.playbook``; None: the loader reads several keys together."""
     field: str = ""
     """The name of that field; empty: the key's own."""
     several: bool = False

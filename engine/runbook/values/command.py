@@ -65,10 +65,8 @@ class Command:
     """It carries the whole of a file, which may hold secrets that nobody named: what a probe prints, and what a write
     is fed, is counted and neither shown nor recorded."""
     hangs: str = ""
-    """The program of a probe that may never answer (nvidia-smi).
-
-    After it has not answered once, other probes do not wait for it.
-    """
+    """The program of a probe that may never answer (nvidia-smi).  After it has not answered once, other probes do not
+    wait for it."""
     valid_for: float = 0.0
     """Of a probe: seconds for which, while a plan is made, its answer serves every probe that asks the same."""
     keep: Keep | None = None

@@ -298,10 +298,7 @@ class Limits:
     max_concurrent_per: tuple[ConcurrencyLimit, ...] = ()
     order: HostOrder = HostOrder.INVENTORY
     confirm_from: str = ""
-    """A step of this risk or more needs a person's yes, or a saved plan; ``--yes`` is not enough.
-
-    Empty: no step does.
-    """
+    """A step of this risk or more needs a person's yes, or a saved plan; ``--yes`` is not enough; empty: none does."""
     approvals: int = 0
     """The number of other people who must approve a saved plan; 0: a run needs no saved plan."""
     attempts: Attempts | None = None
