@@ -31,10 +31,10 @@ MOST_REASONS = 3
 
 
 def to_json(value: object, depth: int = 0) -> Json:
-    """*value* as JSON has it: dataclasses become objects, tuples arrays, enums their values.
+    """Return *value* in JSON form: dataclasses become objects, tuples arrays, enums their values.
 
-    A field whose metadata say ``private`` is left out.  A number that JSON does not have, and what is nested too deep,
-    is not known: one host's odd answer must not cost the report on all the others.
+    A ``private`` field is left out.  A number that JSON does not have, and a value that is nested too deep, become
+    unknown, so that one host's odd answer does not spoil the report on all others.
     """
     kind = type(value)
     if kind in _AS_IT_IS:
@@ -76,9 +76,9 @@ def _public_fields(kind: type) -> tuple[tuple[str, str], ...]:
 
 
 def from_host(value: Json) -> Json | Unknown:
-    """*value*, which is a host's own words; a mapping in it that has our key UNKNOWN is not known, for our reason.
+    """Return *value*, the output of a host; a mapping in it with our own key UNKNOWN becomes unknown, with our reason.
 
-    Otherwise a host could print what is taken for a field without an answer, with a reason that it words itself.
+    Otherwise a host could forge a field without an answer, and its reason.
     """
     made = _without_our_key(value)
     return Unknown(why=NOT_THEIRS) if made == {UNKNOWN: NOT_THEIRS} else made
@@ -104,10 +104,10 @@ def from_json(kind: type[T], data: Any) -> T:
 
 
 def first_difference(written: Json, read: Json, where: str = "$") -> str:
-    """The first place where *written* is not *read*, as ``$.steps[3].pid``; empty: nowhere.
+    """Return the first place where *written* and *read* differ, as ``$.steps[3].pid``; empty: they are equal.
 
-    A file of ours is believed where what was read from it is written like this again: ``from_json`` takes a number for
-    a text.  A field that *written* leaves out is no difference.
+    A file of ours is trusted if its parsed content is written identically again, because ``from_json`` accepts a number
+    in place of a text.  A field that *written* lacks is no difference.
     """
     if isinstance(written, Mapping) and isinstance(read, Mapping):
         pairs = [(f"{where}.{name}", value, read.get(name)) for name, value in written.items()]
@@ -121,7 +121,7 @@ def first_difference(written: Json, read: Json, where: str = "$") -> str:
 
 
 def _reasons(error: Exception) -> str:
-    """The first fields that have made *error*, and what is wrong with them: ``expected int @ $.steps[3].pid``."""
+    """Return the first fields that caused *error*, with their mistakes: ``expected int @ $.steps[3].pid``."""
     from cattrs import transform_error
 
     return "; ".join(dict.fromkeys(transform_error(error)[:MOST_REASONS]))

@@ -74,7 +74,7 @@ class Unreachable(TransportError):
 
 
 class ConnectionLost(TransportError):
-    """The session died with a command in flight; what became of that command is unknown."""
+    """The session died while a command was in flight; the outcome of that command is unknown."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         self.sent = sent
@@ -95,7 +95,7 @@ class RecordLost(RunbookError):
 
 
 class Cancelled(RunbookError):
-    """The run was asked to stop; what was in flight has been ended on the host, or is named in the message."""
+    """The run was asked to stop; commands in flight were ended on the host, or are named in the message."""
 
     exit_code = 130
 

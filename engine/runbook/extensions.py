@@ -25,7 +25,7 @@ class Extension:
 
     name: str
     module: str
-    """The module; for playbooks, the package in whose folder they lie."""
+    """The module; for playbooks, the package whose folder has them."""
     package: str
     """The distribution with its version, such as ``runbook-racks 1.2``."""
 
@@ -74,9 +74,9 @@ def _candidates() -> tuple[Path, ...]:
 
 
 def with_extensions(group: str, own: Mapping[str, str]) -> Mapping[str, str]:
-    """The modules of *own*, by name, and those of the extensions of *group*.
+    """Return the modules of *own*, by name, and those of the extensions of *group*.
 
-    Raises ConfigError where two have one name: which of them is meant must not depend on what else is installed.
+    Raises ConfigError if two have the same name: the meaning of a name must not depend on other installed packages.
     """
     found, problems = dict(own), []
     origins = dict.fromkeys(own, "runbook itself")

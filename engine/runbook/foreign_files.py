@@ -16,11 +16,11 @@ MOVE_IT = "keep it in a directory that only you can write to"
 
 
 def refuse_foreign(path: Path, hint: str = "", *, new: bool = False) -> Path:
-    """*path* itself.  Raises ConfigError where another user owns it, or can write to it or to what it lies in.
+    """Return *path*.  Raises ConfigError if another user owns it, or can write to it or to its directory.
 
-    The way to it counts, with its links: a directory there may be sticky, such as /tmp; the one that *path* lies in may
-    not.  The user who runs this by sudo is no other user.  *hint* says what to do, if not to name the path.
-    *new*: the file is to be made, so that the end of the way may not be there.
+    All directories and links on the way count.  A directory that others can write to is refused, unless it is sticky,
+    as /tmp is, and not the one of *path* itself.  The user who runs this with sudo is no other user.  *hint*: the
+    remedy, if it is not to name the path.  *new*: the file will be created, so that the end of the path may not exist.
     """
     sudo = os.environ.get("SUDO_UID", "")
     ours = {0, os.geteuid(), int(sudo) if os.geteuid() == 0 and sudo.isdecimal() else 0}
@@ -53,7 +53,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def _ways(path: Path) -> Iterator[Path]:
-    """*path*, and what becomes of it as each link on the way is followed.  Raises OSError."""
+    """Yield *path*, and its form after each link on the way is followed.  Raises OSError."""
     for _ in range(MOST_LINKS):
         yield path
         link = next((parent for parent in (*reversed(path.parents), path) if parent.is_symlink()), None)

@@ -33,9 +33,9 @@ class Absent(Generic[S]):
 
 
 Probe = Generator[Command | tuple[Command, ...], Any, S | Absent[S]]
-"""Yields commands, one or several at once; is sent a Completed, or as many in a tuple; returns a State.
+"""Yields one command, or a tuple of several; receives a Completed, or a tuple of as many; returns a State.
 
-It does no I/O and takes no clock.  Raises ProbeError when it cannot know.
+It does no I/O and reads no clock.  Raises ProbeError if it cannot know the state.
 """
 
 
@@ -67,10 +67,10 @@ class Connection(Protocol):
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands* in this order and wait for all of them; later ones do not depend on earlier ones.
 
-        A command that exits with any code, times out, or cannot be started (126, 127) is a Completed; so is one that
-        was refused before it was sent.  Raises ConnectionLost when the connection is gone, Cancelled when the run was
-        asked to end, Unreachable when the host accepts the login but starts no shell: nothing was sent.
-        Writes are passed one at a time, and are sent once.
+        A command that exits with any code, times out, or cannot be started (126, 127) gives a Completed.  So does one
+        that was refused before it was sent.  Raises ConnectionLost if the connection is lost, and Cancelled if the run
+        was asked to end.  Raises Unreachable if the host accepts the login but starts no shell: then nothing was sent.
+        A write is passed alone, and sent once.
         """
         ...
 
@@ -95,9 +95,9 @@ class Password(Protocol):
     secret: str
 
     def try_on(self, host: str, give: Callable[[str, Trial], S], check: Callable[[], None]) -> S:
-        """Return the result of *give* for the secret on *host*; *give* notes the secret's outcome in the Trial.
+        """Return the result of *give* for the secret on *host*; *give* notes the outcome of the secret in the Trial.
 
-        Waits while another host tries it first, and calls *check* meanwhile.  Raises what these raise.
+        While another host tries the secret first, waits and calls *check*.  Raises the errors of both.
         """
         ...
 
@@ -130,7 +130,7 @@ class ConnectOptions:
     known_hosts: str = ""
     """Our own file of accepted keys; empty for ``~/.config/runbook/known_hosts``."""
     keepalive: float = 15.0
-    """The interval at which a server is asked for a sign of life; one that gives none three times in a row is gone."""
+    """The interval between requests for a sign of life; a server that fails three times in a row counts as lost."""
     shell_within: float = 0.0
     """The time that a server may take to start a shell, and the shell to answer; 0: 20 seconds."""
     become_password: Password | None = field(default=None, repr=False)
@@ -138,7 +138,7 @@ class ConnectOptions:
     passphrases: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of private keys, by the path of the file."""
     shared: Shared | None = field(default=None, repr=False, compare=False)
-    """Of the run; None: this connection shares nothing."""
+    """The shared state of the run; None: this connection shares nothing."""
 
 
 class Transport(Protocol):
@@ -154,10 +154,10 @@ Place = Callable[[tuple[str | int, ...]], Where]
 
 
 class InventoryFormat(Protocol):
-    """A file in ``engine/runbook/inventory`` that reads one format: a module with these two functions.
+    """A module in ``engine/runbook/inventory`` that reads one format, with these two functions.
 
-    A format that is no YAML also has ``parse_text(text, file) -> TextDocument | None``: the text as a document that its
-    ``recognises`` knows, with the line of each key; None where the text is of another format.
+    For a format that is no YAML, it also has ``parse_text(text, file) -> TextDocument | None``.  That returns a
+    document that its ``recognises`` knows, with the line of each key; None: the text has another format.
     ``ONLY_IF_NO_OTHER = True`` makes it the last resort, for files that no other format recognises.
     """
 
@@ -176,7 +176,7 @@ class InventoryFormat(Protocol):
 class Reporter(Protocol):
     """The object that a file in ``engine/runbook/reporting/reporters`` makes with its ``Reporter`` class.
 
-    One that draws on a terminal may have ``aside(line) -> bool`` too: it takes care of a line that is not the run's.
+    A reporter that draws on a terminal may also have ``aside(line) -> bool``, which shows a line from outside the run.
     """
 
     def on(self, event: Event) -> None:
@@ -199,11 +199,11 @@ class OwedRecords(Protocol):
         ...
 
     def settled_here(self, host: str) -> tuple[OwedCleanup, ...]:
-        """Return the clean-ups that earlier runs owe *host*, in a run that is there to settle them; else none."""
+        """Return the clean-ups that earlier runs owe *host*; none unless this run settles them."""
         ...
 
     def gone_on_with(self, host: str) -> tuple[OwedCleanup, ...]:
-        """Return the clean-ups that the runs with which this one goes on owe *host*; else none."""
+        """Return the clean-ups that the continued runs owe *host*; none if this run continues no other."""
         ...
 
     def is_open(self, cleanup: OwedCleanup) -> bool:
@@ -233,7 +233,7 @@ class RecordedPast(Protocol):
         ...
 
     def last_change(self, host: str) -> RecordedChange | None | Unknown:
-        """The newest change that was sent to *host*; None: never one."""
+        """Return the newest change that was sent to *host*; None: there was none."""
         ...
 
     def changed_hosts(self, within: float) -> frozenset[str] | Unknown:
@@ -241,14 +241,14 @@ class RecordedPast(Protocol):
         ...
 
     def attempt(self, host: str) -> str:
-        """The run that was interrupted in the middle of changing *host*, where the run that asks goes on with it.
+        """Return the run that was interrupted while it changed *host*, if the asking run continues it.
 
-        Empty: none, or the records do not say.
+        Empty: there is none, or the records are unclear.
         """
         ...
 
     def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
-        """Return the answer of *probe* on *host* in the newest run in which it had one; None: in none."""
+        """Return the newest recorded answer of *probe* on *host*; None: no run has one."""
         ...
 
 

@@ -78,9 +78,9 @@ def lab_hosts(given: Given, begun: str) -> Iterable[str]:
 
 
 def _tree(given: Given) -> Mapping[str, Any]:
-    """The playbook of the command line, as YAML has it.
+    """Return the playbook of the command line as a YAML tree.
 
-    The parser stops at an option whose value is being completed; then it is the first word that is a playbook.
+    The parser stops at the option whose value is being completed; then the first word that is a playbook is taken.
     """
     from runbook.commands.input_files import find_playbook, playbook_files
     from runbook.language.yaml_source import parse_playbook

@@ -65,9 +65,9 @@ class ApplyOptions(FleetOptions):
 
 
 def apply_plan(path: str, options: ApplyOptions, person: Person) -> int:
-    """Do what the plan in the file *path* shows.  Returns the exit code.
+    """Carry out the plan in the file *path*.  Returns the exit code.
 
-    Raises ConfigError with every reason why it may not be applied, before any connection is made.
+    Raises ConfigError with every reason why the plan must not be applied, before any connection is made.
     """
     content = read_plan(path, trusted=True)
     plan = _Plan(path=path, content=content, saved=parsed(content, path))
@@ -95,7 +95,7 @@ def options_of_plan(saved: SavedPlan, given: ApplyOptions) -> RunOptions:
 
 
 def _playbook_of(saved: SavedPlan) -> str:
-    """The playbook's file; elsewhere than where the plan was made, what it was called there."""
+    """Return the playbook's file; on another machine than that of the plan, its name there."""
     return saved.rests_on.playbook if Path(saved.rests_on.playbook).is_file() else saved.named
 
 
@@ -166,7 +166,7 @@ def _changed(saved: SavedPlan) -> int:
 
 
 def _unusable(plan: _Plan, options: ApplyOptions, whole: RunOptions, person: Person) -> list[Problem]:
-    """Return the reasons why the plan itself may not be applied, now and by this user."""
+    """Return the reasons why this user must not apply the plan now."""
     saved, now = plan.saved, datetime.now(UTC)
     words = []
     if saved.engine_version != __version__:

@@ -81,9 +81,9 @@ def checked(names: Sequence[str]) -> Iterator[Checked]:
 
 
 def named_files(names: Sequence[str]) -> tuple[str, ...]:
-    """*names* with the playbooks of each directory in its place; without names those in the user's own directories.
+    """Return *names*, with the playbooks of a directory in place of its name.
 
-    Raises ConfigError where a directory has none.
+    Without names, returns the playbooks in the user's own directories.  Raises ConfigError if a directory has none.
     """
     found: list[str] = []
     folders = [str(folder) for folder in own_folders()]

@@ -30,7 +30,10 @@ def inventory_again(given: Sequence[str], basis: RestsOn) -> Inventory:
 
 
 def inventories_again(given: Sequence[str], bases: Iterable[RestsOn]) -> Inventory:
-    """Return the *given* inventory, else those of many earlier runs that still exist.  Raises ConfigError."""
+    """Return the *given* inventory files, or else the files of the earlier runs that still exist.
+
+    Raises ConfigError.
+    """
     if given:
         return read_inventory(inventory_paths(given))
     known = list(bases)
@@ -43,7 +46,7 @@ def inventories_again(given: Sequence[str], bases: Iterable[RestsOn]) -> Invento
 
 
 def hosts_meant(inventory: Inventory, options: FleetOptions) -> frozenset[str] | None:
-    """The hosts that ``--hosts`` names, ready or not; None: the option was not given.  Raises ConfigError."""
+    """Return the hosts that ``--hosts`` names, ready or not; None: the option was not given.  Raises ConfigError."""
     pattern = options.choosing.hosts
     if pattern is None:
         return None
@@ -55,13 +58,12 @@ def hosts_meant(inventory: Inventory, options: FleetOptions) -> frozenset[str] |
 
 
 def other_machines(hosts: Collection[str]) -> str:
-    """Say why *hosts* are refused: the inventory has changed for them since the run was made."""
+    """Return the refusal of *hosts*: their entries in the inventory have changed since the run was made."""
     return f"what the inventory says of {fold(hosts)} has changed since that run: it may be another machine"
 
 
 def other_secrets(secrets: Mapping[str, Collection[str]]) -> list[str]:
-    """Say why *secrets* are refused: the inventory has other places for them than when the run was made, for these
-    hosts."""
+    """Return the refusal of *secrets*: for these hosts, the inventory names other places of them than in the run."""
     return [
         f"the inventory has the secret {name} of {fold(hosts)} elsewhere than in that run"
         for name, hosts in secrets.items()

@@ -41,7 +41,10 @@ def become_password(file: str, ask: bool, person: Prompter) -> str:
 
 
 def passphrases(hosts: Sequence[Host], person: Prompter) -> Mapping[str, str]:
-    """The passphrases of the encrypted keys that *hosts* need and no agent holds; none where nobody can be asked."""
+    """Ask for the passphrases of the encrypted keys that *hosts* need and no agent holds, and return them by file.
+
+    Without a person to ask, returns none.
+    """
     if not person.is_there():
         return {}
     used = {host.transport for host in hosts} & set(transports.names())

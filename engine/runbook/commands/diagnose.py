@@ -43,13 +43,15 @@ ORDER = (
     *("fabric-manager", "nvlink", "ib-link", "gpu-row-remap", "driver-mismatch", "gpu-xid", "gpu-reset", "zombie-gpu"),
     *("mig-layout", "gpu-throttle", "time-sync", "gpu-health"),
 )
-"""Playbooks of the library about a host, those that know most about a fault first; what is about a job, a cluster or a
-container needs to know which, and is run by name."""
+"""Playbooks of the library that diagnose a host; those with the most exact knowledge of a fault come first.
+
+A playbook about a job, a cluster or a container is not here: it needs a name, and is run by its own.
+"""
 
 FOLLOWS = frozenset({"no_answer", "not_known", "host_first"})
 """Findings that say why a playbook sees nothing: they follow from a fault that another one names."""
 FIRST_OF_GPUS = "gpu-health"
-"""The playbook that says what is wrong where nvidia-smi does not answer; others say no more than that."""
+"""The playbook that names the fault if nvidia-smi does not answer; others report only that it does not."""
 
 MOST = 3
 """Further findings that are shown of a host."""
@@ -75,7 +77,7 @@ class Conclusion:
     cause: Named | None = None
     also: tuple[Named, ...] = ()
     why: str = ""
-    """The reason why nothing is known, where there is no cause."""
+    """The reason why nothing is known; empty if a cause was found."""
 
 
 def concluded(host: HostResult, books: Mapping[str, Playbook], where: str = "") -> Conclusion:
@@ -119,7 +121,7 @@ def _next(host: str, book: Playbook, finding: str, seen: Finding) -> str:
 
 
 def lines_of(conclusions: Sequence[Conclusion]) -> Iterator[str]:
-    """At most four lines for each host: what it is, what to do next, what else there is."""
+    """At most four lines for each host: its state, the next command, and further findings."""
     for each in sorted(conclusions, key=lambda it: list(Verdict).index(it.verdict)):
         if each.cause is None:
             yield f"{each.host}: {each.verdict}" + (f": {each.why}" if each.why else "")

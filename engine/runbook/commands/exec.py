@@ -22,7 +22,7 @@ class ExecOptions(FleetOptions):
     """The options of ``runbook exec``."""
 
     read: bool = False
-    """Whether the command only reads: no plan, no question."""
+    """Whether the command only reads; then there is neither a plan nor a question."""
 
 
 def exec_command(pattern: str, argv: Sequence[str], options: ExecOptions, person: Person) -> int:

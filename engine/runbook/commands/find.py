@@ -135,11 +135,11 @@ class SymptomSearch:
         return tuple(sorted(every, key=lambda match: -match.score))
 
     def _counts(self, match: SymptomMatch) -> bool:
-        """Whether *match* is no error before the normal end of a job, and no noise of its shutdown."""
+        """Whether *match* counts: it is not an error before the normal end of a job, and not noise of its shutdown."""
         return not self.end or (match.symptom.kind in _BY_AUTHOR and match.line > self.end.line)
 
     def _last_match(self, symptom: Symptom) -> SymptomMatch | None:
-        """The last match of *symptom*; None also where its search has taken too long (``slow``)."""
+        """Return the last match of *symptom*; None: there is none, or the search has taken too long (``slow``)."""
         is_text = symptom.kind is SymptomKind.TEXT
         pattern = regex_of_text(symptom.written) if is_text else regex_of_pattern(symptom.written)
         needed = (fixed_part(symptom.written),) if is_text else self._words_of(symptom)
@@ -150,11 +150,17 @@ class SymptomSearch:
             return None
 
     def _words_of(self, symptom: Symptom) -> tuple[str, ...]:
-        """Words of which each match of the pattern has one; none for a short text, which is searched in less time."""
+        """Return words of which each match of the pattern contains one.
+
+        None for a short text, which is searched quickly.
+        """
         return needed_words(symptom.written) if len(self._pieces) > 1 else ()
 
     def _in_pieces(self, symptom: Symptom, pattern: SearchPattern, needed: Sequence[str]) -> Iterator[SymptomMatch]:
-        """The last match of each piece that has one, the last piece first; each match has one of *needed*, if any."""
+        """Yield the last match of each piece, the last piece first.
+
+        *needed*: each match contains one of these words, if any.
+        """
         for piece in self._pieces:
             if needed and not any(word in piece.lower for word in needed):
                 continue
@@ -165,7 +171,7 @@ class SymptomSearch:
             yield SymptomMatch(symptom=symptom, text=text[:LONGEST_MATCH], line=self._before + line, place=place)
 
     def _last_line(self, piece: _Piece, pattern: SearchPattern) -> tuple[int, str] | None:
-        """The last line of *piece* with a match, and the match; None where it needs several lines."""
+        """Return the last line of *piece* with a match, and the match; None: the match needs several lines."""
         for number, line in reversed(piece.lines):
             if found := self._budget.search(pattern, line):
                 return number, found.group()
@@ -188,7 +194,7 @@ def _pieces(lines: Iterable[str]) -> Iterator[_Piece]:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """*line* as it is searched: a progress bar overwrites itself, and what is longer than a piece is cut."""
+    """Return *line* in the parts that are searched: a progress bar overwrites itself, and a long part is cut."""
     for shown in line.removesuffix("\r").split("\r"):
         yield from (shown[start : start + PIECE] for start in range(0, max(1, len(shown)), PIECE))
 
@@ -218,7 +224,7 @@ class ErrorText:
     text: str
     """Without colours, and with a mask in place of each secret."""
     before: int | None = None
-    """The lines before it that are not searched; None: it is the whole text."""
+    """The number of lines before the text, which are not searched; None: the text is complete."""
 
 
 def read_error_text(words: Sequence[str], file: str, stdin: Callable[[], IO[bytes]]) -> ErrorText:
@@ -326,11 +332,14 @@ class _Result:
     end: SymptomMatch | None
     found: tuple[FoundPlaybook, ...]
     left_out: tuple[tuple[str, str], ...]
-    """Playbooks that were not searched, or not to the end, each with the reason."""
+    """Playbooks that were not searched completely, each with the reason."""
 
 
 def playbooks_for(words: Sequence[str], file: str, output: str, stdin: Callable[[], IO[bytes]]) -> Answer:
-    """The playbooks for the error text that *words*, *file* or *stdin* has.  Raises ConfigError where there is none."""
+    """Return the playbooks for the error text in *words*, *file* or *stdin*.
+
+    Raises ConfigError without such a text.
+    """
     result = _search(read_error_text(words, file, stdin))
     text = _as_json(result) if output == "json" else "\n".join(_lines(result))
     return Answer(text, 0 if result.found else 1)
@@ -375,7 +384,7 @@ def _lines(result: _Result) -> Iterator[str]:
 
 
 def line_to_type(playbook: PlaybookCard) -> str:
-    """The command that shows what *playbook* would do; an input that it needs has its name in place of the value."""
+    """Return the command for a dry run of *playbook*; each needed input has its own name as the value."""
     inputs = "".join(f" -e {name}={name.upper()}" for name in playbook.needed)
     return f"runbook run {shlex.quote(playbook.name)} --hosts HOSTS{inputs} --dry-run"
 

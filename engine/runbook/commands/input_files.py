@@ -56,7 +56,7 @@ def collections() -> Mapping[Path, str]:
 
 
 def shipped() -> tuple[Path, ...]:
-    """The folders whose playbooks are installed: those of collections, and the library's."""
+    """Return the folders with installed playbooks: those of collections, and that of the library."""
     return (*collections(), library())
 
 
@@ -127,10 +127,11 @@ def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
 
 
 def open_included(name: str, file: str) -> tuple[str, str]:
-    """The file and the text of the playbook *name* that *file* includes: beside it, in own directories, in the library.
+    """Return the file and the text of the playbook *name*, which the playbook *file* includes.
 
-    Raises ConfigError, also for whatever lies outside of these, by its name or by a link: a playbook that somebody
-    else wrote must not reach the other files of who runs it.  That is said before it is checked whether there is one.
+    It is searched for beside *file*, in the user's own directories, and in the library.  Raises ConfigError if it is
+    nowhere, or if its name or a link leads out of these folders.  So a foreign playbook cannot reach other files of the
+    user.  For a place outside, the error does not depend on whether a file exists there.
     """
     outside = ""
     for folder in (Path(file).parent, *own_folders(), *shipped()):
@@ -155,10 +156,10 @@ def open_included(name: str, file: str) -> tuple[str, str]:
 
 
 def read_beside(name: str, playbook: str, included: bool = False) -> str:
-    """The text of the file *name*, as a step of *playbook* means it: within its folder, or an absolute path.
+    """Return the text of the file *name* of a step of *playbook*: relative to the playbook's folder, or absolute.
 
-    Raises ConfigError where it is not there, not text, or larger than what is sent to hosts; where it lies elsewhere
-    and not everybody can read it, nor, for an *included* playbook, get there.
+    Raises ConfigError for a file that is missing, no text, or too large for hosts.  A file outside the folder must be
+    readable for every user; for an *included* playbook, its directories must be, too.
     """
     folder = Path(playbook).resolve().parent
     path = Path(name) if Path(name).is_absolute() else (folder / name)
@@ -189,10 +190,9 @@ def _readable_by_all(path: Path, *, way: bool) -> bool:
 
 
 def found_inventories(given: Sequence[str]) -> tuple[Path, ...]:
-    """Return the inventory files: the given ones, else ``$RUNBOOK_INVENTORY`` (``:`` between several), else the
-    default; or none.
+    """Return the inventory files: *given*, or ``$RUNBOOK_INVENTORY`` (separated by ``:``), or the default.
 
-    Raises ConfigError where the default could be another user's.
+    Without any of them, returns none.  Raises ConfigError if another user could have written the default.
     """
     if given:
         return tuple(Path(word).expanduser() for word in given)
@@ -285,7 +285,10 @@ def read_inputs_file(file: str, names: Sequence[str], of: str) -> tuple[dict[str
 
 
 def values_given(options: Sequence[str], file: str) -> dict[str, Json]:
-    """The inputs in *options* (``NAME=VALUE``) and in *file*, as they stand there; what cannot be read gives none."""
+    """Return the unchecked inputs in *options* (``NAME=VALUE``) and in *file*.
+
+    A file that cannot be read gives none.
+    """
     from runbook.language.yaml_source import parse_playbook
 
     given: dict[str, Json] = {}

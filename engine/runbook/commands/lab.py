@@ -75,7 +75,7 @@ def _living(host: lab.LabHost) -> list[str]:
 
 
 def faults_text() -> str:
-    """Every fault that a lab host can have, and what such a host has of its own on this machine."""
+    """Return every fault that a lab host can have, and the parts that a lab host isolates on this machine."""
     width = max(map(len, lab.FAULTS))
     try:
         isolation = lab.found().lines()

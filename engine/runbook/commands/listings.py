@@ -116,8 +116,7 @@ def _json(what: str, rows: Sequence[Json], **more: Json) -> str:
 
 
 def hosts_text(pattern: str, choosing: Choosing, *, verbose: bool = False, output: str = "console") -> str:
-    """List the hosts that *pattern* selects and those that it leaves out, with the reasons; *verbose*: with the way to
-    each."""
+    """List the hosts that *pattern* selects, and the others with the reason; *verbose*: with the connection of each."""
     inventory = inventory_for(choosing, pattern)
     chosen = select(inventory, pattern, choosing.include_not_ready, may_be_none=True, recorded=hosts_in_records())
     if output == "json":
@@ -217,10 +216,10 @@ def actions_text(name: str, *, scripts: bool = False) -> str:
 
 
 def public_fields(kind: type[Any]) -> dict[str, Any]:
-    """The fields of *kind*, by name, that an author writes or an expression reads, each with its type.
+    """Return the fields of *kind* that authors write or expressions read, by name, each with its type.
 
-    Those that must be given come first.  Left out: what is ``private``, and the text of a file that another one names
-    (``content_of``).
+    Required fields come first.  Left out are ``private`` fields, and fields that hold the text of a file that another
+    field names (``content_of``).
     """
     hints = get_type_hints(kind)
     hidden = ("private", "content_of")

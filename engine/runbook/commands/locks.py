@@ -17,7 +17,7 @@ from runbook.values.result import HostResult, Status, StepResult
 from runbook.values.types import Json
 
 USERS = ("root", "login")
-"""The steps: root's locks, and those of the user who logs in."""
+"""The steps, by user: one for the locks of root, one for those of the login user."""
 
 STATE_BY_FIELD = {"locked by": "held", "being locked by": "asked"}
 """The word for a run, by the field of ``host_locks`` that names it."""

@@ -59,11 +59,11 @@ class HostView:
     result: HostResult | None = None
     at: float = 0.0
     since: float = 0.0
-    """When a probe that has not ended yet was started; 0: none."""
+    """The start time of a probe that still runs; 0: no probe runs."""
 
 
 def view(book: Playbook, sights: Sequence[HostView], console: Console, height: int = 0) -> Group:
-    """The table, and below it what is found; as many lines as there is room for (*height* 0: all)."""
+    """Return the table, and the findings below it; at most *height* lines (0: all)."""
     room = height - len(sights) - 2
     if height and room < -1:
         shown = sights[: max(0, height - 2)]
@@ -77,7 +77,7 @@ def view(book: Playbook, sights: Sequence[HostView], console: Console, height: i
 
 
 def _table(book: Playbook, sights: Sequence[HostView], console: Console) -> Table:
-    """One row a host; what *console* has no room for is left out from the right when it is printed."""
+    """Return a table with one row a host; if *console* is too narrow, printing cuts columns off at the right."""
     table, now = Table(box=None, pad_edge=False), time.monotonic()
     for name in ("host", *(step.id.removeprefix(f"{step.part}_") for step in _columns(book)), "seen"):
         table.add_column(Text(name), no_wrap=True)
@@ -93,7 +93,10 @@ def line(text: str, style: str = "") -> Text:
 
 
 def _columns(book: Playbook) -> list[Step]:
-    """The probes of which a cell can tell something; what others see stands below the table, once it is found."""
+    """Return the probes that a cell can summarise.
+
+    Results of others are shown below the table if there is a finding.
+    """
     return [step for step in book.diagnose if step.action in WORDS]
 
 
@@ -134,7 +137,7 @@ def _styles(book: Playbook, result: HostResult) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A thing that is found on hosts, or not known of them, and what a person can do about it."""
+    """A finding on hosts, or something unknown about them, with advice for a person."""
 
     rank: int
     """The smaller, the worse."""
@@ -144,8 +147,10 @@ class Note:
 
 
 def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Text]]:
-    """Return the findings, and what is not known, the worst first, each with advice; hosts with equal words stand
-    together."""
+    """Return the findings and the unknowns, the worst first, each with advice.
+
+    Hosts with the same note share a line.
+    """
     seen = ((sight.host, sight.result) for sight in sights if sight.result)
     hosts = grouped((note, host) for host, result in seen for note in _of_host(book, result))
     return [
@@ -227,7 +232,7 @@ _OF_THE_KERNEL = (
 
 
 def _kernel(state: Mapping[str, Json]) -> str:
-    """The counts of kernel messages by kind; ``?`` where there are none and a kind is unknown."""
+    """Return the counts of kernel messages by kind; ``?`` if nothing was counted and a kind is unknown."""
     found = [(_known(state.get(field, [])), word) for field, word in _OF_THE_KERNEL]
     counts = [f"{len(messages)} {word}" for messages, word in found if isinstance(messages, list) and messages]
     if counts:
@@ -236,8 +241,10 @@ def _kernel(state: Mapping[str, Json]) -> str:
 
 
 def _containers(state: Mapping[str, Json]) -> str:
-    """Return the number of running containers, and the faults of the others, except those that ended well or never
-    started."""
+    """Return the number of running containers, and the faults of the others.
+
+    A container that ended well, or never started, has no fault.
+    """
     found = _known(state.get("containers"))
     if not isinstance(found, list):
         return "?"
@@ -272,7 +279,7 @@ Show = Callable[[Sequence[HostView]], None]
 
 
 class Monitor:
-    """Every host at its own pace: one that hangs, or is down, does not delay the others."""
+    """Probes every host at its own pace, so that a host that hangs or is down does not delay the others."""
 
     def __init__(self, order: Order, stop: Cancellation, every: float) -> None:
         self._run = Run(order, (), stop)
@@ -334,7 +341,7 @@ class _Kept:
         self._lock = threading.Lock()
 
     def connect(self, host: Host) -> Connection:
-        """The connection to *host*; a new one where there is none, or the last one has broken."""
+        """Return the connection to *host*; a new one if there is none, or if the last one is broken."""
         with self._lock:
             known = self._open.get(host.name)
         if known is not None and not known.broken:

@@ -39,7 +39,7 @@ from runbook.values.types import Json
 from runbook.values.undo import UndoFile
 
 OWN = 32
-"""Files that are open whatever the number of hosts: streams, reports, the record, libraries (measured: 10 to 20)."""
+"""Files that are open for any number of hosts: streams, reports, the record, libraries (measured: 10 to 20)."""
 LEAST_OF_HOST = 2
 """A host has one open at rest (measured: its socket), and another one now and then: a key, the agent, the record."""
 MOST_OF_HOST = 8
@@ -82,7 +82,7 @@ class SystemClock:
 
 
 Narrow = Callable[[tuple[Planned, ...]], tuple[Planned, ...]]
-"""Takes from hosts what must not be done to them."""
+"""Removes from the plans of hosts all work that must not be done."""
 
 
 Ask = Callable[[tuple[HostPlan, ...]], bool]
@@ -95,7 +95,7 @@ class Run:
     def __init__(
         self, order: Order, reporters: Sequence[Reporter], stop: Cancellation, record: Record = no_record
     ) -> None:
-        """Raises ConfigError where this process may not open as many files as the run needs."""
+        """Raises ConfigError if this process is not allowed to open as many files as the run needs."""
         provide_files(min(order.parallel, len(order.selection.hosts)))
         self.order, self.stop = order, stop
         self.started = datetime.now(UTC)
@@ -147,13 +147,13 @@ class Run:
         return replace(hidden, undo=replace(hidden.undo, parts=parts))
 
     def probed(self) -> tuple[int, tuple[HostResult, ...]]:
-        """Probe every host; the exit code, and what was seen."""
+        """Probe every host; returns the exit code and the results."""
         self._start(Mode.PLAN)
         results = self.fleet.conclude(self.fleet.plan(self.order.selection.hosts))
         return self._end(Mode.PLAN, results), tuple(map(self.hidden, results))
 
     def plan_only(self) -> int:
-        """Probe every host and say what would be done.  Sends probes only.  Returns the exit code."""
+        """Probe every host and show the plan; nothing else is sent.  Returns the exit code."""
         self._start(Mode.PLAN)
         planned = self.fleet.plan(self.order.selection.hosts)
         return self._end(Mode.PLAN, self.fleet.conclude(planned))
@@ -183,9 +183,9 @@ class Run:
         return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
 
     def apply(self, narrowed: Narrow, left: Sequence[HostResult], consent: Consent | None) -> int:
-        """Plan every host again but those of *left*, and do what *narrowed* leaves of it.  Returns the exit code.
+        """Plan every host again except those of *left*, and do the work that *narrowed* leaves.  Returns the exit code.
 
-        *left* have their end already; *consent*: None where nothing is to be done, or nobody agreed to it.
+        *left* are results of hosts that already have one.  *consent*: None if nothing is to be done, or nobody agreed.
         """
         mode = Mode.RUN if consent else Mode.PLAN
         self._start(mode)
@@ -350,7 +350,7 @@ class Run:
 
 
 def limits_of(order: Order, changed: Sequence[str]) -> AppliedLimits:
-    """The limits of a run of *order*, where the hosts *changed* are to be changed, without what is used up of them."""
+    """Return the limits for a run of *order* that changes the hosts *changed*; used-up parts are not subtracted."""
     bounds = Bounds.of(order.playbook.limits, order.selection.hosts)
     return bounds.applied(len(changed), _deadline(order), pool_of(order))
 
@@ -375,7 +375,7 @@ def _waiting(planned: Sequence[Planned]) -> bool:
 
 
 def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:
-    """*playbook* with *timeout* on every probe that sets none; a write keeps the time that its action gives it."""
+    """Return *playbook* with *timeout* on every probe without one; a write keeps the timeout of its action."""
 
     def given(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         return tuple(replace(step, look_timeout=step.timeout or timeout) for step in steps)

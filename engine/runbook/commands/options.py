@@ -19,10 +19,10 @@ class Choosing:
     hosts: str | None = None
     """A host pattern; None: the option was not given."""
     inventory: tuple[str, ...] = ()
-    """Files; none: where the environment or the working directory has them."""
+    """Inventory files; empty: found by the environment, or in the working directory."""
     include_not_ready: bool = False
     only_addresses: bool = False
-    """Whether no inventory is looked for: a saved plan was made without one."""
+    """Whether to search for no inventory, because a saved plan was made without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Connecting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(LimitOptions):
-    """The limits of a run; times are texts as on a command line, empty: none."""
+    """The limits of a run, with times as on a command line; an empty text is no limit."""
 
     timeout: str = ""
     """Of each probe that sets none itself."""
@@ -81,7 +81,7 @@ class Recording:
 
     reason: str = ""
     records: str | None = None
-    """The directory; empty: the user's own; None: the command reads no records."""
+    """The directory of the records; empty: the user's own; None: the command reads no records."""
     no_record: bool = True
 
 
@@ -114,7 +114,7 @@ class RunOptions(FleetOptions):
     """Whether a dry run takes the probes that write files of their own, too."""
     settle: bool = False
     typed: tuple[str, ...] = ()
-    """The words of the command line, to say how to do what a dry run shows."""
+    """The words of the command line; a dry run shows with them the command for the real run."""
 
     @property
     def diagnoses_only(self) -> bool:

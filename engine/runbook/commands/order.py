@@ -48,7 +48,7 @@ class Order:
     keeps_owed: bool = False
     """Whether clean-ups that become owed are recorded, and those of earlier runs named."""
     planned_in: Mapping[str, Json] = field(default_factory=dict)
-    """The run that expressions see: the one that made the saved plan, where one is applied."""
+    """The run that ``run.`` means in expressions, if a saved plan is applied: the run that made the plan."""
     options: ConnectOptions = field(default_factory=ConnectOptions)
     reason: str = ""
     """The reason of the run, for its record."""
@@ -62,7 +62,7 @@ class Order:
     debug: Callable[[str], None] | None = field(default=None, repr=False)
     """Writes a line of the debug log; None: there is none."""
     past: Callable[[str, str], RecordedPast] | None = field(default=None, repr=False)
-    """Gives what earlier runs did, to the run with an id; None: this command reads no records."""
+    """Gives the history of earlier runs to the run with an id; None: this command reads no records."""
 
 
 class Recorder(Protocol):
@@ -77,12 +77,12 @@ class Recorder(Protocol):
         ...
 
     def close(self) -> None:
-        """Record nothing more.  Never raises."""
+        """Stop recording.  Never raises."""
         ...
 
 
 Record = Callable[[str], Recorder | None]
-"""Gives the recorder of the run with an id; None: it is not recorded."""
+"""Gives the recorder of the run with an id; None: the run is not recorded."""
 
 
 def no_record(_: str) -> None:
@@ -110,7 +110,7 @@ def secrets_of_order(order: Order) -> tuple[str, ...]:
 
 
 def secret_inputs_of(order: Order) -> frozenset[str]:
-    """The inputs that must not be recorded: the secret ones, and those in whose values another secret stands."""
+    """Return the inputs that must not be recorded: secret inputs, and inputs whose values contain another secret."""
     mask, hidden = Masking(secrets_of_order(order)), hidden_inputs(order)
     telling = {name for name, value in order.inputs.items() if masked({"input": value}, mask) != {"input": value}}
     return hidden | telling

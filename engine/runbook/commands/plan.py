@@ -47,7 +47,7 @@ class PlanFile:
 
 
 def make_plan_file(name: str, options: PlanOptions, person: Person) -> int:
-    """Probe every host, show what would be done, and write it to a file.  Returns the exit code of a dry run."""
+    """Probe every host, show the plan, and write it to a file.  Returns the exit code of a dry run."""
     options = replace(options, plan_only=True)
     with SecretMasking(lambda: secrets_on_command_line(name, options.choosing.inventory, options.given)) as hiding:
         problems: list[Problem] = []
@@ -71,9 +71,9 @@ def _lifetime(expires: str) -> timedelta:
 def save_plan(
     order: Order, name: str, options: FleetOptions, person: Person, hiding: SecretMasking, file: PlanFile
 ) -> int:
-    """Probe every host of *order*, show what would be done, and write it to a file.  Returns the exit code.
+    """Probe every host of *order*, show the plan, and write it to a file.  Returns the exit code.
 
-    *name* is what the playbook, or the run that is undone, was called by.  Raises ConfigError.
+    *name* is the given name of the playbook, or of the run that is undone.  Raises ConfigError.
     """
     lives, out = _lifetime(file.expires), opened_plan(file.path)
     order = with_secrets_resolved(order, hiding, changes=False)
@@ -137,7 +137,7 @@ def _saved(run: Run, kept: Collector, name: str, options: FleetOptions, lives: t
 
 
 def _recorded(options: FleetOptions) -> dict[str, Json]:
-    """The options that decide what is done where, by the names that ``made_from`` takes."""
+    """Return the options that decide what is done on which hosts, by the parameters of ``made_from``."""
     tags, skipped = (options.tags, options.skip_tags) if isinstance(options, RunOptions) else ((), ())
     return {
         "tags": list(tags),
@@ -149,7 +149,10 @@ def _recorded(options: FleetOptions) -> dict[str, Json]:
 
 
 def _hosts(run: Run, options: FleetOptions) -> dict[str, Json]:
-    """The pattern of the hosts; those of a recorded run, or an undo, by name: ``@last`` will be another run."""
+    """Return the pattern of the hosts.
+
+    For a recorded run or an undo, their names, as ``@last`` will mean another run.
+    """
     pattern = options.choosing.hosts or run.order.playbook.hosts
     if pattern and "@" not in pattern:
         return {"hosts": pattern}
@@ -181,7 +184,7 @@ def _next(saved: SavedPlan, out: str) -> list[str]:
 
 
 def this_user(now: datetime) -> Maker:
-    """The user who started the program, as the operating system knows them: no variable but sudo's can change that."""
+    """Return the user who started the program, from the operating system; the only variables used are those of sudo."""
     user = process_user()
     sudo_user = os.environ.get("SUDO_USER", "") if os.geteuid() == 0 else ""
     return Maker(user=user, sudo_user=sudo_user if sudo_user != user else "", host=socket.gethostname(), at=iso(now))

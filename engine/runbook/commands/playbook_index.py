@@ -157,7 +157,7 @@ def _tree(entry: _Entry) -> dict[str, Any]:
 
 
 def _entry(tree: Mapping[str, Any]) -> _Entry:
-    """Return the entry of *tree*.  Raises KeyError, TypeError and ValueError for one that we have not written."""
+    """Return the entry of *tree*.  Raises KeyError, TypeError and ValueError for an entry in another form than ours."""
     card = PlaybookCard(
         name=_text(tree["name"]),
         about=_text(tree["about"]),
@@ -182,7 +182,7 @@ def _digest(file: str) -> str:
 
 
 def _folder() -> PrivateFolder | None:
-    """``$XDG_CACHE_HOME/runbook``; None where this user has no home directory."""
+    """Return the folder ``$XDG_CACHE_HOME/runbook``; None: this user has no home directory."""
     named = os.environ.get("XDG_CACHE_HOME") or ""
     path = Path(named) if named.startswith("/") else Path(os.path.expanduser("~/.cache"))
     return PrivateFolder(path / "runbook") if path.is_absolute() else None

@@ -111,7 +111,10 @@ def changed_since(
 
 
 def secret_places(playbook: Playbook, inventory: Inventory, hosts: Sequence[Host]) -> tuple[SecretPlace, ...]:
-    """Where *inventory* says that the secrets are which *playbook* uses on *hosts*; what it says itself is not here."""
+    """Return the places that *inventory* names for the secrets that *playbook* uses on *hosts*.
+
+    Only places that are written in an inventory file count.
+    """
     choice = Choice(playbook, inventory, hosts)
     found: dict[tuple[str, str], dict[str, None]] = {}
     for use in secret_uses(playbook):
@@ -131,9 +134,9 @@ def _place_digest(reference: SecretReference) -> str:
 
 
 def host_digests(inventory: Inventory, hosts: Iterable[Host]) -> dict[str, str]:
-    """Return a digest of each of *hosts*: of its addresses, and of all that *inventory* says of it.
+    """Return a digest for each of *hosts*, of its addresses and of its entry in *inventory*.
 
-    Secrets are masked: a digest stands in files that others may read, and they could try guesses against it.
+    Secrets are masked first: others may read the files with the digests, and could test guesses against them.
     """
     mask = Masking(inventory.secrets) if inventory.secrets else None
     found = {}

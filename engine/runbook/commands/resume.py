@@ -200,7 +200,7 @@ def _playbook(origin: RunOrigin, options: ResumeOptions) -> Playbook:
 
 
 def _refuse_other_inputs(origin: RunOrigin, playbook: Playbook, options: ResumeOptions) -> None:
-    """Raise ConfigError unless the secret inputs, which no record has, are given again, and no others."""
+    """Raise ConfigError if a secret input, which no record has, is missing, or if any other input is given."""
     given = values_given(options.given.inputs, options.given.inputs_file).keys()
     from_here = {each.name for each in playbook.inputs if each.env and each.env in os.environ}
     secret = {name for name, value in origin.inputs.items() if value == MASK}

@@ -89,8 +89,10 @@ class Sources:
 
 
 def read_sources(name: str, options: RunOptions, problems: list[Problem]) -> Sources | None:
-    """Read the files, inputs and hosts of *options* for the playbook *name*; None, with every mistake in *problems*,
-    on failure."""
+    """Read the files, inputs and hosts of *options* for the playbook *name*.
+
+    Returns None if that fails, with every mistake in *problems*.
+    """
     choosing, limits = options.choosing, options.limits
     playbook = or_problems(problems, lambda: read_playbook(find_playbook(name), discover()))
     inventory = or_problems(problems, lambda: inventory_for(choosing, choosing.hosts or ""))
@@ -154,7 +156,10 @@ def unapproved(name: str, playbook: Playbook, *, settles: bool = False) -> list[
 
 
 def _pattern(playbook: Playbook | None, options: RunOptions, problems: list[Problem]) -> str:
-    """The hosts that are meant: those of --hosts, else the playbook's own; mistakes go to *problems*."""
+    """Return the pattern of the hosts: ``--hosts``, or the default of the playbook.
+
+    Mistakes are added to *problems*.
+    """
     given = options.choosing.hosts
     if given is not None:
         if not given.strip():

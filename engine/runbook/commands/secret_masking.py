@@ -127,7 +127,7 @@ def masked_by(secrets: Iterable[str], text: str) -> str:
 
 
 def _marked_inputs(playbook: str) -> frozenset[str]:
-    """The inputs that the file of *playbook* declares as secret, whatever else is wrong with it."""
+    """Return the inputs that the file of *playbook* marks as secret, also if the file has mistakes."""
     with suppress(ConfigError):
         path = find_playbook(playbook)
         tree: Any = parse_playbook(read_text(path), str(path)).value

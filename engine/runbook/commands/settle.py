@@ -61,9 +61,9 @@ def settle(options: SettleOptions, person: Person) -> int:
 
 
 def settle_first(order: Order, options: RunOptions, person: Person, hiding: SecretMasking) -> int:
-    """Settle what earlier runs with the inventory of *order* owe to its hosts; beside JSON it is shown on stderr.
+    """Settle the clean-up that earlier runs owe to the hosts of *order*, as far as they had the same inventory.
 
-    Returns the exit code: 0 where nothing is owed any more.
+    With JSON output, its progress is shown on stderr.  Returns the exit code; 0: nothing is owed any more.
     """
     folder = _folder()
     records, damaged = all_records(folder)
@@ -167,7 +167,7 @@ def _chosen(records: Sequence[Record], inventory: Inventory, options: SettleOpti
 
 
 def _list(records: Sequence[Record], prepared: Prepared, person: Person) -> None:
-    """List the owed clean-ups; for those that are not settled, also the reason and the way to do it by hand."""
+    """List the owed clean-ups; a clean-up that is not settled has the reason, and the commands to do it by hand."""
     refused = {(each.record.run, each.record.host): each.why for each in prepared.refused}
     for record in records:
         words = "; ".join(step.words for step in record.steps)
@@ -223,9 +223,9 @@ def _perform(
 
 
 def _strike_needless(order: Order, prepared: Prepared, results: Collector, person: Person, stop: Cancellation) -> int:
-    """Remove the records of hosts on which nothing was to be done; they are probed once more, never changed.
+    """Remove the records of hosts that needed no change, after a second probe; nothing is changed.
 
-    Returns 1 where one of them stays.
+    Returns 1 if a record stays.
     """
     needless = {
         name
@@ -245,7 +245,7 @@ def _strike_needless(order: Order, prepared: Prepared, results: Collector, perso
 
 
 def _forget(folder: PrivateFolder, options: SettleOptions, person: Person) -> int:
-    """Remove the records of one run, whatever they say."""
+    """Remove the records of one run, without regard to their content."""
     run = options.forget
     records, damaged = all_records(folder)
     if options.choosing.hosts is not None:

@@ -43,7 +43,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """The clean-ups that can be settled, host by host, and those that cannot."""
+    """The clean-ups that can be settled, by host, and those that cannot."""
 
     assignments: Mapping[str, Assignment]
     records: SettledRecords
@@ -120,7 +120,7 @@ _ALL_THE_SAME = "`runbook settle --changed-inventory` takes it all the same"
 
 
 class Settling:
-    """Prepares records one after the other; the latest of a host comes first, as what is stacked is taken down."""
+    """Prepares records one after the other, for each host from the latest to the earliest."""
 
     def __init__(
         self,

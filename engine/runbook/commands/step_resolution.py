@@ -90,7 +90,7 @@ def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str])
 
 
 def only_diagnosing(playbook: Playbook, name: str) -> Playbook:
-    """*playbook*, called by *name*, without its changes; a finding that has one says how to see what that would do."""
+    """Return *playbook* without its changes; a finding that has a change advises a dry run of the playbook *name*."""
     called = shlex.quote(name).replace("{", "").replace("}", "")
     line = f"See what would be done about it: `runbook run {called} --hosts {{{{ host.name }}}} --dry-run`."
     treated = {name for step in playbook.remediate for name in step.for_}

@@ -31,7 +31,7 @@ from runbook.values.types import plural
 
 COMMAND = "undo"
 EXIT_NOTHING_UNDOABLE = 1
-"""The exit code where a run has changed hosts, and nothing of that can be undone: they are not as they were."""
+"""The exit code if a run has changed hosts, but none of its changes can be undone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,13 @@ class UndoOptions(FleetOptions):
     """The options of ``runbook undo``."""
 
     plan: str = ""
-    """A file: save what would be undone, and change nothing."""
+    """The file in which to save the plan of the undo; then nothing is changed."""
     expires: str = "24h"
     changed_inventory: bool = False
 
 
 def undo(run: str, options: UndoOptions, person: Person) -> int:
-    """Take back the changes of the run that *run* names, or save what that would do.  Returns the exit code."""
+    """Undo the changes of *run*, or save the plan for it.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory)) as hiding:
         planning = bool(options.plan)
         if planning and (options.plan_only or options.yes):
@@ -63,9 +63,9 @@ def undo(run: str, options: UndoOptions, person: Person) -> int:
 
 
 def undo_order(run: str, options: UndoOptions, person: Person, *, approved: bool) -> Order | int:
-    """Return the order that takes back the changes of *run*; an exit code where there is none.  Raises ConfigError.
+    """Return the order that undoes the changes of *run*, or an exit code if there is nothing to order.
 
-    *approved*: it is done by a saved plan only, so that the limit `approvals` can be kept.
+    *approved*: the undo is only saved as a plan, so that the limit `approvals` can be kept.  Raises ConfigError.
     """
     folder = records_folder(options.recording.records or "")
     recorded = load_run(folder, _last(folder, person) if run == LAST else run)

@@ -65,7 +65,7 @@ class Person(Protocol):
         ...
 
     def say(self, line: str) -> None:
-        """Tell them something besides what the run says."""
+        """Show the person a line that is no event of the run."""
         ...
 
     def speak_through(self, aside: Callable[[str], bool]) -> None:
@@ -74,7 +74,7 @@ class Person(Protocol):
 
 
 def or_problems(problems: list[Problem], read: Callable[[], T]) -> T | None:
-    """Call *read*; where it raises a ConfigError, keep its problems and return None."""
+    """Call *read*; if it raises a ConfigError, keep its problems and return None."""
     try:
         return read()
     except ConfigError as error:
@@ -83,7 +83,7 @@ def or_problems(problems: list[Problem], read: Callable[[], T]) -> T | None:
 
 
 def inventory_for(choosing: Choosing, pattern: str) -> Inventory:
-    """The inventory that *choosing* or the environment give; where there is none, the addresses that *pattern* lists.
+    """Return the inventory of *choosing* or of the environment; without one, the addresses in *pattern*.
 
     Raises ConfigError, also with every mistake in the inventory.
     """
@@ -157,9 +157,10 @@ def order_for(
     parts: Mapping[str, Mapping[str, Json]] | None = None,
     connecting: ConnectOptions | None = None,
 ) -> Order:
-    """Return the order that *options* ask for, with every ``on`` as the name of a host.
+    """Return the order for *options*, with the name of a host for every ``on``.
 
-    *connecting* says how to connect, where that is known already; else passwords are asked for.  Raises ConfigError.
+    *connecting*: the connection options; None: they are made from *options*, and passwords are asked for.  Raises
+    ConfigError.
     """
     seconds = times(options.connecting, options.limits)
     if parts:

@@ -51,11 +51,11 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Redacting:
-    """A connection on which secrets do not come back: what a command of an author prints is masked as it comes.
+    """A connection that masks secrets in the output of commands of authors, as soon as it arrives.
 
-    So no expression, excerpt or record ever has a part of one.  What our own scripts print stays as it is: files are
-    written back, and processes are ended, by what they say; that is masked where it is shown.  So is what is kept in a
-    file of the record: it comes packed, and is masked before it is written.
+    So no expression, excerpt or record contains a part of a secret.  The output of our own scripts is not masked here,
+    because files are written back and processes are ended by it.  It is masked when it is shown.  Files for the record
+    arrive packed, and are masked before they are written.
     """
 
     inner: Connection
@@ -63,7 +63,7 @@ class Redacting:
     """A text, and whether its end was cut off, to the text without secrets."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
-        """Send *commands*; the answers to those of authors come back without secrets."""
+        """Send *commands*; answers to commands of authors are returned without secrets."""
         answers = self.inner.run(*commands)
         return tuple(
             self._without_secrets(answer) if command.foreign and not command.keep else answer

@@ -82,7 +82,7 @@ class _Draft:
     request: ProbeRequest | None = None
     ready: bool = False
     dormant: str = ""
-    """The reason why it would do nothing now although it might at its turn; it is inspected only for its reach."""
+    """The reason why the step would do nothing now but may at its turn; it is inspected only for its reach."""
     gate: Blocked | None = None
     """A finding that it is for is unknown: it changes nothing, unless it is clean-up that will be owed by then."""
     fault: Fault = Fault.NONE
@@ -190,7 +190,7 @@ def _waiting_decision(step: Step, context: HostContext, args: Mapping[str, Json]
 
 
 def _with_conditions(drafts: list[_Draft], context: HostContext) -> tuple[PlannedStep, ...]:
-    """The steps with what each depends on: earlier steps that would change something, and their shared findings."""
+    """Return the steps with their conditions: earlier steps that would change something, and shared findings."""
     restless: list[Step] = []
     rivals: list[Step] = []
     """The steps that change the host, so that a finding may be gone after them."""
@@ -232,7 +232,7 @@ def _with_conditions(drafts: list[_Draft], context: HostContext) -> tuple[Planne
 
 
 def _hold_back(draft: _Draft, restless: list[Step], stuck: list[str], earlier: set[str]) -> None:
-    """Take back a change whose predecessors would change nothing, or are blocked."""
+    """Take back the change of *draft* if the steps before it would change nothing, or are blocked."""
     moved = {written_id(step.id) for step in restless} | earlier
     idle = [word for word in draft.step.if_changed if word not in moved]
     wants = isinstance(draft.decision, Change) or (draft.request is None and isinstance(draft.decision, NoChange))
@@ -260,9 +260,9 @@ def _clear_the_way(draft: _Draft, restless: list[Step]) -> None:
 
 
 def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook: Playbook) -> str | None:
-    """Return the condition of *draft* at its turn, in words for the plan; *restless* are the earlier changes.
+    """Return the condition of *draft* at its turn, in words for the plan; None: it has none.
 
-    *rivals*: those of them that change the host.
+    *restless*: the earlier steps that would change something.  *rivals*: the steps of *restless* that change the host.
     """
     step = draft.step
     before = list(dict.fromkeys(written_id(change.id) for change in restless))

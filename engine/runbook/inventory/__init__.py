@@ -85,7 +85,7 @@ def discover() -> dict[str, InventoryFormat]:
 
 
 def parsed_text(text: str, file: str) -> TextDocument | None:
-    """*text*, which is no YAML, by the first module here that knows what it is; None where no module does.
+    """Return *text*, which is no YAML, as parsed by the first inventory module that recognises it; None: none does.
 
     Raises ConfigError with every mistake in it.
     """
@@ -98,10 +98,10 @@ def parsed_text(text: str, file: str) -> TextDocument | None:
 
 
 def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[str] = ()) -> Inventory:
-    """Every host in *documents*, each a parsed file with its name and the places in it.
+    """Return every host in *documents*; each document is a parsed file with its name and its places.
 
-    *transports* are those that a host may name; empty: any.
-    Raises ConfigError with every mistake in all of them.  The digest is for anybody who has the text.
+    *transports*: the transports that hosts may name; empty: any.  Raises ConfigError with every mistake in all
+    documents.  The caller, who has the text, fills in the digest.
     """
     formats = discover()
     problems: list[Problem] = [] if documents else [Problem(message="no inventory was given")]

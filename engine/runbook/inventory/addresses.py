@@ -21,9 +21,9 @@ MOST_HOSTS = 10_000
 
 
 def addresses_in(pattern: str) -> tuple[str, ...]:
-    """The addresses that *pattern* lists, its ranges written out; none where it lists no address at all.
+    """Return the addresses that *pattern* lists, with its ranges written out; none if it lists no address.
 
-    Raises ConfigError where some of it is an address and some is not.
+    Raises ConfigError if only a part of it is an address.
     """
     words = [word for operator, word in split_at_operators(pattern) if word]
     only_commas = all(operator == "," for operator, _ in split_at_operators(pattern))
@@ -44,7 +44,7 @@ def is_address(text: str) -> bool:
 
 
 def inventory_of_addresses(addresses: Iterable[str]) -> Inventory:
-    """An inventory of *addresses*, each of which is a host's name, too; as nothing else is known, it has no groups.
+    """Return an inventory of *addresses*; each address is also the name of its host, and there are no groups.
 
     Raises ConfigError with every mistake.
     """
@@ -58,7 +58,7 @@ def inventory_of_addresses(addresses: Iterable[str]) -> Inventory:
 
 
 def _written_out(word: str) -> list[str]:
-    """The addresses of one operand, which may have a range; none where it is no address."""
+    """Return the addresses of one operand, which may have a range; none if it is no address."""
     if is_address(word):
         return [word]
     if "[" not in word or set(word) & set("*?="):

@@ -52,10 +52,10 @@ def as_tree(document: Mapping[object, Any]) -> dict[object, Any]:
 
 
 def parse_text(text: str, file: str) -> TextDocument | None:
-    """The hosts that the program *file* lists; None where it is no program.
+    """Return the hosts that the program *file* lists; None: it is no program.
 
-    It is run by ansible-inventory, only where that is installed, and never where another user could have written it.
-    Raises ConfigError.
+    The program is run by ansible-inventory, which must be installed.  It is not run if another user could have written
+    it.  Raises ConfigError.
     """
     path = Path(file)
     if not text.startswith("#!") or not os.access(path, os.X_OK):

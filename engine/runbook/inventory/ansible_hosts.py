@@ -112,7 +112,7 @@ def _plain(variables: Variables) -> Variables:
 
 
 def _with_address(variables: Variables) -> Variables:
-    """*variables*; where a file of them cannot be read, and no other says where the host is, that is not known."""
+    """Return *variables* of a host; an encrypted file in them makes its address unknown, unless another file has it."""
     hidden = variables.pop(ENCRYPTED, None)
     names = SPELLED["ssh_host"]
     known = any(name in variables for name in names)

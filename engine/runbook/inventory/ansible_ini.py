@@ -37,7 +37,10 @@ LONGEST_LITERAL = 2000
 
 
 def parse_text(text: str, file: str) -> TextDocument | None:
-    """*text* as a tree, or None where it is not such an inventory.  Raises ConfigError with every mistake in it."""
+    """Return *text* as a tree; None: it is no inventory of this format.
+
+    Raises ConfigError with every mistake in it.
+    """
     if not _is_ini(text):
         return None
     reading = _Reading(notes=TextNotes(file=file))

@@ -30,9 +30,10 @@ Jumps = tuple[Jump, ...]
 
 
 def jumps_in(text: str) -> tuple[Jumps | None, str]:
-    """The jump hosts that the arguments *text* name, and all other arguments; None where they name none.
+    """Return the jump hosts that the SSH arguments *text* name, and all other arguments.
 
-    ``ProxyJump=none`` names an empty way.  Of several the first counts, as for ssh.  Raises ValueError for others.
+    The jump hosts are None if there is no such argument, and empty for ``ProxyJump=none``.  The first argument counts,
+    as for ssh.  Raises ValueError for jump hosts that cannot be read.
     """
     words, rest = shlex.split(text), list[str]()
     found: list[Jumps] = []
@@ -54,7 +55,10 @@ def jumps_in(text: str) -> tuple[Jumps | None, str]:
 
 
 def _option(words: Sequence[str], at: int) -> tuple[str, str, int]:
-    """The option at *at*, its value, and how many words both are; of others than -J, -o, -p, -l, -i and -W no value."""
+    """Return the option at *at*, its value, and the number of words of both.
+
+    Only the options -J, -o, -p, -l, -i and -W have a value.
+    """
     word = words[at]
     option, value = word[:2], word[2:]
     if option not in ("-J", "-o", "-p", "-l", "-i", "-W"):

@@ -114,7 +114,7 @@ def ambiguous(hosts: Iterable[Host]) -> dict[str, tuple[str, ...]]:
 
 
 def ambiguous_in(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
-    """Values that two kinds share but not for the same hosts, with those kinds: no group is made of such a value."""
+    """Return values that several kinds have for different hosts, each with these kinds; such a value makes no group."""
     kinds: dict[str, dict[str, set[str]]] = {}
     for name, found in traits_of.items():
         for kind, values in found.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 HOST_NAME = re.compile(r"\w[\w.:+-]*")
-"""No space and no sign that means something in a pattern of hosts, so that every name can be written in one."""
+"""The form of a name: it has no space and no character with a meaning in host patterns."""
 
 RULE = "a name may have letters, digits and . _ - : +"
 

@@ -49,12 +49,11 @@ def select(
     may_be_none: bool = False,
     recorded: Recorded = without_records,
 ) -> Selection:
-    """The hosts of *inventory* that *pattern* chooses, in the inventory's order, and those left out with the reason.
+    """Return the hosts of *inventory* that *pattern* selects, in its order, and the hosts left out, with the reasons.
 
-    Operators are taken from left to right, as ClusterShell takes them.  Hosts that are not ready are left out unless
-    they are named in full, which is warned of, or *include_not_ready*.  Raises ConfigError for whatever matches
-    nothing, and where every host is left out (unless it *may_be_none*).  *recorded*: the
-    hosts of ``@RUN:VERDICT``.
+    Operators apply from left to right, as in ClusterShell.  Hosts that are not ready are left out, unless *pattern* has
+    their full names, which gives a warning, or *include_not_ready* is given.  Raises ConfigError for an operand without
+    a match, and if no host is left (unless *may_be_none*).  *recorded* gives the hosts of ``@RUN:VERDICT``.
     """
     choosing = _Choosing(inventory, recorded, pattern)
     chosen: Names = frozenset()
@@ -79,7 +78,7 @@ def select(
 
 
 def _unread(hosts: Iterable[Host]) -> Iterator[str]:
-    """Yield a warning for files that are not read, and that may say how *hosts* are reached."""
+    """Yield a warning for each unread file that may have connection settings of *hosts*."""
     of_file: dict[str, list[str]] = {}
     for host in hosts:
         for file in host.unread:
@@ -154,7 +153,7 @@ class _Choosing:
         self._hosts = {host.name: host for host in inventory.hosts}
         self._groups = inventory.groups
         self.named: set[str] = set()
-        """Hosts written in full (no range, no glob), which are taken whatever their status."""
+        """Hosts whose full names are in the pattern (no range, no glob); they are selected whatever their status."""
         self.problems: list[Problem] = []
 
     def matches(self, operand: str) -> Names:
@@ -306,7 +305,7 @@ OWN = ("name", "user", "transport", "group")
 
 
 def _values(host: Host, key: str) -> tuple[str, ...] | None:
-    """Return the values that ``key=value`` compares for *host*, as text; None where it has no such key."""
+    """Return the values of *host*, as texts, that ``key=value`` is compared with; None: it has no such key."""
     own = {"name": (host.name,), "user": (host.user,), "transport": (host.transport,)}
     if key == "group":  # also one whose bare name means something else, too
         return tuple(dict.fromkeys((*host.groups, *traits(host).get("group", ()))))

@@ -102,7 +102,7 @@ def _fields(tree: Mapping[object, object], place: Path, notes: Notes, spelled: M
 
 
 def _with_defaults(name: str, fields: Fields, defaults: Values) -> Fields:
-    """*fields* of the host *name*, with those of *defaults* that it has not; no host is its own jump host."""
+    """Return *fields* of the host *name*, completed by *defaults*; a host does not become its own jump host."""
     taken = {
         key: value
         for key, value in defaults.items()

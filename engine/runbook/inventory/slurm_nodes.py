@@ -132,7 +132,7 @@ def load(document: object, source: str, where: Place) -> Inventory:
 
 
 def parse_text(text: str, file: str) -> TextDocument | None:
-    """*text* as a tree, or None where it is no list of nodes.  Raises ConfigError with every mistake in it."""
+    """Return *text* as a tree; None: it is no list of nodes.  Raises ConfigError with every mistake in it."""
     if not is_slurm(text):
         if _GRES_ALONE.search(text) and not _GRES_ALONE.sub("", text).strip():
             hint = "give slurm.conf, or the nodes: scontrol show nodes > nodes.txt"

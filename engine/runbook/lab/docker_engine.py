@@ -35,7 +35,7 @@ OF_DOCKER: Mapping[str, str] = MappingProxyType(
         "no_toolkit": "Docker has no runtime that gives containers the GPUs.",
     }
 )
-"""The faults that give a host an engine; those of one host share it."""
+"""The faults that give a host a Docker engine; the containers of one host share it."""
 
 NEEDED: Mapping[str, str] = MappingProxyType(
     {
@@ -82,7 +82,7 @@ def require_overlay(hosts: Sequence[tuple[str, tuple[str, ...]]], refusal: str) 
 
 
 def _is_static(program: Path) -> bool:
-    """Whether *program* runs where there is nothing else: it names no loader in its first page."""
+    """Whether *program* runs without libraries: its first page names no loader."""
     with program.open("rb") as file:
         return b"/ld-" not in file.read(4096)
 
@@ -93,7 +93,7 @@ def group_of(folder: Path) -> str:
 
 
 def engine_files(folder: Path, name: str, faults: Sequence[str]) -> dict[str, str]:
-    """Return the files of host *name* in *folder* for its engine; none where it has no engine."""
+    """Return the files of host *name* in *folder* for its Docker engine; empty: it has no engine."""
     if not has_engine(faults):
         return {}
     mark = secrets.token_hex(3)  # the kernel remembers the containers of hosts that are gone

@@ -100,8 +100,9 @@ DEFAULT: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def hosts_of(asked: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Names with their faults, of texts such as ``gpu-01=leftovers+busy``; none of them: the default set.
+    """Return host names with their faults, from texts such as ``gpu-01=leftovers+busy``.
 
+    Without any, the default hosts.
     Raises ConfigError.
     """
     if not asked:

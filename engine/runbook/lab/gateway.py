@@ -21,7 +21,7 @@ from functools import partial
 WAYS = "/run/lab/ways"
 """Where each host has a Unix socket for each address and port of its own that the other hosts may connect to."""
 ROUTES = "/run/lab/routes"
-"""Lines such as ``127.70.1.2 8770``: what is listened on for other hosts; ``0.0.0.0`` for all of them."""
+"""Lines such as ``127.70.1.2 8770``: addresses and ports that other hosts may reach; ``0.0.0.0`` for all hosts."""
 UP = "/run/lab/state/up"
 PATIENCE = 1.0
 """Seconds within which a connection must have been passed on."""

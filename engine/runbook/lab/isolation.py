@@ -65,10 +65,10 @@ def search_path() -> str:
 
 
 def found() -> Isolation:
-    """Find out what this machine allows, by trying.  Raises ConfigError where it allows no lab at all.
+    """Find out by trying which isolation this machine allows.  Raises ConfigError if it allows no lab at all.
 
-    Without root a host has a user namespace too, in which this user is root.  Files of users that are unknown in it
-    can never be copied on writing, so that an overlay is of no use there.
+    Without root, a host has a user namespace, too, in which this user is root.  An overlay is of no use there, because
+    files of users unknown to the namespace cannot be copied for writing.
     """
     missing = [word for word in NEEDED if not shutil.which(word, path=search_path())]
     if missing:

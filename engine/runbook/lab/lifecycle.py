@@ -29,7 +29,7 @@ SHARED = "/run/lab/shared"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOptions:
-    """The kind of lab; *faults* such as ``gpu-01=leftovers+busy``, none for one host of every kind."""
+    """The kind of lab; *faults* are texts such as ``gpu-01=leftovers+busy``; empty: one host of every kind."""
 
     directory: Path
     faults: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Lab:
 
 
 def up(options: LabOptions) -> Lab:
-    """Start a lab; one that is up in the same directory is ended first.  Raises ConfigError when it cannot be."""
+    """Start a lab; a running lab in the same directory is ended first.  Raises ConfigError if it cannot be started."""
     wanted = hosts_of(options.faults)
     location.require(len(wanted))
     folder = location.trusted(options.directory)
@@ -91,9 +91,9 @@ def up(options: LabOptions) -> Lab:
 
 
 def down(directory: Path) -> tuple[str, ...]:
-    """End the lab in *directory*; the names of the hosts that were ended.  Safe to call when there is none.
+    """End the lab in *directory*, if there is one, and return the names of its hosts.
 
-    What is left of a lab whose start was cut short is ended, too.  Raises ConfigError where it is not all ours.
+    Processes of a lab whose start was cut short are ended, too.  Raises ConfigError if a part of it is not ours.
     """
     folder = location.trusted(directory)
     if not (folder / location.OF_US).exists():
@@ -121,7 +121,10 @@ def down(directory: Path) -> tuple[str, ...]:
 
 
 def status(directory: Path) -> tuple[LabHost, ...]:
-    """The hosts of the lab in *directory*; none when there is no lab.  Raises ConfigError where it is not all ours."""
+    """Return the hosts of the lab in *directory*; none if there is no lab.
+
+    Raises ConfigError if a part of it is not ours.
+    """
     folder = location.trusted(directory)
     try:
         lines = (folder / location.OF_US).read_text().splitlines()[1:]
@@ -131,7 +134,7 @@ def status(directory: Path) -> tuple[LabHost, ...]:
 
 
 def _read(line: str) -> LabHost | None:
-    """The host of a line; None where its writer was ended in the middle of it."""
+    """Return the host of a line; None: its writer was ended in the middle of it."""
     try:
         known = json.loads(line)
         return LabHost(**{**known, "faults": tuple(known["faults"])})

@@ -75,7 +75,7 @@ MEANT: Mapping[str, str] = {
     "set_fact": "write a probe, or an expression where the value is used",
     "check_mode": "leave it out: --dry-run never changes anything",
 }
-"""A key that means nothing here, to what to write instead."""
+"""Keys of Ansible that have no meaning here, each with the replacement."""
 
 MODULES = frozenset(
     {

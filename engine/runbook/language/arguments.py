@@ -43,7 +43,7 @@ SYSTEM = (
 
 
 def objection_to(pattern: str) -> str:
-    """Return the reason why *pattern* may not choose processes; empty when it may."""
+    """Return the reason why *pattern* must not choose processes; empty: it is allowed."""
     if not pattern.strip():
         return "an empty pattern matches every process"
     if len(pattern) > LONGEST:
@@ -86,9 +86,9 @@ def _hints_of(kind: type[Any]) -> Mapping[str, Any]:
 
 
 def build_partly(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, tuple[Problem, ...]]:
-    """As ``build``, of *values* some of which are still ``Later``: what is certainly wrong with the others.
+    """Build as ``build`` does, from *values* of which some are still ``Later``; mistakes in the known values are found.
 
-    There is no *kind* as long as something in it is not known.
+    Returns None in place of the *kind* while a part of it is unknown.
     """
     problems: Problems = []
     made = _dataclass(kind, values, "", problems)

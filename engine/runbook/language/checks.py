@@ -32,9 +32,9 @@ from runbook.values.sampling import Series
 def check(
     book: Playbook, document: Document, actions: Mapping[str, Action], brought: Mapping[str, Path]
 ) -> list[Problem]:
-    """Every mistake that needs the whole playbook to be seen.
+    """Return every mistake that only the whole playbook shows.
 
-    *brought* are the parts that were included, each with the place of its include; what is in them was checked there.
+    *brought* are the included parts, each with the place of its include; their own content was checked before.
     """
     checking = _Checking(book, document, actions, brought)
     return [*checking.ids(), *checking.references(), *checking.steps(), *checking.findings()]
@@ -81,7 +81,7 @@ class _Checking:
         """The names of earlier runs that expressions may use."""
 
     def _placed(self) -> Iterator[tuple[Step, Path]]:
-        """Every step with its path in the file; steps that could not be built are not there."""
+        """Yield every step with its path in the file; a step that could not be built is left out."""
         by_place = {}
         for section in ("diagnose", "remediate", "verify"):
             trees = self._document.value.get(section)
@@ -288,7 +288,7 @@ class _Checking:
             yield self._problem((*path, *fault.path), fault.message)
 
     def _defaults(self) -> dict[str, Any]:
-        """Every input at its default, but for those that have none."""
+        """Return the defaults of all inputs that have one."""
         return {each.name: each.default for each in self._book.inputs if not each.required}
 
     def _shared(self, step: Step, path: Path) -> Iterator[Problem]:
@@ -387,7 +387,7 @@ WORDS = ("true", "false", "none", "not", "and", "or", "in", "is", "if", "else")
 """Words of the language of expressions."""
 
 Fault = tuple[str, str, str]
-"""A key of a step, what is wrong with it, and a hint."""
+"""A key of a step, its mistake, and a hint."""
 
 _AUTHORS = ("command", "script")
 """Actions that are a probe or a change, as their author wrote them."""

@@ -42,7 +42,7 @@ class PastNames:
 
 
 def mistakes_in_history(text: str, past: PastNames | None, near: Near) -> Iterator[Mistake]:
-    """Yield the mistakes in every use of ``history`` in *text*; *past*: None where it must not be used."""
+    """Yield the mistakes in every use of ``history`` in *text*; *past* is None if ``history`` is not allowed there."""
     for call in history_calls(text):
         if past is None:
             yield "`history` cannot be used here", WHERE

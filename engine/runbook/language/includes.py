@@ -22,7 +22,7 @@ DEEPEST = 8
 """Playbooks within each other."""
 
 MOST = 100
-"""Includes of a playbook, with those of what it includes."""
+"""The most includes of a playbook, those of its included playbooks among them."""
 
 
 def counted(opened: Open) -> Open:
@@ -38,7 +38,7 @@ def counted(opened: Open) -> Open:
 
 
 def nothing_to_open(name: str, file: str) -> tuple[str, str]:
-    """Open no playbook: there are none to be found."""
+    """Raise ConfigError: no playbook can be included here."""
     raise ConfigError(f"no playbook {name!r} can be found from here")
 
 
@@ -80,7 +80,7 @@ def _joined(part: str, inner: str) -> str:
 
 
 def _step(step: Step, part: str, errors: tuple[str, ...]) -> Step:
-    """*step* under its prefix; one that was for any error is for any error of its own playbook."""
+    """Return *step* with the prefix of its part; if it was for any error, it is for any error of its own playbook."""
 
     def ids(given: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_joined(part, word) for word in given)

@@ -32,7 +32,7 @@ def parse_input_option(option: str, playbook: Playbook) -> tuple[str, Json]:
 
 
 def _single(name: str, text: str, value: Json, declared: Input) -> Json:
-    """A list of one item, for an input that wants a list; what may have been meant as several is refused."""
+    """Return *value* as a list of one item; a text that may stand for several items raises ConfigError."""
     hint = f"""write -e '{name}=["one", "another"]'"""
     shown = "***" if declared.hides(text) else repr(text if len(text) <= 80 else f"{text[:80]}...")
     if isinstance(value, Mapping):
@@ -82,7 +82,7 @@ def _placed(problem: Problem, name: str, places: Mapping[str, Where] | None) -> 
 
 
 def faults(declared: Input, value: Json) -> list[str]:
-    """Return the reasons why *value* does not fit the input; a secret one is not repeated."""
+    """Return the reasons why *value* does not fit the input; the value of a secret input is not repeated in them."""
     found = violations(value, declared.schema)
     return ["does not match its schema"] if found and declared.hides(value) else found
 

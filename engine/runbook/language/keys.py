@@ -69,11 +69,11 @@ class Key:
     """The further demands of the schema for editors."""
     required: bool = False
     read: Reader | None = None
-    """Makes the value of its field in ``runbook.values.playbook``; None: the loader reads it together with others."""
+    """Makes the value of the field in ``runbook.values.playbook``; None: the loader reads several keys together."""
     field: str = ""
     """The name of that field; empty: the key's own."""
     several: bool = False
-    """Whether a comma within braces parts values, so that brackets were forgotten, and not a text, without quotes."""
+    """Whether a comma within braces separates values, whose brackets were forgotten; False: a text lacks its quotes."""
     expressions: tuple[str, ...] = ()
     """Keys, itself or within its value, whose text is an expression without braces."""
     options: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class StepKey(Key):
     phases: tuple[Phase, ...] = tuple(Phase)
     """The sections in which a step may have it."""
     misplaced: tuple[str, str] | None = None
-    """The mistake and the hint where it is not allowed; None: the general ones."""
+    """The mistake and the hint for a place where the key is not allowed; None: the general ones."""
     shown: Sentence | None = None
     """The sentence of ``runbook show`` about a step."""
     has_default: bool = False
@@ -101,7 +101,7 @@ class LimitKey(Key):
     """A key of ``limits``."""
 
     shown: Callable[[Limits], str] = lambda _: ""
-    """The sentence of ``runbook show`` about limits; empty: none."""
+    """The sentence of ``runbook show`` about limits; empty: there is none."""
 
 
 Kind = TypeVar("Kind", bound=Key)
@@ -711,7 +711,7 @@ PLAYBOOK: Mapping[str, Key] = _table(
 """The keys of a playbook; the entries of its sections of steps are in ``playbook_schema``, with the actions."""
 
 EXPRESSIONS = frozenset(name for keys in (STEP, FINDING, GROUP) for key in keys.values() for name in key.expressions)
-"""Keys of steps and findings whose text is an expression, without braces; ``evidence`` has them under any key."""
+"""Keys of steps and findings whose texts are expressions without braces; ``evidence`` has them under all its keys."""
 
 
 def recorded_options(*, lists: bool) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ class ProbesBehind:
         self._named: dict[str, frozenset[str]] = {}
 
     def of(self, *expressions: str) -> tuple[str, ...]:
-        """The probes that *expressions* name, and those that their arguments and conditions name, in their order."""
+        """Return the probes that *expressions* name, and those that these depend on, in order."""
         found: set[str] = set()
         wanted = frozenset(name for word in expressions if word for name in self._in(word))
         while wanted:

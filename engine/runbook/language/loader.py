@@ -45,13 +45,13 @@ Read = Callable[[str, str, bool], str]
 """Name of a file, the playbook that names it and whether that is included, to the file's text.  Raises ConfigError."""
 
 UNREAD = ":\n"
-"""Stands for a text that could not be read, so that nothing else is said of it; such a playbook is refused."""
+"""Stands for a file that could not be read, to avoid further mistakes about it; the playbook is refused anyway."""
 
 Wrong = Callable[[Path, str], None]
 
 
 def nothing_to_read(name: str, playbook: str, included: bool) -> str:
-    """Read no file: there are none to be found."""
+    """Raise ConfigError: no file can be read here."""
     raise ConfigError(f"no file {name!r} can be found from here")
 
 
@@ -67,10 +67,10 @@ class BundledFiles:
     texts: dict[str, str] = field(default_factory=dict)
 
     def filled(self, args: Mapping[str, Any], kind: type[Any], path: Path) -> Mapping[str, Any]:
-        """*args* with the text of each file in them, where *kind* (an action's ``Args``) has a place for it.
+        """Return *args* with the text of each named file, at the places that *kind* (an action's ``Args``) has for it.
 
-        Such a place is a field whose metadata says ``content_of``: the name of the field with the file's name.  Where
-        it says ``rendered`` too, the text is filled in as the playbook's own texts are; ``exact`` keeps the end of one.
+        Such a place is a field whose metadata has ``content_of``: the name of the field that names the file.  With
+        ``rendered``, templates in the text are filled in; with ``exact``, the end of a text is kept as it is.
         """
         made = dict(args)
         for argument in fields(kind):
@@ -135,10 +135,11 @@ def load_playbook(
     *,
     checked: bool = True,
 ) -> Playbook:
-    """The playbook that *text* is.  Raises ConfigError with every mistake in it, sorted by place.
+    """Return the playbook in *text*.  Raises ConfigError with every mistake in it, sorted by place.
 
-    *opened* finds what is included, *read* what else it names; *around* are the files that include this one, outermost
-    first.  Without *checked*, a playbook that is known to be good is only read, in half the time.
+    *opened* opens included playbooks, *read* reads other files.  *around* are the files that include this one,
+    outermost first.  Without *checked*, a playbook that is known to be good is not checked again, which takes half the
+    time.
     """
     ours = could_be_playbook(text, file)
     document = parse_playbook(text, file, ours=ours)
@@ -194,7 +195,7 @@ def _built(
 
 
 class _Building:
-    """Reads the tree as far as it has the right shape; what has not is already a problem."""
+    """Reads the parts of the tree that have the right shape; other parts are problems already."""
 
     def __init__(
         self,

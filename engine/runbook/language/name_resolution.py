@@ -39,10 +39,10 @@ class Allowed:
     """The names that an expression may use."""
 
     probes: Mapping[str, tuple[str, ...]]
-    """Probe id to the fields of its State; no fields where the action is not known."""
+    """The fields of the State of each probe, by its id; empty: the action is unknown."""
     inputs: tuple[str, ...]
     later: Container[str] = frozenset()
-    """Names that exist but may not be used here; those of *probes* are usable all the same."""
+    """Names that exist but must not be used here; the names of *probes* can be used nevertheless."""
     lists: frozenset[str] = frozenset()
     """Probes with ``each``: a list, which has no fields."""
     series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -227,7 +227,7 @@ MOST_COMPARED = 50_000
 
 
 class Hints:
-    """Proposes what may have been meant by the wrong names of one file, until that would take too long."""
+    """Proposes similar names for the wrong names of one file, until that would take too long."""
 
     def __init__(self) -> None:
         self._left = MOST_COMPARED

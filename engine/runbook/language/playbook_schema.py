@@ -36,13 +36,16 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
 
 
 def violations(value: Json, schema: Mapping[str, Json]) -> list[str]:
-    """Return the mistakes of *value*, in words.  Nothing is fetched: what *schema* refers to would have to be in it."""
+    """Return the mistakes of *value* as texts.
+
+    Nothing is fetched, so that *schema* must contain all that it refers to.
+    """
     errors = _Bounded(dict(schema), registry=Registry()).iter_errors(value)
     return [f"{_path(error)}{words}" for error in errors for _, words, _ in said(error)]
 
 
 def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
-    """As in JSON Schema; a search ends in time, and what is not known to match is refused."""
+    """Check a pattern as in JSON Schema; the search has a time limit, and a value that exceeds it is refused."""
     if not isinstance(value, str):
         return
     try:
@@ -109,7 +112,7 @@ def _path(error: ValidationError) -> str:
 
 
 def said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """Where *violation* is, what it is in words, and what to do about it."""
+    """Yield the place of *violation*, its description, and a hint."""
     error: Any = violation
     path = tuple(error.absolute_path)
     if isinstance(error.instance, Raw):
@@ -157,7 +160,7 @@ def _wrong_type(error: Any) -> tuple[str, str]:
 
 
 def _not_a_choice(error: Any) -> tuple[str, str]:
-    """The message and the hint for a value that is none of those allowed."""
+    """Return the message and the hint for a value that is not among the allowed ones."""
     choices = [str(each) for each in error.validator_value]
     key = _key(tuple(error.absolute_path))
     message = f"{key}{shown(error.instance)} is not allowed; use one of: {', '.join(choices)}"
@@ -173,8 +176,9 @@ def _wrong_length(error: Any) -> str:
 
 
 def _none_of(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """Yield the mistake of a value that fits none of several forms: their kinds, if that is wrong, else the nearest
-    form."""
+    """Yield the mistake of a value that fits none of several forms: a wrong type, or else the mistake in the nearest
+    form.
+    """
     path = tuple(error.absolute_path)
     here = [each for each in error.context if tuple(each.absolute_path) == path]
     kinds = [

@@ -82,7 +82,7 @@ def exported_schema(actions: Mapping[str, Action]) -> Schema:
 
 
 def _sharpened(schema: Any) -> Any:
-    """A copy of *schema* that says what a duration and a share of the hosts look like."""
+    """Return a copy of *schema* that describes the form of durations and of shares of the hosts."""
     if schema is QUANTITY:
         return dict(TIMES)
     if schema is LATER:
@@ -100,7 +100,7 @@ def _sharpened(schema: Any) -> Any:
 
 
 def _told(properties: Mapping[str, Any], keys: Mapping[str, Key]) -> Schema:
-    """*properties*, each with the sentence of its key, and what editors demand of it besides."""
+    """Return *properties*, each with the sentence of its key and further demands for editors."""
     return {
         name: {**value, **keys[name].exported, "description": keys[name].about} if name in keys else value
         for name, value in properties.items()

@@ -68,7 +68,7 @@ def _carriers(kind: type[Any]) -> Iterator[Path]:
 
 
 def secret_uses(playbook: Playbook) -> Iterator[SecretUse]:
-    """Every secret that a step of *playbook* inserts somewhere, with its place; also those of its parts."""
+    """Return every secret that a step of *playbook*, or of its parts, inserts, each with its place."""
     for step in playbook.steps:
         yield from uses_in(step)
 
@@ -100,9 +100,9 @@ def only_in_change(use: SecretUse, action: Action) -> bool:
 
 
 def with_secrets(step: Step, args: Mapping[str, Json], scope: Scope) -> Mapping[str, Json]:
-    """*args* as they are sent: what stands in the playbook with a secret in it is filled in again, with its value.
+    """Return *args* for sending: texts of the playbook with a secret in them are filled in again, with its value.
 
-    The places are those of the playbook's own text, so that nothing that a host has said is ever taken for a template.
+    Only texts of the playbook itself are filled in, so that output of a host is never taken for a template.
     Raises ConfigError and UnknownTouched.
     """
     filled: dict[str, Any] = dict(args)
@@ -113,7 +113,7 @@ def with_secrets(step: Step, args: Mapping[str, Json], scope: Scope) -> Mapping[
 
 
 def with_templates_of_secrets(written: Any, recorded: Any) -> Any:
-    """*recorded*, the arguments that a step had, as they stand; but where *written* inserts a secret, that text."""
+    """Return *recorded*, the arguments of a step; an argument that inserts a secret has its text in *written*."""
     match written, recorded:
         case str(), _ if secrets_in_template(written):
             return written
@@ -126,7 +126,7 @@ def with_templates_of_secrets(written: Any, recorded: Any) -> Any:
 
 
 def _put(tree: dict[str, Any], path: Path, value: Json) -> None:
-    """Set what stands at *path* in *tree*; what lies on the way there is copied."""
+    """Set the value at *path* in *tree*; the lists and mappings on the way are copied."""
     at: Any = tree
     for key in path[:-1]:
         at[key] = list(at[key]) if isinstance(at[key], list | tuple) else dict(at[key])

@@ -27,10 +27,10 @@ SECTIONS = ("diagnose", "findings", "remediate", "verify")
 
 
 def written_out(document: Document, without: Collection[Path] = ()) -> Document:
-    """*document* in full.
+    """Return *document* without shorthand.
 
-    The values of ``let`` and the conditions of groups (``guards_of``) that *without* names are left out: what is wrong
-    there is said there.
+    *without*: the values of ``let`` and the conditions of groups (``guards_of``) that are left out.  Their mistakes are
+    reported at their own places.
     """
     if not isinstance(document.value, Mapping) or not {"let", "defaults", "findings"} & document.value.keys():
         return document
@@ -50,9 +50,9 @@ def written_out(document: Document, without: Collection[Path] = ()) -> Document:
 
 
 def values_of(document: Document, without: Collection[Path] = ()) -> dict[str, str]:
-    """The expressions under ``let``, those named in them written out; each may name those before it.
+    """Return the expressions under ``let``; a value may name earlier values, which are inserted.
 
-    One that *without* has stands for ``host``, whose value is never known in a check.
+    A value in *without* is replaced by ``host``, which no check knows the value of.
     """
     found: dict[str, str] = {}
     for name, value in mapping(mapping(document.value).get("let")).items():
@@ -136,18 +136,18 @@ def _any_of(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _is_free(before: str, after: str) -> bool:
-    """Whether a name between these is one by itself: no attribute, filter or test, and no name of an argument."""
+    """Whether the name between these texts stands for a value: it is no attribute, filter, test or argument name."""
     return before not in (".", "|", "is") and not (after == "=" and before in ("(", ","))
 
 
 def _enclosed(value: str, before: str, after: str) -> str:
-    """*value* in parentheses where what is around it would take it to pieces."""
+    """Return *value*, in parentheses if the text around it would split it."""
     alone = before in ("{{", "{{-", "(") and after in ("}}", "-}}", ")")
     return value if alone or (after not in (".", "[", "(") and binds_tightly(value)) else f"({value})"
 
 
 def _with_defaults(step: Any, defaults: Mapping[str, Any], section: str) -> Any:
-    """*step* with the keys of *defaults* that it does not have itself; ``become`` is for the host, not for another."""
+    """Return *step* with the keys of *defaults* that it lacks; the default ``become`` is not for a step with ``on``."""
     if not isinstance(step, Mapping) or "include" in step:
         return step
     known = {name for name, key in STEP.items() if key.has_default and section in key.phases}
@@ -170,13 +170,13 @@ def _guard(number: int) -> Path:
 
 
 def _members(entry: Any) -> list[Any] | None:
-    """The findings of a group; None where *entry* is none."""
+    """Return the findings of a group; None: *entry* is no group."""
     inner = entry.get("findings") if isinstance(entry, Mapping) else None
     return inner if isinstance(inner, list) else None
 
 
 def _findings(listed: list[Any], places: dict[Path, tuple[int, int]], without: Collection[Path]) -> list[Any]:
-    """*listed* without groups, what is in these in its place; *places* follow."""
+    """Return *listed* with the findings of each group in place of the group; *places* are moved accordingly."""
     moved: list[tuple[Path, Any]] = []
     for number, entry in enumerate(listed):
         inner = _members(entry)

@@ -35,7 +35,7 @@ def each(step: Step, around: Around) -> str:
 
 
 def what_for(step: Step, around: Around) -> str:
-    """The findings that call for a change; also where the step names none."""
+    """Return the findings that call for a change, also if the step names none."""
     if step.phase is not Phase.REMEDIATE:
         return ""
     if step.for_:

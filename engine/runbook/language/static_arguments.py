@@ -95,10 +95,10 @@ def problems_with_inputs_given(
     inputs: Mapping[str, Mapping[str, Json]],
     places: Mapping[str, Where] | None = None,
 ) -> list[Problem]:
-    """Yield the mistakes in the arguments of *playbook*, once every input has its value (by part; ``""`` its own).
+    """Return the mistakes in the arguments of *playbook* with its input values (by part; ``""``: its own).
 
-    What one value that was given spoils in several places is one mistake, which names that input.
-    *places* are those of the values that stand in a file.
+    If one value causes mistakes at several places, they are one mistake, which names its input.
+    *places* are the places of values that come from a file.
     """
     found: list[tuple[Problem, str]] = []
     states = {part: unseen(playbook, part) for part in {step.part for step in playbook.steps}}
@@ -121,7 +121,10 @@ def _given(playbook: Playbook, values: Mapping[str, Json]) -> frozenset[str]:
 
 
 def _cause(tree: Any, path: Path, step: Step, given: frozenset[str]) -> str:
-    """The one input of *given* that what stands at *path* in *tree* is filled in from; empty: none, or several."""
+    """Return the input of *given* that the value at *path* in *tree* depends on.
+
+    Empty: it depends on none or several.
+    """
     for key in path:
         if isinstance(tree, Mapping) and key in tree:
             tree = tree[str(key)]
@@ -172,7 +175,7 @@ def _is_false(when: str, scope: Scope) -> bool:
 
 
 def _scopes(step: Step, scope: Scope) -> Iterator[tuple[Scope, tuple[str, ...]]]:
-    """One for every item that is known, else one without; each with the names that mean nothing yet."""
+    """Yield a scope for each known item, or one without an item; each with the names that have no value yet."""
     try:
         items = value_of(step.each, scope) if step.each else None
     except ConfigError:
@@ -221,7 +224,7 @@ def _rendered(tree: Any, scope: Scope, free: tuple[str, ...]) -> Any:
 
 
 STAND_INS = ("x", "/dev/null", "-l", "list", "--version")
-"""Texts that mean as little harm as any: what an action objects to with each of them, it objects to with all."""
+"""Harmless texts: an argument that the action rejects with all of them is wrong with every text."""
 
 
 def _objections(action: Action, values: Mapping[str, Any]) -> Iterator[ArgumentFault]:
@@ -245,7 +248,7 @@ def _standing_in(tree: Any, text: str) -> Any:
 
 
 def _rests_on(tree: Any, inputs: Mapping[str, Json], free: tuple[str, ...]) -> bool:
-    """Whether a template in *tree* needs what means nothing yet: a name in *free*, or an input that has no value."""
+    """Whether a template in *tree* needs a name in *free*, which has no value yet, or an input without a value."""
     match tree:
         case Raw():
             return False

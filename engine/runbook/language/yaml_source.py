@@ -48,7 +48,7 @@ class Document:
     places: Mapping[Path, tuple[int, int]] = field(repr=False)
 
     def where(self, path: Path) -> Where:
-        """The place of the key or item at *path*; of the nearest thing around it where there is none."""
+        """Return the place of the key or item at *path*, or of the nearest one around it."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.places:
                 line, column = self.places[path[:length]]
@@ -130,21 +130,21 @@ _PlaybookLoader.add_implicit_resolver(
 
 
 def has_key(text: str, keys: Iterable[str]) -> bool:
-    """Whether one of *keys* stands in *text* where YAML may have a key, whatever else is wrong with it."""
+    """Whether one of *keys* stands in *text* at a place for a YAML key; *text* may have mistakes."""
     words = "|".join(map(re.escape, keys))
     return bool(words and re.search(rf"""(?:^|[{{,])\s*["']?(?:{words})["']?\s*:""", text, re.MULTILINE))
 
 
 def could_be_playbook(text: str, file: str) -> bool:
-    """Whether *text* says that it is the playbook of *file*, whatever else is wrong with it."""
+    """Whether *text* claims to be the playbook of *file*; it may have mistakes."""
     named = re.search(rf"""^name:[ ]*["']?{re.escape(PurePath(file).stem)}["']?[ ]*$""", text, re.MULTILINE)
     return bool(named) or has_key(text, ("about", *SECTIONS))
 
 
 def parse_playbook(text: str, file: str, *, ours: bool = True) -> Document:
-    """A playbook, or another file of ours.  Raises ConfigError with every mistake in its YAML.
+    """Parse *text*, a playbook or another file.  Raises ConfigError with every mistake in its YAML.
 
-    Where it is not *ours*, as far as can be determined, nothing that stands in it is repeated.
+    *ours*: the file seems to be of this program.  If not, messages repeat nothing of its content.
     """
     return _unquoted(lambda: _parse_playbook(text, file), ours)
 

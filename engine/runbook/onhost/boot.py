@@ -92,9 +92,10 @@ def _last(lines: list[str], now: str) -> LastReboot | None:
 
 
 def send_reboot(boot_id: str, words: str, gpus: int, force_after: float) -> Command:
-    """Note the reboot on the host, and start it, if the host still is in the boot *boot_id*.
+    """Note the reboot on the host and start it, if the host is still in the boot *boot_id*.
 
-    *gpus*: how many are expected afterwards; *force_after*: seconds after which a shutdown that hangs is forced, or 0.
+    *gpus*: the number of GPUs expected afterwards.  *force_after*: seconds after which a hanging shutdown is forced, or
+    0.
     """
     command = write_script(
         SAFE + PLACES + script(__package__, "boot_reboot"),

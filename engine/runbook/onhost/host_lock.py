@@ -35,7 +35,7 @@ class LockHeld:
     """The lock is ours."""
 
     place: str = ""
-    """Its directory; what a write adds to it there keeps it as long as that write runs."""
+    """The directory of the lock; an entry that a write adds there keeps the lock while that write runs."""
     idle: float = math.inf
     """Seconds for which no run had taken or given back a lock of this user's here; 0 where that cannot be seen."""
 
@@ -53,13 +53,13 @@ class LockBusy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockUnavailable:
-    """This host can keep none; nothing speaks against going on, but two runs would not notice each other."""
+    """The host can hold no lock; the run may go on, but two runs would not notice each other."""
 
     why: str
 
 
 def ask_lock(run: str, host: str, words: str, become: str = "") -> Command:
-    """Take the lock of the user *become* on *host* for *run*; *words* say to people whose it is."""
+    """Take the lock of the user *become* on *host* for *run*; *words* describe the holder to people."""
     return _lock("take", lock_name(run, host), run, words, become=become)
 
 

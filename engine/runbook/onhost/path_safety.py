@@ -9,7 +9,7 @@ REFUSED = 4
 
 
 def refusal(why: str, owner: str) -> str:
-    """The reason *why* of the host with the way out: the step becomes *owner*; empty: nobody in particular owns it."""
+    """Return the reason *why* with the remedy: the step becomes *owner*; empty: there is no particular owner."""
     if owner.isdigit():
         return f"{why}; the host has no name for that user: give the directory to root, or to a user with a name"
     if owner:
@@ -24,7 +24,7 @@ def refused(path: str, stderr: str) -> str:
 
 
 def unread(path: str, why: str = "", owner: str = "") -> str:
-    """*path* and why it is not read; *why* and *owner* are those of ``view_reason``."""
+    """Return *path* with the reason why it is not read; *why* and *owner* are those of ``view_reason``."""
     reason = refusal(why, owner)
     return reason if reason.startswith(path) else f"{path}: {reason}" if reason else path
 

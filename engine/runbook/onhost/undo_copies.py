@@ -36,11 +36,11 @@ class FileCopy:
     """The reason why it cannot be used; empty: it can."""
     size: int = 0
     text: str | None = None
-    """Its content; None where it is too long, or no text."""
+    """The content of the file; None: it is too long, or no text."""
 
 
 def keep_copy(run: str, path: str, digest: str, become: str = "") -> Command:
-    """Keep a copy of *path*, whose content has that sha256, for *run*; the file itself stays as it is."""
+    """Keep a copy of *path*, whose content has the sha256 *digest*, for *run*; the file itself stays unchanged."""
     words = (run, path, digest, str(MAX_COPY_BYTES))
     return Command(script=_KEEP, argv=words, effect=Effect.SCRATCH, timeout=TIMEOUT, become=become, private=True)
 

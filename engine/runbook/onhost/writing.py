@@ -51,7 +51,7 @@ class PathState:
     """The reason why nothing may be written there, with what to do: another user can exchange a part of the path (law
     9)."""
     text: str | None = None
-    """A file's content; None where it is too long, or no text."""
+    """The content of a file; None: it is too long, or no text."""
 
     @property
     def key(self) -> str:
@@ -123,7 +123,7 @@ _LOOK = VIEW + STAT_PATH + script(__package__, "file_probe")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredPath:
-    """The desired state of a path; a field that is empty or None stays as it is."""
+    """The desired state of a path; a field that is empty or None stays unchanged."""
 
     directory: bool = False
     text: str | None = None
@@ -133,9 +133,9 @@ class DesiredPath:
 
 
 def make(place: PathState, wanted: DesiredPath, *, parents: bool = False, backup: bool = False) -> Command:
-    """Make *place* as *wanted*, if it is still what was seen; else exit with CHANGED and leave it.
+    """Make *place* as *wanted*, if it is unchanged since it was read; otherwise exit with CHANGED.
 
-    A file's new content takes its place in one stroke.
+    The new content of a file replaces the old one atomically.
     """
     seen = place.digest if place.kind == "file" and wanted.text is not None else place.inode
     new = "" if wanted.text is None else sha256(wanted.text.encode()).hexdigest()
@@ -148,8 +148,9 @@ def make(place: PathState, wanted: DesiredPath, *, parents: bool = False, backup
 
 
 _WRITE = SAFE + script(__package__, "file_write")
-"""``$1`` file or directory, ``$2`` path, ``$3`` what was there, ``$4`` its digest or inode, ``$5`` the new digest
-(none: the content stays), ``$6`` mode, ``$7`` owner, ``$8`` group, ``$9`` parents, then backup.
+"""Parameters: ``$1`` file or directory, ``$2`` path, ``$3`` the former kind, ``$4`` its digest or inode.
+
+``$5`` the new digest (empty: the content stays), ``$6`` mode, ``$7`` owner, ``$8`` group, ``$9`` parents, then backup.
 The content comes on stdin.
 """
 

@@ -138,7 +138,7 @@ _HARMLESS = re.compile(r"/dev/(?:null|stdout|stderr|fd/\d+)|&?\d+|&-|-")
 
 
 def mutating_command(argv: Sequence[str], script: str = "") -> MutatingCommand | None:
-    """The worst that a command line, or POSIX sh text, is known to do; None where nothing is known of it."""
+    """Return the worst known effect of a command line, or of POSIX sh text; None: no effect is known."""
     found = list(_in_script(script) if script else _in_argv(list(argv)))
     order = list(Risk)
     return max(found, key=lambda it: order.index(it.risk), default=None)
@@ -176,7 +176,7 @@ def _in_shell(rest: list[str]) -> Iterator[MutatingCommand]:
 
 
 def _by_verb(program: str, rest: list[str], words: list[str]) -> Iterator[MutatingCommand]:
-    """Yield the effects of *program* by one of its *words*: ``git push``; a container of ``--rm`` leaves nothing."""
+    """Yield the effects of *program* by one of its *words*: ``git push``; a container with ``--rm`` leaves nothing."""
     verbs, risk = _VERBS.get(program, ("", Risk.UNKNOWN))
     for verb in _verbs(program, words):
         if verb in verbs.split() and not (verb == "run" and "--rm" in rest):

@@ -36,8 +36,9 @@ _WRITES_BY = {
 _NAMES_MOUNTS = re.compile(
     r"mounts\b|\bmountinfo\b|\bfindmnt\b|\bmtab\b|statvfs|\bismount\b|\bmountpoint\b|(?:\[|\btest)\s+-w\s|\bos\.access\b"
 )
-"""Commands that ask how the host's file systems are mounted, or whether they can be written: where none can be, the
-answer would be another one, so that such a command is believed.
+"""Commands that read mount options, or whether a file system is writable.
+
+Such a command is run unconfined, because a read-only view would change its answer.
 """
 _NOT_SEEN_THROUGH = re.compile(r"`|\$\(|<<|\beval\b|\bsource\b|(?<!\S)\.\s|\bfunction\b|\(\)")
 _HARMLESS_TARGET = re.compile(r"/dev/(?:null|stdout|stderr|fd/\d+)|&?\d+|&-|-")
@@ -52,7 +53,7 @@ def is_to_be_confined(argv: Sequence[str], script: str = "") -> bool:
 
 
 def interpreter_in(argv: Sequence[str], script: str = "") -> str:
-    """Return the interpreter of an author's own program; empty: none."""
+    """Return the interpreter of an author's own program; empty: there is none."""
     lines = list(simple_commands(script)) if script else [list(argv)]
     for line in lines:
         words = unwrapped(line)
@@ -72,14 +73,14 @@ def _text_for_a_shell(words: Sequence[str]) -> str:
 
 
 def _script_only_reads(script: str) -> bool:
-    """Whether each simple command of *script* is known to only read; what we do not see through is not."""
+    """Whether every simple command of *script* is known to only read; False if the script is too complex to tell."""
     if _NOT_SEEN_THROUGH.search(script) or mutating_command((), script):
         return False
     return all(_argv_only_reads(words) for line in simple_commands(script) if (words := _without_targets(line)))
 
 
 def _without_targets(words: Sequence[str]) -> list[str]:
-    """*words* without harmless redirections; a program that nobody knows for each that is not."""
+    """Return *words* without harmless redirections; another redirection becomes ``>``, which is no known program."""
     found, target = list[str](), False
     for word in words:
         if target:

@@ -27,11 +27,11 @@ class Link:
     number: int
     """From 1."""
     value: Any
-    """The content of the line, as JSON has it; None where that cannot be read."""
+    """The content of the line as JSON; None: it cannot be read."""
     sha: str
     """The digest that the line carries; empty where it has none."""
     fault: str = ""
-    """The reason why the line is not as it was written; empty where it is."""
+    """The reason why the line differs from the line that was written; empty: it does not."""
 
 
 def sealed(body: str, before: str) -> tuple[str, str]:
@@ -54,7 +54,7 @@ def links(lines: Iterable[bytes]) -> Iterator[Link]:
 
 
 def position(raw: bytes) -> tuple[int, str] | None:
-    """The number and the digest that a line (without its newline) says it has; None where it cannot be read."""
+    """Return the number and the digest that a line (without its newline) claims; None: they cannot be read."""
     link = _link(0, raw, START)
     number = link.value.get("n") if isinstance(link.value, dict) else None
     if not link.sha or not isinstance(number, int) or not 0 < number < MAX_LINES:

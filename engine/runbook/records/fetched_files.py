@@ -24,7 +24,10 @@ MOST_OF_RUN = 1024 * 1024 * 1024
 """Bytes that one run keeps of all hosts."""
 
 LONGEST_LINE = 100_000
-"""Characters; a file with a longer line is none that people write, and is not searched as a configuration is."""
+"""Most characters of a line; a file with a longer one was not written by people.
+
+It is not searched for secrets as a configuration file is.
+"""
 
 INSPECTED = 8192
 """Bytes at the beginning of a file by which it is taken for text, or not."""

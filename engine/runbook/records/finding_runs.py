@@ -37,10 +37,10 @@ def named_run(folder: PrivateFolder, text: str) -> str:
 
 
 def latest_run(folder: PrivateFolder, asked: Callable[[RunRow], bool] = lambda row: True) -> str:
-    """The id of the newest run that is *asked* for; empty where there is none.
+    """Return the id of the newest run for which *asked* is true; empty: there is none.
 
-    What cannot be read may be what was asked for.  Raises ConfigError where a record as new as that one is damaged, or
-    is gone although nobody pruned it.
+    Raises ConfigError if an equally new or newer record is damaged, or is gone without being pruned: it could have been
+    that run.
     """
     try:
         noted = by_run(Ledger(folder).entries()[0])  # before the journals: a run may begin in between

@@ -92,9 +92,9 @@ class RunRow:
     resumes: str
     """The run that this one goes on with; empty: none."""
     resumed_by: str
-    """The latest run, no dry run, that has gone on with this one; empty: none."""
+    """The latest run, not a dry run, that has resumed this one; empty: none."""
     undoes: str
-    """The run whose changes this one takes back; empty: none."""
+    """The run whose changes this run undoes; empty: none."""
     exit_code: int | None
     state: RunState
     hosts: int
@@ -102,7 +102,7 @@ class RunRow:
     """Changes that were sent, or may have been."""
     totals: Mapping[str, int] = field(default_factory=dict)
     fault: str = ""
-    """The reason why its journal is not believed; empty where it is."""
+    """The reason why the journal is not trusted; empty: it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class HostRow:
 
 
 class Index:
-    """Queries over the journals in *folder*; what is new there is read first."""
+    """Queries over the journals in *folder*; new content is read first."""
 
     def __init__(self, folder: PrivateFolder) -> None:
         """Raises ConfigError where the journals cannot be read."""
@@ -146,11 +146,14 @@ class Index:
         )
 
     def hosts(self, run: str, query: RunQuery | None = None) -> list[HostRow]:
-        """The hosts of *run* that have an end; with *query* those that fit its host, verdict and finding."""
+        """Return the hosts of *run* that have a result; *query* selects by host, verdict and finding."""
         return self._answer(lambda: self._hosts(run, query or RunQuery()))
 
     def unfinished(self, run: str, query: RunQuery) -> list[str]:
-        """The hosts of *run* that have no end, in their order: none where a verdict or a finding is asked for."""
+        """Return the hosts of *run* without a result, in their order.
+
+        None if *query* asks for a verdict or a finding.
+        """
         if query.verdict or query.finding:
             return []
         text = "SELECT host FROM unfinished WHERE run = ? AND host GLOB ? ORDER BY rowid"
@@ -255,7 +258,7 @@ class Index:
 
 
 def recorded_runs(folder: PrivateFolder, query: RunQuery | None = None) -> list[RunRow]:
-    """The recorded runs, the newest first; with *query* those that it asks for.  Raises ConfigError."""
+    """Return the recorded runs, the newest first; *query* selects some of them.  Raises ConfigError."""
     with closing(Index(folder)) as index:
         return index.runs(query or RunQuery())
 

@@ -33,8 +33,8 @@ def _begun(run: str) -> str:
 class Journal:
     """The record of one run; used by many threads.
 
-    What is appended is with the kernel at once, so that a run that is killed loses none of it.  Once it cannot be
-    written, nothing more is: a journal has no holes.
+    An appended line is handed to the kernel at once, so that a killed run loses nothing.  After a failed write, nothing
+    more is written, so that a journal has no gaps.
     """
 
     def __init__(self, folder: PrivateFolder, run: str) -> None:
@@ -52,7 +52,7 @@ class Journal:
             raise RecordLost(f"{folder.path}: {error.strerror or error}") from error
 
     def on(self, event: Event) -> None:
-        """Append *event*.  Raises RecordLost where it cannot be; what comes after that event is not recorded either."""
+        """Append *event*.  Raises RecordLost if that fails; then later events are not recorded either."""
         number = self._append(event)
         if number == 1:
             self._name()
@@ -149,7 +149,7 @@ class Journal:
 
 
 def _others(event: RunStarted | RunFinished) -> tuple[str, str]:
-    """The runs that are gone on with and undone from the beginning *event*; a dry run does so with none."""
+    """Return the runs that the new run continues or undoes; a dry run does neither."""
     if not isinstance(event, RunStarted) or event.mode is Mode.PLAN or event.origin is None:
         return "", ""
     return event.origin.resumes, event.origin.undoes

@@ -141,7 +141,7 @@ def _append(file: int, body: Mapping[str, str | int], before: str) -> tuple[int,
 
 
 def _last(file: int) -> tuple[int, str] | None:
-    """The number and the digest of the last whole line; None where that cannot be read.  Raises OSError.
+    """Return the number and the digest of the last whole line; None: it cannot be read.  Raises OSError.
 
     A torn line behind it is cut off.
     """
@@ -156,7 +156,7 @@ def _last(file: int) -> tuple[int, str] | None:
 
 
 def _behind_newline(file: int, size: int) -> int:
-    """Where the last newline among the first *size* bytes ends; 0 where there is none."""
+    """Return the end of the last newline among the first *size* bytes; 0: there is none."""
     while size > 0:
         start = max(0, size - _BLOCK)
         found = os.pread(file, size - start, start).rfind(b"\n")

@@ -24,11 +24,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Damaged(ValueError):
-    """The text of a record that cannot be believed; the message says why."""
+    """The text of a record cannot be trusted; the message gives the reason."""
 
 
 class Withheld(Exception):
-    """The record must not hold a value; the message says why."""
+    """The record must not hold a value; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Record:
     run: str
     playbook: str
     rests_on: RestsOn
-    """Of the host, and of those that the steps name with ``on``; its inputs are without the secret ones."""
+    """The basis of the host, and of the hosts that the steps name with ``on``; without secret inputs."""
     host: str
     by: str
     since: str
@@ -185,9 +185,9 @@ def _encoded_text(text: str, secrets: Secrets, mask: Masking) -> Json:
 
 
 def decoded(value: Json, secrets: Secrets) -> Json:
-    """Reverse ``encoded``, given the secrets.  Raises KeyError for one that is not given.
+    """Reverse ``encoded`` with the given *secrets*.  Raises KeyError for a missing secret.
 
-    A text that holds a blank secret is blank as a whole.
+    A text with an empty secret in it becomes empty as a whole.
     """
     match value:
         case {"$input": str() as name}:

@@ -43,10 +43,10 @@ class _Journal:
 
 
 class PastRuns:
-    """The earlier runs of one playbook with one inventory, as the journals in *folder* have them.
+    """The earlier runs of one playbook with one inventory, by the journals in *folder*.
 
-    Nothing is read before the first question; each journal is read once.  *own*: the id of the run that asks, which is
-    no earlier one, and *resumes* the one that it goes on with.  *probes*: those whose answers are asked for.
+    Reading begins with the first question; each journal is read once.  *own* is the id of the present run, which does
+    not count, and *resumes* the run that it continues.  *probes* are the probes whose answers are needed.
     """
 
     def __init__(
@@ -106,9 +106,9 @@ class PastRuns:
             )
 
     def attempt(self, host: str) -> str:
-        """The run that was interrupted in the middle of changing *host*, where our own one goes on with it; or nothing.
+        """Return the interrupted run that was changing *host* and that the present run continues; empty: there is none.
 
-        It is the first one of the attempt: what was interrupted may have gone on with another one.
+        That run may itself have continued another run: then the first one is returned.
         """
         with self._lock:
             self._listed()
@@ -116,7 +116,7 @@ class PastRuns:
         return parts[-1][0] if any(content.changes.get(host) for _, content in parts) else ""
 
     def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
-        """Return the answer of *probe* on *host* in the newest run in which it had one; None: in none."""
+        """Return the newest recorded answer of *probe* on *host*; None: no run has one."""
         with self._lock:
             for found in self._newest(host):
                 if isinstance(found, Unknown):
@@ -151,7 +151,7 @@ class PastRuns:
             resumes = head.resumes
 
     def _in_time(self, within: float, host: str) -> list[tuple[str, Content]] | Unknown:
-        """The runs that may have sent something within that time; of one host, where it is named."""
+        """Return the runs that may have sent something within that time; of *host* only, if it is given."""
         since = self._now() - within
         journals = self._listed()
         if self._fault:
@@ -191,7 +191,10 @@ class PastRuns:
             yield journal.run, found
 
     def _listed(self) -> list[_Journal]:
-        """All journals but our own, the newest first; why they are not believed, if they are not, is noted."""
+        """Return all journals but that of the present run, the newest first.
+
+        Notes the reason if they cannot be trusted.
+        """
         if self._journals is not None:
             return self._journals
         self._journals = []
@@ -218,7 +221,7 @@ class PastRuns:
         return self._journals
 
     def _read(self, journal: _Journal, host: str) -> Content | None | Unknown:
-        """Read the journal; None where it is not about *host*, or of another playbook or inventory."""
+        """Read the journal; None: it is not about *host*, or of another playbook or inventory."""
         run, noted = journal.run, self._noted.get(journal.run, [])
         if run not in self._heads:
             self._heads[run] = head_of(self._folder, run, noted)

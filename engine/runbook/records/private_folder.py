@@ -28,7 +28,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Unsafe(OSError):
-    """The directory, or a file in it, may be another user's work; the text says why."""
+    """The directory, or a file in it, may come from another user; the message gives the reason."""
 
     def __init__(self, why: str) -> None:
         super().__init__(0, why)
@@ -61,7 +61,7 @@ class PrivateFolder:
         self.path = path
 
     def names(self, ending: str = ".json") -> list[str]:
-        """The names of the files that end so.  Raises OSError where they cannot be listed; no directory is no file."""
+        """Return the names of the files with this ending; none if there is no directory.  Raises OSError."""
         try:
             with self._opened(make=False) as folder:
                 return sorted(name for name in os.listdir(folder) if name.endswith(ending))
@@ -69,7 +69,10 @@ class PrivateFolder:
             return []
 
     def entries(self, ending: str) -> list[Entry]:
-        """The files that end so, by name, with their sizes and times.  Raises OSError; no directory is no file."""
+        """Return the files with this ending, by name, with sizes and times; none if there is no directory.
+
+        Raises OSError.
+        """
         found = []
         try:
             with self._opened(make=False) as folder:
@@ -117,7 +120,7 @@ class PrivateFolder:
         return number
 
     def rename(self, name: str, to: str) -> None:
-        """Give the file *name* another name that none has, so that a power cut does not undo it.  Raises OSError."""
+        """Rename the file *name* to an unused name, safe against a power cut.  Raises OSError."""
         with self._opened(make=False) as folder:
             with suppress(FileNotFoundError):
                 os.stat(to, dir_fd=folder, follow_symlinks=False)
@@ -135,7 +138,7 @@ class PrivateFolder:
         return (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)
 
     def appending(self, name: str) -> int:
-        """A descriptor to read *name* with, and to append to it; it is made where there is none.  Raises OSError."""
+        """Return a descriptor to read *name* and to append to it; makes the file if it is missing.  Raises OSError."""
         with self._opened(make=True) as folder:
             number = os.open(name, _APPENDING, 0o600, dir_fd=folder)
         there = os.fstat(number)
@@ -162,13 +165,13 @@ class PrivateFolder:
             os.fsync(folder)
 
     def remove(self, name: str) -> None:
-        """Remove the record; one that is gone is no mistake.  Raises OSError."""
+        """Remove the record, if it is there.  Raises OSError."""
         with suppress(FileNotFoundError), self._opened(make=False) as folder:
             os.unlink(name, dir_fd=folder)
             os.fsync(folder)
 
     def remove_directory(self, name: str) -> None:
-        """Remove an empty directory in this one; one that is gone is no mistake.  Raises OSError."""
+        """Remove an empty directory in this one, if it is there.  Raises OSError."""
         with suppress(FileNotFoundError), self._opened(make=False) as folder:
             os.rmdir(name, dir_fd=folder)
 
@@ -229,7 +232,10 @@ def _entered(name: str, here: int, *, make: bool) -> int:
 
 
 def link_in(folder: int, name: str) -> str:
-    """Where *name* in *folder* leads if it is a symbolic link of ours or root's; empty: it is none.  Raises OSError."""
+    """Return the target of *name* in *folder*, if it is a symbolic link of ours or root's; empty: no link.
+
+    Raises OSError.
+    """
     try:
         there = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

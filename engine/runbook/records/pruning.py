@@ -24,9 +24,9 @@ SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def verified(folder: PrivateFolder, name: str = "") -> tuple[list[str], str]:
-    """Every fault of the records (or of the run *name*), and one sentence about all of them.  Raises ConfigError.
+    """Return every fault of the records (or of the run *name*), and a summary.  Raises ConfigError.
 
-    The index is rebuilt, so that one that was edited does not outlive this.
+    The index is rebuilt, so that an edited one does not stay.
     """
     faults = _index_faults(folder)
     only = named_run(folder, name) if name else ""
@@ -61,7 +61,7 @@ def _index_faults(folder: PrivateFolder) -> list[str]:
 
 
 def _faults(folder: PrivateFolder, runs: Sequence[str], noted: Mapping[str, Sequence[Entry]]) -> dict[str, list[str]]:
-    """The faults of the journals of *runs*, without those that have none."""
+    """Return the faults of the journals of *runs*; a run without faults is left out."""
     found = {run: list(faults_of(folder, run, noted.get(run, []))) for run in runs}
     return {run: faults for run, faults in found.items() if faults}
 
@@ -105,7 +105,7 @@ def prune(folder: PrivateFolder, runs: Sequence[str]) -> None:
 
 
 def _going(folder: PrivateFolder, living: set[str], before: float, kept: int | None) -> list[str]:
-    """The runs to remove, the oldest first; one that is still under way stays."""
+    """Return the runs to remove, the oldest first; a run that is still under way stays."""
     files = [each for each in folder.entries(ENDING) if RUN.fullmatch(each.name.removesuffix(ENDING))]
     files.sort(key=lambda it: it.changed)
     sizes = {file.name: file.size + _fetched(folder, file.name.removesuffix(ENDING)) for file in files}

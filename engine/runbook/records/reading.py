@@ -49,7 +49,7 @@ class BegunChanges(Generic[Beginning]):
         self._all.append(change)
 
     def end(self, host: str, step: str) -> BegunChange[Beginning] | None:
-        """The change that *step* has begun on *host*, which is in flight no more; None: it has begun none."""
+        """Take out the change that *step* began on *host*, and return it; None: there is none."""
         return self._open.pop((host, step), None)
 
     @property
@@ -104,7 +104,10 @@ class Content:
 
 
 def head_of(folder: PrivateFolder, run: str, noted: Sequence[Noted]) -> Head:
-    """The head of the journal of *run*; *noted*: what the ledger has of it, among that the digest of the first line."""
+    """Return the head of the journal of *run*.
+
+    *noted*: the entries of the ledger, with the digest of the first line.
+    """
     try:
         with folder.opened(run + ENDING) as file:
             found = list(links(file.readlines(1)))
@@ -246,9 +249,9 @@ class _Read(Protocol):
 
 
 def earlier_changes(runs: Sequence[_Read]) -> Mapping[str, tuple[EarlierChange, ...]]:
-    """The changes that *runs*, each of which goes on with the one before it, have sent to each host.
+    """Return the changes that *runs* have sent to each host; each run continues the one before it.
 
-    Of a change that was sent several times, the last one counts; one that failed is none.
+    Of several equal changes, the last one counts; a failed change does not.
     """
     found: Changes = {}
     for recorded in runs:

@@ -60,12 +60,15 @@ class RecordedRun:
 
     @property
     def hosts(self) -> tuple[HostResult, ...]:
-        """Return the result of every host of the run, in its order; see ``unfinished`` for those that have no end."""
+        """Return the result of every host of the run, in its order.
+
+        A host without a result has that of ``unfinished``.
+        """
         ended = {event.result.host: event.result for event in self.events if isinstance(event, HostFinished)}
         return tuple(ended.get(name) or unfinished(self, name) for name in self.started.hosts)
 
     def result_of(self, host: str) -> HostResult | None:
-        """Return the result of *host*; None where it is none of this run."""
+        """Return the result of *host*; None: the run has no such host."""
         return next((result for result in self.hosts if result.host == host), None)
 
     @property
@@ -135,7 +138,10 @@ def is_locked(file: int) -> bool:
 
 
 def _event(link: Link) -> tuple[Event | None, str]:
-    """The event of a line; or why it has none, unless that is a fault of the line."""
+    """Return the event of a line, and the reason if it has none.
+
+    The reason is empty for a fault that is reported as such.
+    """
     if not isinstance(link.value, dict) or link.fault == "it is not JSON":
         return None, ""
     try:

@@ -109,7 +109,7 @@ class RunSummary:
 
 
 class _Fields:
-    """The values of a JSON object, each of the type that is asked for; the names of those that are not are in *odd*."""
+    """The values of a JSON object with their types checked; *odd* are the names of values with a wrong type."""
 
     def __init__(self, value: object, odd: list[str] | None = None) -> None:
         self.value: Mapping[str, Any] = value if isinstance(value, dict) else {}
@@ -122,7 +122,7 @@ class _Fields:
         return _Fields(value, self.odd)
 
     def part(self, name: str, *, optional: bool = False) -> Any:
-        """The object of that name; None where it is optional and not there."""
+        """Return the object *name*; None: it is *optional* and missing."""
         value = self.value.get(name)
         if value is None and optional:
             return None
@@ -158,7 +158,7 @@ class _Fields:
         return 0.0
 
     def whole(self, name: str) -> int:
-        """The integer of that name, in 64 bits; 1 where there is none."""
+        """Return the integer *name*, in 64 bits; 1 if it is missing."""
         value = self.value.get(name)
         if _is_whole(value):
             return value
@@ -177,7 +177,7 @@ def stored_text(text: str) -> str:
 
 
 def process_of(origin: object) -> ProcessIdentity | None:
-    """The process of a run, by the origin in its first event; None where that does not say."""
+    """Return the process of a run, from the origin in its first event; None: the origin does not have it."""
     value = origin.get("process") if isinstance(origin, Mapping) else None
     if not isinstance(value, dict):
         return None

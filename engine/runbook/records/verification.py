@@ -30,7 +30,7 @@ def missing(noted: Mapping[str, Sequence[Entry]], there: set[str]) -> Iterator[s
 
 
 def faults_of(folder: PrivateFolder, run: str, noted: Sequence[Entry]) -> Iterator[str]:
-    """Every fault of the journal of *run*; *noted*: what the ledger has of it."""
+    """Yield every fault of the journal of *run*; *noted*: its entries in the ledger."""
     try:
         with folder.opened(run + ENDING) as file:
             raw = file.readlines()

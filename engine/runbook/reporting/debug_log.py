@@ -46,9 +46,9 @@ MAX_STDERR = 200
 
 
 def debug_lines(wanted: bool, say: Say) -> Say | None:
-    """Where a debug log goes: to *say*, or into the file that the environment names; None: nobody asked for one.
+    """Return *say*, or a function that writes to the file in the environment variable; None: no debug log is wanted.
 
-    Raises ConfigError where the file cannot be written.
+    Raises ConfigError if the file cannot be written.
     """
     place = os.environ.get(VARIABLE, "")
     if place in ("", "0") and not wanted:

@@ -28,10 +28,10 @@ POLL = 0.1
 
 
 class Output:
-    """A reporter in a thread of its own, whose faults stay its own: at the first it is given up, with one line.
+    """A reporter in a thread of its own; after its first failure it is given up, with one line.
 
-    A reader that stalls holds up that thread, and no host.  What waits for it is never dropped: it is no more than the
-    run itself keeps.  Only an interrupted run does not wait for such a reader: it gives it up.
+    A slow reader of the output delays that thread only, and no host.  Waiting events are never dropped, because the run
+    itself keeps as many.  Only an interrupted run does not wait for such a reader, but gives it up.
     """
 
     def __init__(

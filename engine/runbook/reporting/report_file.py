@@ -12,10 +12,10 @@ from runbook.records.private_folder import MOST_LINKS, Unsafe, link_in, open_fol
 
 
 def create(path: str) -> int:
-    """A descriptor to write the report *path* with: a new file, or one of ours that is emptied; mode 600 in any case.
+    """Return a descriptor to write the report *path*: a new file, or an emptied file of ours; always with mode 600.
 
-    A pipe or a device of ours is taken as it is.  Raises ConfigError where somebody else could read what is written,
-    or where it would be written over what is not a report of ours; OSError where it cannot be opened.
+    A pipe or a device of ours is used as it is.  Raises ConfigError if somebody else could read the report, or if it
+    would overwrite a file that is no report of ours.  Raises OSError if it cannot be opened.
     """
     folder, name = folder_of(path)
     try:

@@ -75,10 +75,10 @@ def opened(path: str) -> TextIO:
 
 
 def take_over_standard_streams() -> None:
-    """Make stdout and stderr streams of ours, also where the program was started without them.
+    """Replace stdout and stderr by our own streams, also if the program was started without them.
 
-    Writing to a stdout that cannot be written raises OutputLost; stderr never raises.  What a stream's encoding lacks
-    is written out (``\\u6f22``).
+    A failed write to stdout raises OutputLost; stderr never raises.  Characters that the encoding lacks are escaped
+    (``\\u6f22``).
     """
     for number in range(3):
         try:

@@ -62,10 +62,10 @@ class Terminal:
             raise Cancelled("no answer: no host was contacted") from error
 
     def say(self, line: str) -> None:
-        """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run.
+        """Print *line* on stderr; on the terminal that shows a run, it appears above the live region.
 
-        Where nobody reads stderr, it is not said: what is said must hold up no run and no signal. A signal that comes
-        while a line is being written leaves its line to the write under way: a stream is not reentrant.
+        If nobody reads stderr, the line is dropped, because it must not block the run or a signal.  If a signal arrives
+        during a write, the write under way prints its line, too: a stream is not reentrant.
         """
         self._unsaid.append(f"runbook: {printable(line)}")
         while self._unsaid and not self._saying:
@@ -84,9 +84,9 @@ class Terminal:
         self._aside = aside
 
     def can_stop(self, stop: Cancellation) -> None:
-        """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently.
+        """Let SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently.
 
-        One that is ignored does nothing: `nohup` wants that of SIGHUP, a script of SIGINT for what it starts with `&`.
+        An ignored signal stays ignored: `nohup` wants that for SIGHUP, and a shell for SIGINT of background jobs (`&`).
         """
 
         def asked(number: int, _frame: object) -> None:

@@ -12,16 +12,16 @@ from runbook.reporting.report_file import NEW, folder_of, refuse_foreign
 
 
 class WholeReport(io.StringIO):
-    """Keeps what is written, and puts it into the file when asked to: who reads that sees the old text or the new one.
+    """Keeps the written text, and puts it into the file on request: a reader sees the old text or the new one.
 
-    The rules are those of ``report_file.create``, but for the mode where others are to read it: never through or over
-    what belongs to somebody else.
+    The rules are those of ``report_file.create``, except for the mode if others may read the file: it never writes
+    through a link, or over a file of somebody else.
     """
 
     def __init__(self, path: str, option: str = "--report", mode: int = 0o600) -> None:
-        """Raises ConfigError or OSError where *path* may not, or cannot, be written; what is there stays.
+        """Raises ConfigError or OSError if *path* must not, or cannot, be written; an existing file stays.
 
-        *option* is what named it.
+        *option*: the option that named the path.
         """
         super().__init__()
         self._path, self._option, self._mode = path, option, mode

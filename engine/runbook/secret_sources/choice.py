@@ -16,9 +16,9 @@ Referred = Mapping[str, SecretReference]
 
 
 class Choice:
-    """The choice of the reference that a name stands for.
+    """Chooses the reference that a name stands for.
 
-    That of its own playbook counts first, then that of the host, of one of its groups, and of the whole inventory.
+    A reference of its own playbook comes first, then of the host, of one of its groups, and of the whole inventory.
     ``host.secrets.NAME`` leaves the playbook out.
     """
 

@@ -23,11 +23,11 @@ CHUNK = 4096
 
 
 def printed(argv: Sequence[str], largest: int, limit: float = LIMIT) -> bytes:
-    """Return the output of *argv*.  Raises ConfigError, without anything that it printed.
+    """Return the output of *argv*.  Raises ConfigError, whose message repeats none of the output.
 
-    What it writes on stderr is dropped: under ``set -x``, for one, the secret stands there.
-    No shell reads *argv*.  Without a terminal it has a session of its own, so that all of it is ended when its time is
-    up; on a terminal it keeps ours, so that it can ask for a passphrase there.
+    Output on stderr is dropped, because it may have the secret, for example under ``set -x``.  No shell reads *argv*.
+    Without a terminal, the program has a session of its own, so that all of it is ended when its time is up.  On a
+    terminal it stays in our session, so that it can ask for a passphrase there.
     """
     own_session = not sys.stdin or not sys.stdin.isatty()
     name = f"the program {argv[0]}"

@@ -54,7 +54,7 @@ def objection_to(value: str) -> str:
 
 
 def _objection_to_lines(lines: Sequence[str]) -> str:
-    """Return the reason why *lines* could not be hidden where a host prints each by itself; empty: they can."""
+    """Return the reason why *lines* could not be masked if a host prints each by itself; empty: they can."""
     within_armour = False
     for number, line in enumerate(lines if len(lines) > 1 else (), 1):
         if ARMOUR.fullmatch(line):
@@ -77,7 +77,7 @@ def _variable(name: str) -> str:
 
 
 def _path(written: str, beside: str) -> Path:
-    """*written* as a path of this machine: one that is not absolute lies beside the file that names it."""
+    """Return *written* as a path on this machine; a relative path starts at the folder of the file that names it."""
     path = Path(written).expanduser()
     return path if path.is_absolute() else Path(beside).parent / path
 

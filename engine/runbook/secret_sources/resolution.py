@@ -33,7 +33,7 @@ class SecretValues:
     by_host: Mapping[str, ByPart] = field(default_factory=dict, repr=False)
     """The values of single hosts and of groups of the inventory, by the name of the host."""
     masked: tuple[str, ...] = field(default=(), repr=False)
-    """The texts that are hidden wherever they turn up: the values, and the lines of those that have several."""
+    """The texts that are masked everywhere: the values, and the single lines of multi-line values."""
 
     def of(self, host: str) -> ByPart:
         """The values that are used on *host*."""
@@ -42,9 +42,9 @@ class SecretValues:
 
 
 def problems_with_references(playbook: Playbook, inventory: Inventory, hosts: Sequence[Host]) -> list[Problem]:
-    """Every secret that a step uses on one of *hosts* and nobody says where to find; nothing is read for that.
+    """Return a problem for every secret that a step uses on one of *hosts* and that has no place; no secret is read.
 
-    A field of a host that is masked is one of them: what would be sent is the mask.
+    A masked field of a host is a problem, too, because the mask would be sent.
     """
     choice = Choice(playbook, inventory, hosts)
     problems = [it for use in secret_uses(playbook) if isinstance(it := choice.referred(use), Problem)]
@@ -74,10 +74,10 @@ def resolved(
     changes: bool,
     read: Read = value_of,
 ) -> SecretValues:
-    """The value of every secret that *playbook* needs on *hosts*, each read once.
+    """Return the value of every secret that *playbook* needs on *hosts*; each is read once.
 
-    *changes*: the run may change hosts; else what only a change would send is not read.
-    Raises ConfigError with every secret that cannot be had, and the place where it is used first.
+    *changes*: the run may change hosts; otherwise secrets for changes only are not read.  Raises ConfigError with every
+    secret that cannot be read, and the place of its first use.
     """
     reading = _Reading(Choice(playbook, inventory, hosts), read)
     wanted: dict[tuple[str, str], list[SecretUse]] = {}

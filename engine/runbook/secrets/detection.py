@@ -107,7 +107,7 @@ def _masked_word(word: str, program: str, option: str) -> str:
 
 
 def _program_after(word: str, program: str, option: str) -> str:
-    """The program, of those that take passwords, whose words follow *word*."""
+    """Return the program, among those that take passwords, whose arguments follow *word*."""
     known = word.rpartition("/")[2]
     if known in _GLUED or known in _OWN_WORD:
         return known
@@ -115,7 +115,7 @@ def _program_after(word: str, program: str, option: str) -> str:
 
 
 def _option_before_secret(word: str, program: str) -> str:
-    """*word* where it is an option whose value, the next word, may be a secret; else empty."""
+    """Return *word* if it is an option whose value, the next word, may be a secret; otherwise empty."""
     named = word.startswith("-") and "=" not in word and not SWITCH.match(word) and is_secret(word, "x")
     return word if named or word in _OWN_WORD.get(program, ()) else ""
 

@@ -61,7 +61,7 @@ def secrets_in(document: object) -> tuple[str, ...]:
 
 
 def _without_references(document: object) -> object:
-    """*document* without what says under ``secrets:`` where a secret is: names and paths, which may be shown.
+    """Return *document* without the references under ``secrets:``: names and paths, which may be shown.
 
     Such a section stands beside the hosts, in a host and in a group.
     """

@@ -79,8 +79,10 @@ UNREADABLE = "\ufffd"
 Mask = Callable[[str], str]
 
 SHORTEST = 4
-"""Characters of a secret that is searched for.  A shorter one would blank half of every text: it is never shown by its
-name, and not searched for in what others write."""
+"""The least length of a secret that is searched for.
+
+A shorter one would blank half of every text.  Its own field is masked, but output of others is not searched for it.
+"""
 WORD = 8
 """Characters from which on a secret of letters only, or of digits only, is hidden within longer words, too."""
 ORDINARY = frozenset({"root", "admin", "user", "ubuntu", "debian", "test", "default"}) | NOT_A_VALUE

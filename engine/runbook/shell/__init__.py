@@ -23,7 +23,7 @@ def script(package: str | None, name: str) -> str:
 
 
 COMMON = script(__package__, "common")
-"""The functions by which scripts fail, and check that a process is still the one that was meant."""
+"""Functions by which scripts fail, and by which they check that a process is still the intended one."""
 
 SAFE = COMMON + script(__package__, "safe")
 """Functions to enter directories, and to make and replace what is in them, that hold against other users (law 9)."""

@@ -28,7 +28,7 @@ def _docstrings(kind: type) -> Mapping[str, str]:
 
 
 def _own_docstrings(kind: type) -> dict[str, str]:
-    """The same of *kind* alone; none where its source is not at hand."""
+    """Return the attribute docstrings of *kind* alone; none if its source is not available."""
     if kind.__module__ == "builtins":
         return {}
     try:

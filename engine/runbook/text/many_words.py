@@ -12,7 +12,7 @@ class ManyWords:
     """Words, most of them of one length."""
 
     def __init__(self, words: Iterable[str], length: int) -> None:
-        """*length*: that of the words that there are many of; others are searched for one by one."""
+        """*length*: the length of most words; words of other lengths are searched for one by one."""
         every = tuple(dict.fromkeys(words))
         many = len(every) > MANY
         self._length = length
@@ -30,7 +30,7 @@ class ManyWords:
         }
 
     def _parts(self, text: str) -> Iterable[str]:
-        """Every piece of *text* that is as long as the counted words; none where there are no such words."""
+        """Return every piece of *text* with the length of the counted words; none if there are no such words."""
         if not self._counted:
             return ()
         return (text[at : at + self._length] for at in range(len(text) - self._length + 1))

@@ -54,10 +54,10 @@ def expanded_list(text: str, most: int = MOST_NAMES, noun: str = "names") -> lis
 
 
 def expanded(text: str, most: int = MOST_NAMES, noun: str = "names", *, any_width: bool = False) -> list[str]:
-    """The names that ``rack[1-2]-gpu[01-08,10]`` stands for, in the order in which it says them, the last range first.
+    """Return the names that ``rack[1-2]-gpu[01-08,10]`` stands for, in order; the last range varies first.
 
-    As in ClusterShell, ``[01-16]`` keeps its zeros, and ``[0-9/3]`` takes each third number; with *any_width* the two
-    ends of a range may differ in their zeros, as Slurm has it.  Raises ValueError with what is wrong, said of *text*.
+    As in ClusterShell, ``[01-16]`` keeps its zeros, and ``[0-9/3]`` takes each third number.  With *any_width* the two
+    ends of a range may differ in their zeros, as in Slurm.  Raises ValueError with the mistake of *text*.
     """
     parts = _BRACKETS.split(text)
     fixed, inside = parts[0::2], parts[1::2]

@@ -45,7 +45,7 @@ SHOWN = 100
 """Characters of a pattern that are shown."""
 
 QUICK = 0.02
-"""Seconds that a search may keep the other threads waiting; one that takes longer starts again beside them."""
+"""Seconds for which a search may block the other threads; a longer search starts again without blocking them."""
 
 _SLOW_ONES = Lock()
 """Held by a slow search: ``regex`` counts the processor time of all threads, so that slow searches go one at a time."""
@@ -151,7 +151,9 @@ def compile_regex(pattern: str, flags: int = 0) -> SearchPattern:
 
 
 def _as_re_reads_it(pattern: str, verbose: bool) -> str:
-    """*pattern* without what means more to ``regex``: ``{e}`` and ``[[:alpha:]]`` are plain characters to ``re``."""
+    """Return *pattern* without syntax that only ``regex`` has: ``{e}`` and ``[[:alpha:]]`` are plain characters to
+    ``re``.
+    """
 
     def plain(token: re.Match[str]) -> str:
         match token.lastgroup:
@@ -193,7 +195,7 @@ class SearchBudget:
         return self.search(pattern, text) is not None
 
     def any_found(self, patterns: Iterable[SearchPattern], text: str) -> bool:
-        """Whether one of *patterns* is in *text*.  Raises SearchTimeout where none is, and not all are known."""
+        """Whether one of *patterns* is in *text*.  Raises SearchTimeout if none is found and a search was cut off."""
         slow: SearchTimeout | None = None
         for pattern in patterns:
             try:
@@ -207,7 +209,7 @@ class SearchBudget:
 
 
 def _search(pattern: regex.Pattern[str], text: str, seconds: float) -> SearchMatch | None:
-    """Raises TimeoutError.  Quick searches are not worth letting other threads in; slow ones must not stop them."""
+    """Raises TimeoutError.  Quick searches need not let other threads in; slow ones must not stop them."""
     try:
         return pattern.search(text, timeout=QUICK, concurrent=False)
     except TimeoutError:
@@ -220,9 +222,9 @@ SHORTEST_WORD = 3
 
 
 def needed_words(pattern: str) -> tuple[str, ...]:
-    """Return words in small letters of which every match of *pattern* has one; empty where there are none.
+    """Return lower-case words of which every match of *pattern* contains one; empty: there are none.
 
-    A text without any of them need not be searched, which saves most of the time of a long pattern.
+    A text without any of these words need not be searched, which saves most of the time.
     """
     try:
         with catch_warnings(action="ignore", category=FutureWarning):  # of `[[`, which was said when it was written

@@ -53,8 +53,7 @@ class Command:
     foreign: bool = False
     """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
     confined: bool = False
-    """Of a probe of an author's whose programs are not known to only read: as root, it runs where no file system can be
-    written."""
+    """Whether a probe of an author has programs that may write; as root, it then runs where nothing can be written."""
     runs: tuple[tuple[str, ...], ...] = ()
     """Of a script of our own: the programs that an author has it run, each behind the directory that it runs in (or
     nothing) and before its arguments."""
@@ -66,11 +65,12 @@ class Command:
     """It carries the whole of a file, which may hold secrets that nobody named: what a probe prints, and what a write
     is fed, is counted and neither shown nor recorded."""
     hangs: str = ""
-    """Of a probe: a program that may never answer (nvidia-smi); where it did not, other probes need not wait for it."""
+    """The program of a probe that may never answer (nvidia-smi).  After it has not answered once, other probes do not
+    wait for it."""
     valid_for: float = 0.0
     """Of a probe: seconds for which, while a plan is made, its answer serves every probe that asks the same."""
     keep: Keep | None = None
-    """Where in the run's record what it prints is kept, which comes packed; None: it is an output as any other."""
+    """The place in the record for the packed output of the command; None: it is ordinary output."""
     unkillable: bool = False
     """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
 
@@ -128,7 +128,7 @@ class Command:
         return self.brief() if self.foreign or self.called or not self.script else "a script of runbook's own"
 
     def objection(self) -> str:
-        """Return the reason why no host can be sent this; empty where it can.
+        """Return the reason why the command cannot be sent to any host; empty: it can.
 
         The kernel ends every argument, variable and path at a NUL character, so that a host would do something else.
         """
@@ -157,7 +157,7 @@ class Completed:
     """The outcome of a command that was sent."""
 
     exit_code: int | None
-    """As the program returned it (128 + n for a signal, as shells say); None where there is none."""
+    """The exit code of the program (128 + n for a signal, as in shells); None: there is none."""
     stdout: str = ""
     stderr: str = ""
     seconds: float = 0.0
@@ -165,7 +165,7 @@ class Completed:
     survivors: tuple[str, ...] = ()
     """Processes that would not die when the command was ended, each as ``pid N (state) name``."""
     refused: str = ""
-    """The reason why it was certainly not started: sudo refused, no shell started for it, or no host can be sent it."""
+    """The reason why the command was certainly not started: sudo refused, no shell started, or it cannot be sent."""
     unconfined: str = ""
     """The reason why nothing kept it from writing, where it is a probe that was to be kept from that
     (``Command.confined``)."""
@@ -184,7 +184,7 @@ class Completed:
         return self.exit_code in command.accepts
 
     def why_not(self, otherwise: str = "") -> str:
-        """Return the reason why this is no answer: the host's own words, else *otherwise* and the exit code."""
+        """Return the reason why this is no answer: the host's last error line, or *otherwise* and the exit code."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         if self.refused or (lines and not self.timed_out):
             return self.refused or lines[-1]

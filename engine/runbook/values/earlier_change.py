@@ -26,7 +26,7 @@ class EarlierChange:
     done: bool
     """Whether it is known to be done; otherwise its outcome is unknown."""
     assumed: bool = False
-    """A person has said that it is done; where it has no position, whatever the step was taken for."""
+    """Whether a person has said that the change is done; without a position, that holds for all items of the step."""
     boot_id: str = ""
     """Of a reboot: the boot that it was to end."""
     verifiable: bool
@@ -56,10 +56,10 @@ def equal_items(step: str, item: Json, taken: Iterable[tuple[str, Json]]) -> tup
 
 
 def own_change(same: Sequence[EarlierChange], place: int, equal: Sequence[int]) -> EarlierChange | None:
-    """The one of *same*, changes for equal items, that is of the item at *place*.
+    """Return the change of *same*, made for equal items, that was made for the item at *place*.
 
-    *equal*: all places of such items now.  Each change is of one item.  The place decides; where the list is another
-    one now, the order does, and what is in doubt comes first.
+    *equal*: all present places of such items.  Each change belongs to one item, found by its place.  If the list has
+    changed since, the order decides, and uncertain changes come first.
     """
     then = {change.position: change for change in same}
     shorter = len(equal) < len(then)

@@ -14,10 +14,9 @@ _GAP = re.compile(r"\n\[\.\.\. (at least )?(\d{1,15}) bytes left out \.\.\.\]\n"
 
 
 def excerpt(text: str, missing: int = 0, most: int = MAX_KEPT_CHARACTERS) -> str:
-    """*text*, or its beginning and its end with a line between them that says how much is left out.
+    """Return *text*, or its beginning and its end, with a line between them about the number of bytes left out.
 
-    *missing*: bytes that *text* itself lacks in its middle, where ``gap`` says so already.  An excerpt of an excerpt
-    says how much both left out.
+    *missing*: the bytes that *text* already lacks at a ``gap`` in its middle.  The new gap counts them, too.
     """
     if len(text) <= most:
         return text

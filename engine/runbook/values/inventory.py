@@ -20,7 +20,7 @@ class HostKeys(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """One way to a host; *port* 0 means what ssh_config says, else 22."""
+    """One address of a host; *port* 0 stands for the port in ssh_config, or 22."""
 
     host: str
     port: int = 0
@@ -37,7 +37,7 @@ class Host:
     addresses: tuple[Address, ...] = ()
     """In order of preference; the next is tried on connection failures only."""
     user: str = ""
-    """Empty: what ssh_config says, else the login name."""
+    """The login user; empty: the user in ssh_config, or the name of the local user."""
     key: str = ""
     """Path of a private key on this machine (``~`` expanded); passed only if the file exists."""
     transport: str = "ssh"

@@ -55,7 +55,7 @@ class KeptFile:
     timed_out: bool = False
 
     def about(self) -> str:
-        """Its size, and what is to be known of it, in words."""
+        """Return the size of the file, and remarks about its content, as text."""
         notes = [
             "cut, there is more on the host" if self.cut else "",
             "secrets masked" if self.masked else "",

@@ -65,7 +65,7 @@ class OwedCleanup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRecorded:
-    """A clean-up could not be written down, so that the change that makes it necessary must not be sent."""
+    """The record of a clean-up failed, so that the change that would call for it must not be sent."""
 
     why: str
 

@@ -113,7 +113,7 @@ class Blocked:
     malformed: bool = False
     """The step could not be made, as its arguments do not fit: no later step runs."""
     then: Change | None = None
-    """The change if nothing stood in the way; None: not known."""
+    """The change that the step would make if nothing blocked it; None: not known."""
     clears: bool = False
     """Whether an earlier step of the playbook may remove what stands in the way."""
     rests_on: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ class PlannedStep:
     ready: bool = True
     """Whether its arguments are rendered, so that its probe can run when its turn comes; else the decision is final."""
     condition: str | None = None
-    """The condition, in words; None when it is certain."""
+    """The condition, as text; None: the step certainly runs."""
     reach: tuple[Target, ...] = ()
     """The most that it may touch, whatever the probes at its turn show."""
     would: Change | None = None

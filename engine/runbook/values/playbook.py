@@ -30,7 +30,7 @@ def place_in_each(step_id: str) -> int:
 
 
 def written_step(steps: Iterable[Step], step_id: str) -> Step:
-    """The step of *steps* that *step_id* is one time of; one that is called just so comes first."""
+    """Return the step of *steps* with the id *step_id*; else the step that has it as the id of one of its items."""
     found = {step.id: step for step in steps}
     return found.get(step_id) or found[written_id(step_id)]
 
@@ -298,12 +298,12 @@ class Limits:
     max_concurrent_per: tuple[ConcurrencyLimit, ...] = ()
     order: HostOrder = HostOrder.INVENTORY
     confirm_from: str = ""
-    """The risk from which on a step needs a person's yes, or a saved plan: ``--yes`` does not do; empty: none does."""
+    """A step of this risk or more needs a person's yes, or a saved plan; ``--yes`` is not enough; empty: none does."""
     approvals: int = 0
-    """The number of others who must approve a saved plan before it is applied; 0: a run needs no saved plan."""
+    """The number of other people who must approve a saved plan; 0: a run needs no saved plan."""
     attempts: Attempts | None = None
     cooldown: float = 0.0
-    """Seconds after its last change for which a host is not changed again; 0: none."""
+    """Seconds after the last change of a host in which it is not changed again; 0: no such limit."""
     breaker: Breaker | None = None
 
     @property
@@ -340,7 +340,7 @@ class SymptomKind(StrEnum):
     END = "end"
     """A pattern of a normal end: errors before it did no harm."""
     STEP = "step"
-    """The id of the step that has the patterns; a playbook that is loaded has none of these."""
+    """The id of the step that has the patterns; a loaded playbook has no such symptoms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentCommand:
-    """A command and what became of it, or (exit code None, in a plan) what would be sent."""
+    """A command and its result; in a plan, a command that would be sent (its exit code is None)."""
 
     line: str
     effect: str
@@ -222,7 +222,7 @@ class StepResult:
     """Where it was not done: the ids of the probes that gave no answer, and of the steps before it that were not done,
     without which it is not."""
     inapplicable: bool = False
-    """Skipped because the host has not got what the step is about (no systemd, no GPU); something did call for it."""
+    """Whether the step was called for, but skipped because the host lacks its subject (no systemd, no GPU)."""
     changed_earlier: bool = False
     """Whether an earlier run, which this one continues, has changed the step's subject."""
     verified: bool = False
@@ -241,7 +241,7 @@ class StepResult:
 
     @classmethod
     def of(cls, step: Step, status: Status = Status.OK, why: str = "") -> StepResult:
-        """The result of *step*, with nothing but its end; what else there is to say goes in by ``replace``."""
+        """Return the result of *step* with its status only; other fields are set by ``replace``."""
         return cls(id=step.id, name=step.name or None, phase=step.phase, action=step.action, status=status, why=why)
 
 
@@ -263,7 +263,7 @@ class HostPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostResult:
-    """One host of a run; every host has one, whatever happened to it."""
+    """The result of one host of a run; every host has one in every case."""
 
     host: str
     verdict: Verdict
@@ -296,7 +296,7 @@ class AppliedLimits:
     hosts: int
     """All that were selected."""
     batches: tuple[int, ...] = ()
-    """The sizes of the batches in which the hosts are changed that a plan would change; none: all at once."""
+    """The sizes of the batches of the hosts that the plan would change; empty: all are changed at once."""
     order: HostOrder = HostOrder.INVENTORY
     stop_after: int = 0
     max_unavailable: int = 0
@@ -305,7 +305,7 @@ class AppliedLimits:
     host_deadline: float = 0.0
     deadline: float = 0.0
     confirm_from: str = ""
-    """The risk from which on ``--yes`` does not do; empty: none."""
+    """For a step of this risk or more, ``--yes`` is not enough; empty: no such limit."""
     approvals: int = 0
     """The number of others who must approve a saved plan."""
     attempts: int = 0

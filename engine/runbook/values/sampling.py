@@ -47,7 +47,7 @@ class Series:
     """The samples of a probe; the names of its fields are part of the language."""
 
     samples: tuple[Json, ...] = ()
-    """Each State as JSON with ``at``, the seconds since the first; one that is not known says so when it is touched."""
+    """Each State as JSON with ``at``, the seconds since the first; an unknown one says so when it is used."""
     asked: int
     """The number of samples that were to be taken."""
     known: int = 0

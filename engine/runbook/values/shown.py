@@ -32,7 +32,7 @@ class ShownStep:
     decision: str
     """``change``, ``no_change``, ``skip`` or ``blocked``."""
     summary: str
-    """The change that it would make, or the reason why it would make none."""
+    """The change that the step would make, or the reason why it would make none."""
     risk: Risk | None = None
     condition: str | None = None
     targets: tuple[Target, ...] = ()

@@ -16,7 +16,10 @@ Size = NewType("Size", int)
 """Bytes.  In playbooks: a number, or text such as ``16GiB``, ``100MB``."""
 
 ProcessPattern = NewType("ProcessPattern", str)
-"""A Python regular expression searched in a process's argv joined by spaces; one that matches everything is refused."""
+"""A Python regular expression, searched in the arguments of a process, joined by spaces.
+
+A pattern that matches everything is refused.
+"""
 
 Regex = NewType("Regex", str)
 """A Python regular expression."""

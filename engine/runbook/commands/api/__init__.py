@@ -62,8 +62,8 @@ def plan(
 ) -> RunResult:
     """Plan a run: probes, findings and planned steps, host by host.  Changes nothing.
 
-    *hosts* is a pattern, *inventory* files (none: as on the command line), *options* those of ``OPTIONS``.  Raises
-    ConfigError with every mistake, before any connection is made.
+    *hosts* is a pattern.  *inventory* names files; without it, they are found as on the command line.  *options* are
+    those of ``OPTIONS``.  Raises ConfigError with every mistake, before any connection is made.
     """
     return _Call(playbook, hosts, inventory, inputs, options, plans=True).result(on_event, changes=False)
 
@@ -100,16 +100,16 @@ def history(*, records: str = "", limit: int = 0, **query: Any) -> list[RunRow]:
 
 
 def recorded(name: str, *, records: str = "") -> RecordedRun:
-    """The recorded run of that id, of its beginning, or ``last``.  Raises ConfigError.
+    """Return the recorded run with the id *name*, or with an id that begins so; ``last`` is the latest.
 
-    ``.hosts`` is how each host ended (``HostResult``), ``.result_of(host)`` one of them or None, ``.events`` everything
-    that happened.
+    Raises ConfigError.  ``.hosts`` are the results of all hosts (``HostResult``), ``.result_of(host)`` is one of them
+    or None, ``.events`` are all events of the run.
     """
     return load_run(records_folder(records), name)
 
 
 class _Nobody:
-    """There is no person: nothing is asked, and what would be said to one is kept."""
+    """A person who is not there: nothing is asked, and messages are kept."""
 
     def __init__(self) -> None:
         self.said: list[str] = []

@@ -136,7 +136,10 @@ def export_text(folder: PrivateFolder, asked: Query, form: str = "json") -> str:
 
 
 UNFINISHED = "unfinished"
-"""In place of the verdict of a host that began and has no end; what it changed is in its record, and is not counted."""
+"""Shown in place of the verdict of a host that began but did not end.
+
+Its record has its changes, which are not counted.
+"""
 
 _COLUMNS = (
     "run", "started", "playbook", "mode", "command", "by", "reason", "state", "resumed_by", "exit_code",

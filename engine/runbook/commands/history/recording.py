@@ -19,7 +19,7 @@ NO_RECORD = "`--no-record` changes hosts without a record"
 
 
 class RunRecorder:
-    """The journal of a run: without it nothing is changed; what only probes goes on without."""
+    """The journal of a run.  Without a journal nothing is changed, but probes continue."""
 
     def __init__(
         self, journal: Journal, folder: PrivateFolder, run: str, complain: Complain, *, changing: bool
@@ -73,7 +73,10 @@ def hosts_in_records(given: str = "") -> Callable[[str], frozenset[str]]:
 
 
 def recording_of(run: str, wanted: RecordingOptions, complain: Complain, *, changing: bool) -> RunRecorder | None:
-    """The recording of *run*; None where there is to be none.  Raises RecordLost where it changes hosts unrecorded."""
+    """Return the recorder of *run*; None: the run is not recorded.
+
+    Raises RecordLost if the run changes hosts and cannot be recorded.
+    """
     if wanted.no_record:
         return None
     try:

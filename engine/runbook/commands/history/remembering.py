@@ -19,8 +19,10 @@ from runbook.values.types import Unknown
 
 
 def past_of(playbook: Playbook, inventory: Inventory, records: str | None) -> Callable[[str, str], RecordedPast] | None:
-    """Return a function that gives the past of *playbook* to a run by its id and the run that it continues; None
-    without *records*."""
+    """Return a function that gives the past of *playbook*; None: there are no *records*.
+
+    The function takes the id of a run, and of the run that it continues.
+    """
     if records is None:
         return None
 
@@ -42,7 +44,7 @@ def past_of(playbook: Playbook, inventory: Inventory, records: str | None) -> Ca
 
 
 def change_limits_of(order: Order, past: RecordedPast | None) -> ChangeLimits | None:
-    """Return the changes that the limits over several runs leave to *order*; None where its playbook has none."""
+    """Return the changes that earlier runs leave to *order* under its limits; None: the playbook has no such limits."""
     book = order.playbook
     if not book.limits.remember or not book.remediate:
         return None

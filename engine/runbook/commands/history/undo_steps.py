@@ -37,7 +37,7 @@ class HostUndo:
     steps: list[Step] = field(default_factory=list)
     stays: list[Stays] = field(default_factory=list)
     changed: bool = False
-    """Whether the run may have changed it; what was only read, or said to a person, is listed among *stays*, too."""
+    """Whether the run may have changed the host; False if it has only read there, or said something to a person."""
 
 
 @dataclass(slots=True)
@@ -53,8 +53,10 @@ class _Reversal:
 
 
 def undo_steps(recorded: RecordedRun, hosts: Collection[str]) -> Mapping[str, HostUndo]:
-    """Return the steps that take back the changes of *recorded*, the latest first, by host; *hosts*: those of the
-    inventory."""
+    """Return the steps that undo the changes of *recorded*, by host, the latest change first.
+
+    *hosts*: the hosts of the inventory.
+    """
     found: dict[str, HostUndo] = {}
     origin = recorded.started.origin
     hides = origin is None or bool(origin.secret_inputs) or origin.lent_secrets  # which an undo does not know
@@ -92,7 +94,7 @@ def _later_parts(event: ChangeStarted) -> list[UndoStep]:
 
 
 def _add_later(own: HostUndo, reversal: _Reversal, restored: Mapping[str, list[str]]) -> None:
-    """Do again, once what it came after is restored, what *reversal* says: the service then runs with the old file."""
+    """Add a step that repeats *reversal* after its file is restored, so that the service runs with the old file."""
     event, part = reversal.event, reversal.part
     if not event.because_of or part not in _later_parts(event) or not isinstance(part, UndoStep):
         return
@@ -118,7 +120,7 @@ def _not_possible(event: ChangeStarted, hosts: Collection[str]) -> str:
 
 
 def _add(changes: list[list[_Reversal]], event: ChangeStarted, own: HostUndo) -> None:
-    """Add what takes *event* back; a file that the run has changed already is restored once, to what it was first."""
+    """Add the reversal of *event*; a file that was changed several times is restored once, to its first content."""
     assert event.undo is not None
     made: list[_Reversal] = []
     for part in event.undo.parts:
@@ -169,7 +171,7 @@ def _merged(earlier: _Reversal | None, file: UndoFile) -> UndoFile:
 def _add_steps(
     steps: list[Step], parts: list[_Reversal], run: str, restored: dict[str, list[str]], *, hides: bool
 ) -> None:
-    """Add the steps of *parts*, and to *restored* those that restore a file, by the steps that have changed it."""
+    """Add the steps of *parts*; to *restored*, add the steps that restore a file, by the steps that have changed it."""
     before = ""
     for reversal in parts:
         part = reversal.part

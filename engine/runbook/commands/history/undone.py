@@ -21,9 +21,9 @@ from runbook.values.types import plural
 
 
 def undone_hosts(folder: PrivateFolder, runs: Collection[str]) -> dict[str, str]:
-    """The hosts on which one of *runs* was undone, each with the run that did so.  Raises ConfigError.
+    """Return the hosts on which one of *runs* was undone, each with the run that undid it.  Raises ConfigError.
 
-    An undo that was undone itself does not count, nor does one that sent nothing to the host.
+    An undo does not count if it was undone itself, or if it sent nothing to the host.
     """
     return _undone(folder, runs, _undoes(folder), frozenset(runs))
 
@@ -42,9 +42,9 @@ def _undone(
 
 
 def _undoes(folder: PrivateFolder) -> dict[str, str]:
-    """The runs that undo another one, and that one.  Raises ConfigError.
+    """Return each run that undoes another one, with that other run.  Raises ConfigError.
 
-    The ledger also knows those whose journals are damaged, or gone.
+    The ledger also names runs whose journals are damaged or gone.
     """
     rows = reversed(recorded_runs(folder))
     found = {row.run: row.undoes for row in rows if row.undoes and row.mode == Mode.RUN}
@@ -57,10 +57,10 @@ def _undoes(folder: PrivateFolder) -> dict[str, str]:
 def limits_of_undo(
     recorded: RecordedRun, load: Callable[[str], RecordedRun], say: Callable[[str], None], *, changes: bool
 ) -> Limits:
-    """Return the limits of an undo of *recorded*: those of its playbook, as that stands now.  Raises ConfigError.
+    """Return the limits of an undo of *recorded*: the limits of its playbook in its present state.  Raises ConfigError.
 
-    *load* reads the run that an undo has undone: its limits hold for an undo of the undo, too.  *changes*: the undo
-    changes hosts without a saved plan.
+    *load* reads the run that an undo has undone: an undo of an undo has the limits of that run, too.  *changes*: the
+    undo changes hosts without a saved plan.
     """
     passed = set[str]()
     while (origin := recorded.started.origin) and origin.undoes and recorded.run not in passed:

@@ -23,9 +23,9 @@ ELSEWHERE = "write it in a directory that only you can write to"
 
 
 def init_text(folder: str) -> str:
-    """Write an inventory, a first playbook and a check for CI to *folder*; what to do next, in words.
+    """Write an inventory, a first playbook and a check for CI to *folder*; returns text about the next steps.
 
-    Raises ConfigError, before anything is written, where one of the files is there.
+    Raises ConfigError, before anything is written, if one of the files exists.
     """
     there = [name for name in FILES if (Path(folder) / name).exists()]
     if there:
@@ -47,7 +47,7 @@ _NEXT = (
 
 
 def new_text(name: str) -> str:
-    """Write a playbook called *name* to ``./playbooks``; what to do next, in words.  Raises ConfigError."""
+    """Write a playbook *name* to ``./playbooks``; returns text about the next steps.  Raises ConfigError."""
     if not PLAYBOOK_NAME.fullmatch(name):
         words = f"{name!r} is no name for a playbook"
         raise ConfigError(Problem(message=words, hint="small letters, digits and single dashes: stuck-training"))
@@ -70,7 +70,7 @@ def _text(name: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a new file.  Raises ConfigError where that cannot be done; what another has put there stays."""
+    """Write a new file.  Raises ConfigError if that fails; an existing file is never overwritten."""
     refuse_foreign(path, ELSEWHERE, new=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ class Approval:
 
     file: str
     principals: tuple[str, ...]
-    """Every name under which its key stands; the first is the one that it was checked for."""
+    """Every name that the signers' file has for the key; the first is the name that the signature was checked for."""
     key: str
     """The fingerprint."""
 
@@ -57,7 +57,7 @@ def sign(content: bytes, key: str) -> str:
 
 
 def default_key() -> str:
-    """The first key that ``ssh`` itself would take.  Raises ConfigError where there is none."""
+    """Return the first key that ``ssh`` itself would use.  Raises ConfigError if there is none."""
     folder = Path("~/.ssh").expanduser()
     for name in KEYS:
         for path in (folder / name, folder / f"{name}.pub"):
@@ -72,7 +72,7 @@ def signature_files(plan: str, given: Sequence[str]) -> list[str]:
 
 
 def signers_file(given: str, inventories: Sequence[str]) -> Path | None:
-    """The file that says whose key is whose: the one *given*, ``$RUNBOOK_ALLOWED_SIGNERS``, or where one lies."""
+    """Return the file that assigns keys to users: *given*, ``$RUNBOOK_ALLOWED_SIGNERS``, or a file that is found."""
     if named := given or os.environ.get("RUNBOOK_ALLOWED_SIGNERS", ""):
         return Path(named).expanduser()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "runbook"
@@ -129,7 +129,7 @@ def _person(name: str) -> str:
 
 
 def _checked(content: bytes, file: str, allowed: bytes, known: str, shown: str) -> tuple[tuple[str, ...], str] | str:
-    """Return the signer of *file*, and the key; or the reason why it does not count."""
+    """Return the signer of *file* and the key; or the reason why the approval does not count."""
     found = _ask(("find-principals", "-s", file, "-f", known), b"")
     principals = tuple(found.stdout.decode(errors="replace").split())
     if found.returncode or not principals:
@@ -151,7 +151,7 @@ _PATTERN = "a pattern does not say who approved; name the person there"
 
 
 def _vague(principals: Iterable[str]) -> str:
-    """The first of *principals* that is a pattern; empty: none is."""
+    """Return the first of *principals* that is a pattern; empty: none is a pattern."""
     return next((principal for principal in principals if set(principal) & set("*?!")), "")
 
 
@@ -165,7 +165,7 @@ def _names_of_key(key: str, allowed: bytes) -> Iterator[str]:
 
 
 def _fingerprint(word: str) -> str:
-    """The fingerprint of the key that *word* is in base64; empty where it is none."""
+    """Return the fingerprint of the key *word*, in base64; empty: it is no key."""
     try:
         digest = sha256(b64decode(word, validate=True)).digest()
     except ValueError:

@@ -24,13 +24,13 @@ MOST_NAMED = 8
 
 
 def secret_digests(secrets: Mapping[str, Json], env: tuple[str, ...], salt: bytes) -> SecretDigests:
-    """Digests of *secrets*; *env*: those that the environment gives."""
+    """Return the digests of *secrets*; *env*: names of secrets that come from the environment."""
     values = {name: _secret_digest(value, salt) for name, value in secrets.items()}
     return SecretDigests(values=values, salt=salt.hex(), env=env)
 
 
 def missing_inputs(saved: SavedPlan, there: frozenset[str]) -> list[Problem]:
-    """The secret inputs that have to be given again; *there* are the names of those that were."""
+    """Return a problem for each secret input that must be given again; *there*: the names of those that were given."""
     return [
         Problem(
             message=f"the input {name!r} is secret, so that the plan does not hold it",

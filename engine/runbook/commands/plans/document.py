@@ -33,7 +33,7 @@ class Maker:
     user: str
     """The operating system's name of that user."""
     sudo_user: str = ""
-    """The user who became root with sudo; empty: nobody did, or it is not known."""
+    """The user who became root with sudo; empty: nobody did, or the user is unknown."""
     host: str
     at: str
     """ISO 8601, UTC."""
@@ -75,16 +75,16 @@ class SavedPlan:
     named: str
     """The playbook, or the run that is undone, as it was named on the command line."""
     parts: Mapping[str, str]
-    """Short digests of the parts of the playbook, to name what of it has changed."""
+    """Short digests of the parts of the playbook, to name the parts that have changed."""
     secrets: SecretDigests
     options: Mapping[str, Json]
     """The options of the command line that decide what is done where."""
     undoes: str = ""
-    """The recorded run whose changes it takes back; empty: it is the plan of a playbook."""
+    """The recorded run whose changes this plan undoes; empty: it is the plan of a playbook."""
     run: Mapping[str, Json]
     """The values behind ``run.`` in the run that made the plan."""
     approvals: int = 0
-    """The number of others who must approve it."""
+    """The number of other people who must approve the plan."""
     hosts: tuple[ShownHost, ...]
     """The hosts that have a plan."""
     result: RunResult
@@ -128,9 +128,9 @@ def parsed(raw: bytes, path: str) -> SavedPlan:
 
 
 def _contradiction(saved: SavedPlan) -> str:
-    """Where the part that people read and the part that apply goes by do not agree; empty: nowhere.
+    """Return the first place where the part for people and the part for ``apply`` disagree; empty: they agree.
 
-    Anybody who makes a plan by hand could show one thing, have it approved, and permit another.
+    Without this check, a forged plan could show people one thing and permit another.
     """
     result = saved.result
     counted = Counter(host.verdict.value for host in result.hosts)
@@ -186,7 +186,7 @@ def _agree(seen: StepResult, step: ShownStep) -> bool:
 
 
 def _as_planned(seen: StepResult, step: ShownStep) -> StepResult:
-    """*seen* with all that people read of what *step* permits; see ``runbook.execution.planner.planned_result``."""
+    """Return *seen* with all that people read about *step*; see ``runbook.execution.planner.planned_result``."""
     plain = replace(seen, phase=Phase.REMEDIATE, why=step.summary, inapplicable=False, victims=())
     if step.decision == "change":
         victims = victims_of(step.targets)  # they are printed instead of the commands
@@ -202,7 +202,7 @@ TEXTS = recorded_options(lists=False)
 MOST_INVENTORIES = 1000
 """Files of an inventory that a plan may name, each of them once: all are read again."""
 RECORDED = (*LISTS, *FLAGS, *TEXTS)
-"""The options that decide what is done where; beside them the hosts."""
+"""The options, besides the hosts, that decide what is done on which hosts."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _HEX = re.compile(r"([0-9a-f]{2})+")
@@ -261,7 +261,7 @@ def _is_moment(text: str) -> bool:
 
 
 def is_plan(raw: bytes) -> bool:
-    """Whether a file is a plan, whatever else is wrong with it."""
+    """Whether a file is a plan; it may have other mistakes."""
     return _tree(raw) is not None
 
 

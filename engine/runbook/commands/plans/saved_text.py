@@ -23,7 +23,10 @@ from runbook.values.types import plural
 
 
 def plan_text(path: str, content: bytes, signers: str = "") -> str:
-    """The plan in *content*, the file *path*, in words.  Raises ConfigError where it is none, or was edited."""
+    """Return the plan in *content*, read from the file *path*, as text.
+
+    Raises ConfigError for no plan, or an edited one.
+    """
     saved = parsed(content, path)
     lines = [*_in_full(saved), *_other_targets(saved), *_about(saved), *_approvals(saved, path, content, signers)]
     return "\n".join([report_text(saved), *map(printable_line, lines)])
@@ -88,7 +91,7 @@ def _other_targets(saved: SavedPlan) -> list[str]:
 
 
 def expired(saved: SavedPlan, now: datetime) -> bool:
-    """Whether *saved* may not be applied any more."""
+    """Whether *saved* is too old to be applied."""
     return now >= _moment(saved.expires_at)
 
 
@@ -135,7 +138,7 @@ def _approvals(saved: SavedPlan, path: str, content: bytes, signers: str) -> lis
 def approvals_of(
     saved: SavedPlan, content: bytes, files: Sequence[str], signers: str, *, excluded: frozenset[str] = frozenset()
 ) -> tuple[list[Approval], list[Refused]]:
-    """The approvals in *files* that count, and those that do not; *excluded*: users whose approval does not count."""
+    """Return the approvals in *files* that count, and the others; *excluded*: users whose approval does not count."""
     good, bad = checked(content, files, Path(signers)) if files else ([], [])
     counting, double = counted(good, saved.made.names | excluded)
     return counting, [*bad, *double]

@@ -28,9 +28,9 @@ class Use:
 
 
 class Usage:
-    """The applied plans, as far as the state directory of this user knows.
+    """The plans that were applied, by the state directory of this user.
 
-    Raises ConfigError where there can be none, or where what is there cannot be read: an unknown use counts as one.
+    Raises ConfigError if there can be no such directory, or if it cannot be read: then a plan may have been used.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Usage:
             raise ConfigError(f"a plan is applied once, and that cannot be recorded: {error.strerror}") from error
 
     def of(self, plan: str) -> Use | None:
-        """The use of *plan*; None: it was not applied."""
+        """Return the use of *plan*; None: it was not applied."""
         try:
             raw = self._folder.read(_name(plan))
         except FileNotFoundError:
@@ -88,7 +88,7 @@ def _text(use: Use) -> str:
 
 
 def _parsed(raw: str) -> Use:
-    """A record; what cannot be understood (it was cut short) is a use all the same."""
+    """Return the use in a record; a damaged record counts as a use, too."""
     try:
         tree: Any = json.loads(raw)
         return Use(by=str(tree["by"]), since=str(tree["since"]), exit_code=tree["exit_code"])

@@ -43,7 +43,10 @@ STATEMENT = re.compile(r"\{%.*?%\}", re.DOTALL)
 
 
 def summary_lines(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
-    """The lines of a summary of *book*, in the file *path*; ``...`` stands for what a template fills in."""
+    """Return a summary of *book*, the playbook in the file *path*, in lines.
+
+    ``...`` stands for the value of a template.
+    """
     head = wrapped(f"{book.name}: {book.about}" if book.about else book.name, "", wide)
     texts = [symptom.written for symptom in book.symptom if symptom.kind is SymptomKind.TEXT][:SHOWN_SYMPTOMS]
     sections = [
@@ -65,7 +68,7 @@ def summary_lines(book: Playbook, path: str, actions: Mapping[str, Action], wide
 
 
 def _steps(book: Playbook, steps: Iterable[Step], actions: Mapping[str, Action]) -> list[str]:
-    """The steps by their names; those of each included playbook in one line."""
+    """Return the names of the steps; the steps of each included playbook share one line."""
     lines: list[str] = []
     for part, group in _by_part(book, steps):
         if part:
@@ -166,7 +169,7 @@ class _Writer:
         self._inputs = _inputs(book)
 
     def steps(self, section: int, steps: Iterable[Step]) -> list[str]:
-        """Steps one after the other; those of an included playbook under a line that names it."""
+        """Yield the steps one after the other; steps of an included playbook stand under a line with its name."""
         lines: list[str] = []
         part = ""
         for number, step in enumerate(steps, 1):

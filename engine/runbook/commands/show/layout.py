@@ -11,7 +11,7 @@ from typing import Any
 from runbook.values.types import Raw
 
 WIDTH = 110
-"""Columns that texts have at most, and where no terminal says how wide it is."""
+"""The maximum width of texts in columns, and their width if that of the terminal is unknown."""
 NARROWEST = 40
 
 
@@ -21,7 +21,10 @@ def width() -> int:
 
 
 def wrapped(text: str, indent: str, wide: int, *, further: str = "  ") -> list[str]:
-    """*text* in lines of at most *wide* columns, each after *indent*; what is one word stays whole, to be pasted."""
+    """Return *text* in lines of at most *wide* columns, after *indent*.
+
+    A long word stays whole, so that it can be copied.
+    """
     after = " " * len(indent) + further
     return textwrap.wrap(
         " ".join(text.split()),

@@ -8,12 +8,15 @@ from runbook.values.playbook import Limits, Step
 
 
 def conditions(step: Step, *, found: bool, items: str = "") -> list[str]:
-    """When *step* is taken, and how; *found*: the playbook has findings; *items*: those of its ``each``."""
+    """Return sentences about the conditions of *step*, and about its settings.
+
+    *found*: the playbook has findings; *items*: the items of the ``each`` of *step*.
+    """
     around = Around(found, items)
     words = [key.shown(step, around) for key in STEP.values() if key.shown]
     return [f"{word[0].upper()}{word[1:]}." for word in words if word]
 
 
 def limits(given: Limits) -> str:
-    """Return the limits of a run, in sentences; empty where there are none."""
+    """Return the limits of a run as sentences; empty: there are none."""
     return " ".join(filter(None, (key.shown(given) for key in LIMITS.values())))

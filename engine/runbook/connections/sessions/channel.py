@@ -8,14 +8,14 @@ from runbook.errors import ConnectionLost
 
 
 class ShellRefused(Exception):
-    """The host starts no shell for us: sudo said no, there is no ``sh``, or no further channel is given.
+    """The host starts no shell: sudo refused, there is no ``sh``, or no further channel is granted.
 
-    The text is what the host said.  Nothing was sent.
+    The message is the host's own.  Nothing was sent.
     """
 
 
 class NoAnswer(ShellRefused):
-    """The host has not answered in time, so that it is not known what it would have said."""
+    """The host has not answered in time, so that it is unknown whether it would start a shell."""
 
 
 class Channel(Protocol):

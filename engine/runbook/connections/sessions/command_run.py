@@ -32,8 +32,10 @@ def require_open_connection(opener: Opener) -> None:
 
 
 End = Callable[[int], tuple[str, ...] | None]
-"""Ends all of the session, with so many tenths of a second between TERM and KILL, and names what survives; None where
-the host does not say it."""
+"""Ends the whole session, with so many tenths of a second between TERM and KILL, and returns the survivors.
+
+None: the host does not report them.
+"""
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from runbook.values.command import Command, Completed, Effect
 S = TypeVar("S", ShellSession, GroupKiller)
 
 ROOM = 16 * 1024 * 1024
-"""Bytes that are kept of all that is said by the commands of one ``run``."""
+"""The most bytes of output that are kept of all commands of one ``run``."""
 
 LEAST_ROOM = 256 * 1024
 """Bytes that are kept of what one command says, however much the others have said."""
@@ -147,9 +147,9 @@ class SessionConnection:
         return session
 
     def _probe_session(self, command: Command, user: str) -> ShellSession | NoAnswer:
-        """The session for *command*: the plain one where it need not, or cannot, be confined (``_unconfined``).
+        """Return the session for *command*: the plain one, unless the command is confined and the host can confine it.
 
-        A host that has not answered in time has not said that it cannot.
+        If the host does not answer in time, returns this: it has not said that it cannot confine commands.
         """
         if command.confined and user not in self._unconfined:
             try:
@@ -211,7 +211,7 @@ class SessionConnection:
         return shell
 
     def _end(self, session: ShellSession, user: str, tenths: int) -> tuple[str, ...] | None:
-        """End everything of *session* on the host, and name what survives; None where the host does not say it."""
+        """End everything of *session* on the host, and return the survivors; None: the host does not report them."""
         session.ended = True
         try:
             killer = self._killers.get(user)

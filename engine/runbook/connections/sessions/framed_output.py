@@ -13,9 +13,10 @@ SLACK = 256 * 1024
 """Bytes by which the end may outgrow that before it is cut."""
 
 UNREAD = 1024 * 1024
-"""Bytes that may wait for the mark, the line or the prompt that somebody looks for; what comes after them is dropped.
+"""The most bytes that wait for the expected mark, line or prompt; further bytes are dropped.
 
-What belongs to a command is taken out as it comes, so that only what nobody asked for grows to that."""
+Output of a command is taken out as it arrives, so that only unexpected output can grow so much.
+"""
 
 LONGEST_WORD = 64
 """Bytes of the word in a mark: an exit code."""
@@ -52,7 +53,7 @@ class Capture:
             del self._tail[:over]
 
     def part(self, word: str = "") -> CapturedOutput:
-        """All of it, or both ends with a line between them that says how much is missing."""
+        """Return the whole output; or its beginning and its end, with a line between them about the missing bytes."""
         over = max(0, len(self._tail) - self._kept)
         cut, tail = self._cut + over, self._tail[over:]
         if not cut:
@@ -82,7 +83,7 @@ class Stream:
             self._waiting += data
 
     def take(self, token: str) -> CapturedOutput | None:
-        """Return the output before the mark *token*, and the word behind it; None while the mark has not come."""
+        """Return the output before the mark *token*, and the word behind it; None: the mark has not arrived yet."""
         mark = f"\n{token}".encode()
         at = self._waiting.find(mark)
         end = self._waiting.find(b"\n", at + len(mark)) if at >= 0 else -1
@@ -108,7 +109,10 @@ class Stream:
         return part
 
     def line(self, beginning: str) -> str | None:
-        """The first whole line that begins so, and nothing before it any more; None while it has not come."""
+        """Return the first whole line that begins with *beginning*, and drop the text before it.
+
+        None: not arrived yet.
+        """
         start = beginning.encode()
         at = 0 if self._waiting.startswith(start) else self._waiting.find(b"\n" + start) + 1
         if at == 0 and not self._waiting.startswith(start):

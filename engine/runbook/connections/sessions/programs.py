@@ -9,7 +9,7 @@ from runbook.shell import SAFE, script
 from runbook.values.command import Command, Effect
 
 EXEC = "exec sh"
-"""The command for the login shell, whichever that is; the shell that it becomes runs the text on its input."""
+"""The command for the login shell, of any kind; it becomes a shell that runs the text on its input."""
 
 LINE_BY_LINE = """exec sh -c 'IFS= read -r l;eval "$l"'"""
 """As EXEC, where another program is to read on behind the first line: no newline, no ``!``, one pair of quotes."""
@@ -25,46 +25,49 @@ All that runs in a session is ended by a signal to its group: nobody else may be
 """
 
 PATH_GUARD = script(__package__, "path_guard")
-"""The environment of a shell, made fit for the user that it runs as.
+"""Makes the environment of a shell fit for its user.
 
-Programs are not sought in the current directory (an empty or relative entry of PATH), and by root not in directories
-of other users or which everybody may write to, nor below such a directory (unless it has the sticky bit), by which name
-or link ever: its owner could put another one in their place.  In a user namespace the machine's root may have another
-number than 0 (``overflowuid``): it is that of the owner of /proc, which is the kernel's own and which no user can make.
-HOME, where programs have their configuration, is the user's own: some hosts' sudo leaves that of the login user.
+Programs are not searched in the current directory (an empty or relative entry of PATH).  Root does not search in a
+directory of another user, in one that everybody may write to, or below such a directory (unless it has the sticky
+bit).  Links are followed for this check: the owner could replace a program there.  In a user namespace, the machine's
+root may have another number than 0 (``overflowuid``).  It is the owner of /proc, which the kernel makes and no user.
+HOME, where programs have their configuration, is set to the user's own, because some sudo keeps that of the login user.
 """
 
 KILL_GROUP = script(__package__, "kill_group")
-"""Functions that end a process group, and what has left it; ``end_group`` says what survives.
+"""Functions that end a process group and processes that have left it; ``end_group`` reports the survivors.
 
-Of a change that has a control group of its own that is everything in it.  Without one it is what descends from the
-process group, searched for before anything is ended, and anybody who has the session's mark in his environment.
+For a change with its own control group, everything in that group is ended.  Without one, the descendants of the
+process group are ended, found before the first is ended, and processes with the session's mark in their environment.
 """
 
 _CONTROL_GROUP = script(__package__, "control_group")
-"""Only for a change that is carried out, for it makes a directory.  It lies in the control group that the shell is in,
-which must be the user's own, and be where we think that it is: a container can be shown the tree of its host.  No
-descendant leaves it but on purpose (``outlive`` in ``shell``).  When the change is over, what is left is moved
-up and the group removed: by the shell at the end of its input, by who ends it, or, where both were killed, by the next
-change.  A pid 0 is a process in another pid namespace.
+"""Makes a control group for a change, and only for a change, because it makes a directory.
+
+It lies in the control group of the shell.  That must be the user's own and at the expected place, because a container
+may see the tree of its host.  A descendant leaves the group only on purpose (``outlive`` in ``shell``).  After the
+change, the remaining processes are moved up and the group is removed: by the shell at the end of its input, or by the
+process that ends the shell.  If both were killed, the next change does it.  A pid 0 is a process in another pid
+namespace.
 """
 
 AGENT = script(__package__, "agent")
 
 LEFTOVERS = script(__package__, "leftovers")
-"""Before the first command of an author in a session: ``runbook_sweep`` ends what such a command leaves behind.
+"""Comes before the first command of an author in a session: ``runbook_sweep`` ends processes that it leaves behind.
 
-A process is known by its session, or by the session's mark in its environment where it has left that (``setsid``); one
-that did both, and cleared its environment, is not."""
+A process is recognised by its session; after ``setsid``, by the session's mark in its environment.  A process that has
+left the session and cleared its environment is not found.
+"""
 
 _CONFINE, _CONFINEMENT = script(__package__, "confine"), script(__package__, "confinement")
-"""Where no file system can be written: against mistakes of an author, not against one who means to write."""
+"""Make all file systems read-only for a command; this protects against mistakes, not against malice of an author."""
 
 HARMED = "harmed"
 """The mark on stderr for a session that is given up, because a command's leftovers could not be ended."""
 
 REFUSED = "!"
-"""Stands in a mark for the exit code of a command that was not started; stderr says why."""
+"""Stands in a mark in place of the exit code if a command was not started; stderr has the reason."""
 
 
 def control_group(session: str) -> str:
@@ -75,10 +78,10 @@ def control_group(session: str) -> str:
 
 
 def greeting(session: str, *, alone: bool = False) -> str:
-    """The first text of the session with that name; *alone*: in a control group of its own, where that can be had.
+    """Return the first text for the session with that name; *alone*: in a control group of its own, if possible.
 
-    It says its process group, whether that is its own, whether it is root's, and its control group, behind whatever the
-    login shell, or sudo, has printed.  Behind sudo the leader is sudo itself, which the shell before it became: ``$1``.
+    The shell answers, after any output of the login shell or sudo, with its process group and control group.  It also
+    says whether that process group is its own, and whether it is root's.  Behind sudo, sudo leads the group: ``$1``.
     """
     enter = f"runbook_name={control_group(session)}\n{_CONTROL_GROUP}" if alone else ""
     return (
@@ -115,10 +118,10 @@ def tenths_to_end(commands: Iterable[Command]) -> int:
 
 
 def batch(commands: Sequence[tuple[Command, str]]) -> str:
-    """The text that runs *commands*, each with its token: all of it or nothing, where it is cut off.
+    """Return the text that runs *commands*, each with its token; a text that is cut off runs nothing.
 
-    It is ended when their time is up, or when the connection is lost, which a change is not.  One that cannot be ended
-    has no limit.
+    The commands are ended when their time is up, or when the connection is lost; a lost connection does not end a
+    change.  A command that cannot be ended has no limit.
     """
     tenths = tenths_to_end(command for command, _ in commands)
     seconds = -int(-sum(command.timeout for command, _ in commands) // 1)
@@ -188,10 +191,11 @@ _GIVEN_UP = '[ -z "$runbook_harm" ] || exit\n'
 
 _TRUSTED = SAFE + script(__package__, "trusted_program")
 TRUSTED_PROGRAM = f"runbook_trusted_program={shlex.quote(_TRUSTED)}\n"
-"""Before the first command in a session with words of an author's: what ``runbook_trusts`` holds them against (law 9).
+"""Comes before the first command with words of an author: the check of ``runbook_trusts`` (law 9).
 
-Root runs nothing in a directory that another user can change, and no program that he can exchange.  What is in the text
-of a script is its author's matter."""
+Root runs nothing in a directory that another user can change, and no program that another user can replace.  The text
+of a script is its author's responsibility.
+"""
 
 _SOUGHT = frozenset({"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PERL5LIB", "RUBYLIB", "NODE_PATH"})
 
@@ -205,7 +209,7 @@ def needed(commands: Iterable[Command]) -> tuple[str, ...]:
 
 
 def _trusted(command: Command) -> str:
-    """Return the check that fails where root must not run *command* (law 9); empty: nothing stands in its way."""
+    """Return the check that fails if root must not run *command* (law 9); empty: no check is needed."""
     if not command.foreign and not command.runs:
         return ""
     runs = command.runs or (("",) if command.script else ("", *command.argv),)

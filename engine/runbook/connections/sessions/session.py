@@ -40,7 +40,7 @@ class ShellSession(UserShell):
         self.group = ""
         """Its process group, and when its leader was started: ``123:4567``."""
         self.cgroup = ""
-        """The directory of its control group; empty: it has none of its own."""
+        """The directory of the session's own control group; empty: it has none."""
         self.root = False
         """Whether it is root's."""
         self.used = 0
@@ -73,9 +73,9 @@ class ShellSession(UserShell):
         return self._user
 
     def token(self) -> str:
-        """A mark that stands in no environment and no argument, unlike the session's name.
+        """Return a new mark, which is in no environment and in no argument, unlike the session's name.
 
-        Only who can read the shell's memory, as commands of the same user can, knows it.
+        Only a process that can read the shell's memory, such as a command of the same user, can know it.
         """
         self.used += 1
         return f"{self._secret}.{self.used}"
@@ -117,9 +117,9 @@ class GroupKiller(UserShell):
         self.await_line("ready", check)
 
     def end(self, session: ShellSession, tenths: int, within: float) -> tuple[str, ...] | None:
-        """End everything of *session*: TERM, *tenths* of a second, KILL.
+        """End everything of *session*: send TERM, wait *tenths* of a second, send KILL.
 
-        What survives, each as ``pid N (state) name``; None when the host gave no answer *within* so many seconds.
+        Returns the survivors, each as ``pid N (state) name``; None: the host did not answer *within* so many seconds.
         """
         reported = self._over[session.name] = []
         self.send(end_group(session.group, session.name, tenths, session.cgroup).encode())

@@ -16,9 +16,10 @@ POLL = 0.1
 
 
 class SharedPassword:
-    """Sudo's password: given to one host alone until one has taken it, and to none once it was wrong, or may have been.
+    """Sudo's password.  Until one host has accepted it, it is given to one host at a time.
 
-    Accounts of a directory service are the same on every host: a wrong word given to forty of them locks the account.
+    After a refusal, or a possible one, it is given to none: accounts of a directory service are the same on every host,
+    and a wrong password on forty hosts locks the account.
     """
 
     def __init__(self, secret: str) -> None:

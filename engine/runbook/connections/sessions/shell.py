@@ -45,7 +45,7 @@ class Access:
 
 
 class PasswordRefused(ShellRefused):
-    """Sudo refused the password, or did not run the command with it; or its answer is not known."""
+    """Sudo refused the password or did not run the command with it, or its answer is unknown."""
 
 
 class UserShell:
@@ -82,7 +82,7 @@ class UserShell:
         return line
 
     def pump(self, seconds: float = PATIENCE) -> None:
-        """Take in what has come; wait for it at most *seconds*."""
+        """Read the output that has arrived; wait at most *seconds* for it."""
         out, err, ended = self._channel.receive(seconds)
         self.out.feed(out)
         self.err.feed(err)

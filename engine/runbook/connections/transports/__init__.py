@@ -30,7 +30,7 @@ class SharedConnections:
             return cast(C, self._made[kind])
 
     def close(self) -> None:
-        """Hang up everywhere; nothing new is connected to.  Never raises."""
+        """Close all connections, and open no new ones.  Never raises."""
         with self._lock:
             made = list(self._made.values())
         for each in made:

@@ -53,9 +53,10 @@ def offers_of(context: HostContext, states: States) -> Offers:
 
 
 def compared(playbook: Playbook, hosts: Sequence[Candidate]) -> Mapping[str, tuple[Finding, ...]]:
-    """The findings of every host of *hosts* that was probed, those that compare among them, by host.
+    """Return the findings of every probed host of *hosts*, by host; findings with ``across`` compare the hosts.
 
-    One finding after the other, each on all hosts: a later one may ask on which hosts an earlier one is present.
+    The findings are evaluated one after the other, each on all hosts.  So a finding can ask on which hosts an earlier
+    one is present.
     """
     offers = {candidate.host: candidate.offers for candidate in hosts if candidate.offers is not None}
     found = {
@@ -153,7 +154,7 @@ def _finding(rule: FindingRule, scope: Scope, observation: Observation, found: M
 
 
 def _with_reach(finding: Finding, seen: Compared) -> Finding:
-    """*finding*, which says among how many hosts it was found; in its words where some of them are missing."""
+    """Return *finding* with the number of hosts that were compared; its text names them if some hosts are missing."""
     if finding.status is not Presence.PRESENT:
         return finding
     say = f"{finding.say} (compared among {seen.words})" if seen.missing else finding.say

@@ -95,9 +95,9 @@ StepOutcome = tuple[StepResult, Json | Unknown]
 def _run_steps(
     steps: Sequence[Step], taken: Mapping[str, Times], context: HostContext, *, fresh: bool
 ) -> list[tuple[StepResult, Json | Unknown, Times]]:
-    """Take *steps*, all their items side by side, and tell what each saw, with its times as they are now.
+    """Run *steps* with all their items, and return the result, the state and the current instances of each step.
 
-    Those with ``samples`` come last, so that a probe that is slow does not delay a sample.
+    Steps with ``samples`` run last, so that a slow probe does not delay a sample.  *fresh*: something was changed.
     """
     due = [(step, instance) for step in steps for instance in taken[step.id] if isinstance(instance, StepInstance)]
     plain = [(step, it) for step, it in due if not step.samples]
@@ -187,7 +187,7 @@ def _with_item(item: Json, state: Json | Unknown) -> Json:
 
 
 def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknown]:
-    """The result of a probe, and what expressions may know of it."""
+    """Return the result of a probe, and the state that expressions can read."""
     match probed.outcome:
         case ProbeFailure(why=why):
             result = replace(

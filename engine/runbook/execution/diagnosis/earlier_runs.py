@@ -26,10 +26,10 @@ def continued(
     results: Sequence[StepResult] = (),
     equal: Sequence[int] = (),
 ) -> Decision:
-    """*decision* of *step*, or what becomes of it because of what earlier runs have sent.
+    """Return *decision*, or another decision if earlier runs have sent this change.
 
-    A change in doubt that a probe can check was checked just now: *decision* is the answer.  So it is where this run
-    has sent a step that *step* follows; *results* are those of this run.  *equal*: see ``equal_items``.
+    *results* are the results of this run.  If it has sent a step that *step* follows, *decision* stays: the probe has
+    just checked it.  *equal*: see ``equal_items``.
     """
     again = follows_again(step, {written_id(result.id) for result in results if sent(result)})
     return permitted(context, decision if again else _decision_after(context, step, item, decision, equal))

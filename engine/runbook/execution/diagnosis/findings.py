@@ -17,10 +17,10 @@ _NOT_COMPARED = "not compared yet: the other hosts of the run are still being pr
 def evaluate_findings(
     context: HostContext, states: States, before: Mapping[str, Finding] | None = None
 ) -> tuple[Finding, ...]:
-    """Every finding of the playbook, in its order; one that compares hosts is unknown until all are probed.
+    """Return every finding of the playbook, in its order; a finding that compares hosts is unknown here.
 
-    *before* are the findings of the first diagnosis: what was present there and is absent now is ``gone``, and keeps
-    the words and the evidence that it was found by.
+    *before* are the findings of the first diagnosis.  A finding that was present there and is absent now is ``gone``.
+    It keeps its first words and evidence.
     """
     scopes = {part: context.scope(states, part) for part in {finding.part for finding in context.playbook.findings}}
     found: dict[str, Finding] = {}
@@ -83,12 +83,15 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
 
 
 def _advice(rule: FindingRule, scope: Scope) -> tuple[str, ...]:
-    """Return the author's advice; advice whose template is empty does not fit what was found."""
+    """Return the author's advice; an advice whose template is empty is left out."""
     return tuple(said for text in rule.advise if (said := _rendered(text, scope)).strip())
 
 
 def _rendered(text: str, scope: Scope) -> str:
-    """*text* filled in; as it is written, with the reason, where that fails: no finding is lost for its words."""
+    """Return *text* filled in.
+
+    If that fails, returns the unfilled text with the reason, so that no finding is lost because of its words.
+    """
     try:
         return say(text, scope)
     except ConfigError as error:

@@ -8,9 +8,9 @@ from runbook.values.result import Victim
 
 
 def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip | Blocked | None:
-    """Return the reason why the findings keep *step* from running now; None when they do not.
+    """Return the reason why the findings keep *step* from running now; None: they allow it.
 
-    A finding that is unknown permits no change, however gentle (law 6); *force* lets it pass.
+    An unknown finding permits no change (law 6), unless *force* is given.
     """
     if not findings:
         return None
@@ -30,7 +30,7 @@ def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip |
 
 
 def is_cleanup(step: Step) -> bool:
-    """Whether *step* follows what happened to other steps, not a finding: it cleans up, unless it says ``for``."""
+    """Whether *step* is clean-up: it depends on the outcome of other steps, and has no ``for``."""
     return bool(step.if_failed or step.if_changed) and not step.for_
 
 

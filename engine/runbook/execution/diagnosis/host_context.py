@@ -70,9 +70,10 @@ class RecentAnswers:
         return self._count
 
     def known(self, place: str, command: Command, after: int) -> RecentAnswer | None:
-        """The first answer to *command* that is valid still, and later than number *after*; None: it is to be sent.
+        """Return the first answer to *command* that is still valid and has a number above *after*.
 
-        The first, so that a probe which asks twice gets the same two answers as another that did so.
+        None: send the command.
+        The first one is taken so that two probes which ask twice get the same two answers.
         """
         oldest = self._clock.now() - command.valid_for
         kept = self._kept.get((place, _question(command)), ())
@@ -89,7 +90,7 @@ def _question(command: Command) -> Command:
 
 
 RESTS = 60.0
-"""Seconds for which a program that did not answer is not asked again, unless something is changed before."""
+"""Seconds in which a program that did not answer is not asked again; a change ends this time early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class HangingPrograms:
         self._noted: dict[tuple[str, str], _Hang] = {}
 
     def note(self, place: str, command: Command, answer: Completed) -> None:
-        """Remember *answer*, if *command* timed out; forget what did not answer before, if it did answer."""
+        """Remember *answer* if *command* timed out; if it answered, forget that its program hung."""
         if not command.hangs:
             return
         if answer.timed_out:
@@ -172,7 +173,7 @@ class RunContext:
     once: SharedProbes | None = None
     """The probes that all hosts share; None: there is only one host."""
     owed: OwedRecords | None = None
-    """Records the clean-ups that are owed to hosts; None: nowhere."""
+    """Records the clean-ups that hosts are owed; None: they are not recorded."""
     files: KeptFiles | None = field(default=None, repr=False)
     """Keeps the files that are fetched from hosts; None: the run has no record."""
     past: RecordedPast | None = field(default=None, repr=False)
@@ -207,9 +208,9 @@ class HostContext:
     earlier: tuple[EarlierChange, ...] = ()
     """The changes that earlier runs, with which this one goes on, have sent to the host."""
     why_ended: Callable[[], str] = field(default=lambda: "", repr=False)
-    """Reason to end the work on the host, in words; empty: none."""
+    """Gives the reason to end the work on the host; empty: there is no reason."""
     refusal: Callable[[], str] = field(default=lambda: "", repr=False)
-    """Gives the reason why the limits over several runs keep the host from being changed now; empty: it may be."""
+    """Gives the reason why the limits over several runs forbid a change of the host; empty: a change is allowed."""
     begin_change: Callable[[], str] = field(default=lambda: "", repr=False)
     """The same, right before something is sent; where it may be, that counts."""
     began: float = field(init=False, compare=False)
@@ -248,9 +249,9 @@ class HostContext:
         )
 
     def sending_scope(self, part: str = "") -> Scope:
-        """The names for what is sent: inputs, host, run, and the values of secrets, which no plan and no record holds.
+        """Return the names for a command that is sent: inputs, host, run, and the values of secrets.
 
-        A secret that no probe needs has no value in a dry run, where what needs it is not sent.
+        No plan and no record holds these values.  In a dry run, a secret that no probe needs has no value.
         """
         values = ChainMap({**self.secrets.get(part, {})}, WRITTEN_SECRETS)  # type: ignore[arg-type] # only read
         return replace(self.scope({}, part), secrets=values)

@@ -43,7 +43,7 @@ class SkippedInstance:
 def step_instances(
     step: Step, context: HostContext, states: States
 ) -> tuple[StepInstance | SkippedInstance, ...] | Skip | Blocked:
-    """Every time that *step* is to be taken, in the order of its items; or why it cannot be taken at all."""
+    """Return every instance of *step*, in the order of its items; or the reason why it has none."""
     scope = context.scope(states, step.part)
     if step.left_out:
         return Skip(why=step.left_out)
@@ -80,9 +80,10 @@ def _taking(step: Step, scope: Scope, item: Json) -> StepInstance | SkippedInsta
 
 
 def skipped_now(step: Step, item: Json, context: HostContext, states: States) -> Skip | Blocked | None:
-    """Return the reason why *step*, planned for *item*, no longer runs; None: it still does.
+    """Return the reason why *step*, planned for *item*, no longer runs; None: it still runs.
 
-    An item that has parts may have changed in one of them; whether it is there is reported by the step's own probe.
+    Only an item that is a text or a number is looked up in the list.  For an item with parts, which may have changed,
+    the step's own probe reports whether it is there.
     """
     if step.each:
         items = _items(step, context.scope(states, step.part))
@@ -94,7 +95,7 @@ def skipped_now(step: Step, item: Json, context: HostContext, states: States) ->
 
 
 def _guarded(step: Step, scope: Scope) -> Skip | Blocked | None:
-    """Return the reason why its ``when`` keeps *step* from running; None: it does not."""
+    """Return the reason why the condition ``when`` keeps *step* from running; None: the step may run."""
     if not step.when:
         return None
     try:

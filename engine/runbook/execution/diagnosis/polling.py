@@ -20,10 +20,10 @@ def poll(
     every: float,
     waiting: Callable[[T], str] = lambda _: "",
 ) -> T:
-    """Make an *attempt* now and every *every* seconds, until one has *ended* it or *within* seconds have passed.
+    """Make an *attempt* now and every *every* seconds, until *ended* is true for it or *within* seconds have passed.
 
-    Returns what the last attempt gave.  *waiting* says what is waited for; it is reported once, before the first pause.
-    Raises what *attempt* raises.
+    Returns the outcome of the last attempt.  *waiting* gives the reason to wait, which is reported once, before the
+    first pause.  Raises the errors of *attempt*.
     """
     clock, began, reported = context.clock, context.clock.now(), False
     while True:

@@ -31,7 +31,7 @@ class ProbeAnswer:
     state: Any
     """The action's own ``State``."""
     absent: str = ""
-    """The reason why its subject is proven to be absent; empty where it is there."""
+    """The reason why the subject is proven to be absent; empty: it is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ProbeFailure:
 
     why: str
     malformed: bool = False
-    """Whether it could not even be asked, as the arguments do not fit."""
+    """Whether the arguments do not fit, so that no question could be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

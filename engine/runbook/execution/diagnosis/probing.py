@@ -52,9 +52,9 @@ class _Driven:
         self._advance(None)
 
     def answer(self, answers: tuple[Completed, ...], unsent: Collection[Command] = ()) -> None:
-        """Hand the probe what came back for what it asked; nothing that only looks like a whole answer.
+        """Hand the probe the answers to its questions; if one is no whole answer, the probe ends as failed.
 
-        *unsent*: commands that were not sent, because their program has just not answered, or another probe has asked.
+        *unsent*: commands that were not sent, because their program has just hung, or another probe has asked the same.
         """
         asked = tuple(zip(self.asked, answers, strict=True))
         sent = [(command, it) for command, it in asked if not it.refused and command not in unsent]
@@ -93,11 +93,11 @@ class _Driven:
 def run_probes(
     requests: Sequence[ProbeRequest], context: HostContext, *, planning: bool = False
 ) -> tuple[ProbeResult, ...]:
-    """Run the probes of *requests*, in their order; each round of questions is one call to the connection.
+    """Run the probes of *requests* and return their results in order; each round of questions is one call.
 
-    What several of them ask in the same words in one round is asked once, so that a driver that hangs is not asked
-    again and again; what one asks again in a later round is asked again, for it wants to see what has become of it.
-    *planning*: nothing is changed on what they see, so that answers which the diagnosis has just got are reused
+    Equal questions of several probes in one round are sent once, so that a hanging driver is not asked repeatedly.  A
+    probe that asks again in a later round gets a new answer, because it wants to see a difference.
+    *planning*: nothing is changed on the strength of the results, so that answers of the diagnosis are used again
     (``RecentAnswers``).  A program that has just not answered is not waited for again (``HangingPrograms``).
     Raises TransportError and Cancelled as the connection does.
     """
@@ -181,7 +181,7 @@ def _short(error: Exception) -> str:
 
 
 def _unheard(command: Command, answer: Completed) -> str:
-    """Return the reason why *answer* gives a probe nothing to read; for an author's own command, with its output."""
+    """Return the reason why a probe cannot read *answer*; for a command of an author, with its output."""
     if answer.refused:
         return answer.refused
     if answer.cut and not command.foreign:
@@ -190,7 +190,7 @@ def _unheard(command: Command, answer: Completed) -> str:
 
 
 def prepared(command: Command, step: Step) -> Command:
-    """*command* with what the step says about every command of it."""
+    """Return *command* with the settings of *step*: timeout, user, environment, directory, and whether it is owed."""
     if command.effect is Effect.SCRATCH and not step.scratch and not command.keep:
         raise ReadOnlyViolation(f"step {step.id} lacks `scratch: true`, which this command needs: {command.brief()}")
     default = WRITE_TIMEOUT if command.effect is Effect.WRITE else step.look_timeout or LOOK_TIMEOUT

@@ -11,7 +11,9 @@ from runbook.values.playbook import Step
 from runbook.values.result import Fault, Sent, Status, StepResult
 
 Refusal = Skip | Blocked
-"""The reason why a step does not run: it does not apply (Skip), or it may not run, or its state is unknown (Blocked).
+"""The reason why a step does not run.
+
+Skip: it does not apply.  Blocked: it is not allowed, or its state is unknown.
 """
 
 
@@ -30,7 +32,7 @@ def fault_of(refusal: Refusal) -> Fault:
 def refused_result(
     plain: StepResult, refusal: Refusal, *, fault: Fault = Fault.NONE, ignored: bool = False
 ) -> StepResult:
-    """The result of a step that does not run because of *refusal*; *plain*: what is known of it besides."""
+    """The result of a step that does not run because of *refusal*; *plain* has the other fields of the result."""
     skipped = isinstance(refusal, Skip)
     return replace(
         plain,
@@ -43,7 +45,7 @@ def refused_result(
 
 
 def refused_step(step: Step, refusal: Refusal, *, fault: Fault | None = None) -> StepResult:
-    """The result of *step*, whose arguments or items cannot be filled in; *fault*: that of the refusal, or another."""
+    """The result of *step*, whose arguments or items cannot be filled in; *fault* replaces the fault of the refusal."""
     scratch = Fault.SCRATCH if step.left_out else fault_of(refusal)
     ignored = step.ignore_failure
     return refused_result(StepResult.of(step), refusal, fault=scratch if fault is None else fault, ignored=ignored)

@@ -18,9 +18,9 @@ MIN_ATTEMPT_SECONDS = 0.1
 def probe_with_retries(
     requests: Sequence[ProbeRequest], context: HostContext, *, fresh: bool = False
 ) -> tuple[ProbeResult, ...]:
-    """Probe; a step with ``within`` probes again until it answers, one with ``retry`` so many times.
+    """Run the probes; a probe without an answer is run again if its step has ``within`` or ``retry``.
 
-    *fresh*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
+    *fresh*: something was changed.  Then results of other hosts are not used, and ``within`` does not wait.
     """
     began = context.clock.now()
     probed = list(_shared_or_own(requests, context, fresh=fresh))

@@ -50,11 +50,11 @@ def sample(
     fresh: bool = False,
     enough: Enough | None = None,
 ) -> tuple[ProbeResult, ...]:
-    """Run the probes of *requests*, all of them with ``samples``, over time.
+    """Run the probes of *requests*, which all have ``samples``, over time.
 
-    *fresh*: something was changed; to what each saw *before* one sample is added, and that one must be known.
-    *enough* ends a series early; by default the ``while`` of the step does.  Raises TransportError and Cancelled as the
-    connection does; how far each had come is passed to the host context.
+    *fresh*: something was changed.  Then one new sample, which must be known, is added to each series of *before*.
+    *enough* ends a series early; without it, the ``while`` of the step does.  Raises TransportError and Cancelled as
+    the connection does; the samples taken so far are then passed to the host context.
     """
     earlier = dict(zip(map(id, requests), before, strict=True)) if before else {}
 
@@ -154,7 +154,10 @@ class _Taker:
         self.due = self._began + self.sampling.due(self._slot)
 
     def _mind_the_gap(self, at: float) -> None:
-        """Note that nothing was seen for long: within a series, never between it and the sample that is added to it."""
+        """Note a long gap between two samples of a series.
+
+        The gap before a sample that is added later does not count.
+        """
         last, self._at = self._at, at
         if self._samples and not self.fresh and at - last > max(GAP * self.sampling.every, REPORTED_FROM_SECONDS):
             why = f"nothing was seen for {seconds(round(at - last, 1))}"
@@ -162,7 +165,7 @@ class _Taker:
             self._missed.append(Missed(at=round((at + last) / 2, 3), why=why))
 
     def _refuted(self, outcome: ProbeAnswer | ProbeFailure) -> bool:
-        """Whether the ``while`` of the step is false; where that is not known, it is not."""
+        """Whether the ``while`` of the step is known to be false."""
         condition, newest = self.request.step.samples.get("while"), self._samples[-1] if self._samples else None
         if not isinstance(condition, str) or not isinstance(outcome, ProbeAnswer) or not isinstance(newest, Mapping):
             return False

@@ -12,7 +12,7 @@ from runbook.protocols import Clock, Connection
 from runbook.values.command import Command, Completed
 
 RESTS = 30.0
-"""Seconds for which a host that could not be reached is not tried again."""
+"""Seconds in which a host that could not be reached is not tried again."""
 
 
 @dataclass(slots=True)
@@ -31,10 +31,11 @@ class SharedProbes:
         self._lock = threading.Lock()
 
     def answer(self, key: str, take: Callable[[], ProbeResult], *, fresh: bool) -> ProbeResult:
-        """Return the result of *take*, or that of another host for the same *key*.
+        """Return the result of *take*, or the result of another host for the same *key*.
 
-        *fresh*: only an answer will do that was started after this call: something has been changed.  A fault is an
-        answer, too: it is everybody's.  What *take* raises is its own host's, and the next one runs the probe.
+        *fresh*: something was changed, so that the result must be of a probe that began after this call.  A fault
+        counts as a result for all hosts.  An exception of *take* is for its own host only: the next host runs the
+        probe.
         """
         asked = self._clock.now()
         with self._lock:

@@ -47,15 +47,14 @@ def exit_code(hosts: Iterable[HostResult], *, interrupted: bool, over: bool, det
 
 
 BAD_VERDICTS = {Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNKNOWN, Verdict.CANCELLED, Verdict.NOT_STARTED}
-"""The verdicts of hosts that are not as they should be, or whose state is unknown."""
+"""The verdicts of hosts that are in a bad state, or whose state is unknown."""
 
 
 def _is_failure(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> bool:
-    """Whether a failed step makes the host failed.
+    """Whether the failed *step* makes the host failed.
 
-    A rung of remediation does not when its finding is gone in the end; one that names no finding counts by itself. One
-    that merely did not reach its goal, and an assertion that does not hold, leave the judgement to an error that is
-    still found; a warning judges nobody.
+    A remediation that names findings does not, if all of them are gone in the end.  A failed goal does not, if an error
+    is still found: then the error decides.  The same holds for a failed assertion.  Warnings decide nothing.
     """
     if not step.status.is_failure or step.ignored or step.phase is Phase.DIAGNOSE:
         return False
@@ -87,7 +86,7 @@ def _assertion_not_run(step: StepResult) -> bool:
 
 
 def sent(step: StepResult) -> bool:
-    """Whether the step sent a write; what a plan says of a later turn was not sent."""
+    """Whether the step sent a write; a change that was only planned was not sent."""
     if step.status is Status.WOULD_CHANGE:
         return False
     still = step.status in (Status.OK, Status.SKIPPED, Status.BLOCKED)  # then what has no answer was not sent

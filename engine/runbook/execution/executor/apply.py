@@ -29,7 +29,7 @@ class SendResult:
     kept: tuple[KeptFile, ...] = ()
     """Files of the record that came from the host."""
     lost: str = ""
-    """The reason why the host cannot be asked any more; empty while it can."""
+    """The reason why the host can be asked nothing more; empty: it can be asked."""
 
     @property
     def extent(self) -> Sent:
@@ -47,7 +47,7 @@ class SendResult:
 
 
 def send(context: HostContext, step: Step, change: Change, lock: str = "") -> SendResult:
-    """Send *change*, holding the host's *lock*; never raises for what the host or the line does."""
+    """Send *change* under the host's *lock*; failures of the host or the connection are results, not exceptions."""
     done = SendResult()
     if name := context.unread_secret(step, changing=True):
         done.ends(Status.FAILED, f"nothing was sent: the secret {name!r} was not read for this run")

@@ -69,7 +69,7 @@ class HostCancellation:
             self._left, self._began = self.left(), None
 
     def left(self) -> float:
-        """Seconds until the deadline of the host; infinite where it has none."""
+        """Seconds until the deadline of the host; infinite: it has none."""
         if self._clock is None:
             return float("inf")
         return self._left - (0.0 if self._began is None else self._clock.now() - self._began)

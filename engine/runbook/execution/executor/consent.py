@@ -19,8 +19,8 @@ class Consent(Enum):
 def why_unconfirmed(consent: Consent, step: Step, change: Change, least: str, *, owing: bool) -> str:
     """Return the reason why *consent* does not cover *change* of *step*; empty: it does.
 
-    *least*: the risk from which on a yes that was given beforehand does not do (``limits.confirm_from``).  Clean-up of
-    a run that is *owing* it waits for nobody.
+    *least*: ``--yes`` does not cover a risk of this level or above (``limits.confirm_from``).  *owing*: the run has
+    clean-up to do, which needs no consent.
     """
     if consent is Consent.NONE:
         asks = "the step says confirm: true" if step.confirm else f"its risk is {change.risk}"

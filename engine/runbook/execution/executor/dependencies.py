@@ -21,7 +21,7 @@ UNSUCCESSFUL = (
 
 
 def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> Skip | Blocked | None:
-    """Return the reason why *step* does not run after the steps that it names; None when it may run."""
+    """Return the reason why the *earlier* results keep *step* from running; None: they allow it."""
     for other in _results_of((*step.after, *step.if_changed), earlier):
         if other.status in UNSUCCESSFUL and not other.ignored and not step.always:
             return comes_after(other)
@@ -38,7 +38,7 @@ def comes_after(other: StepResult) -> Blocked:
 
 
 def disabled_by(planned: PlannedStep) -> str:
-    """Return the ``when`` that kept *planned* out of the plan, whatever the outcome of other steps; empty: none did."""
+    """Return the ``when`` that took *planned* out of the plan for good; empty: no ``when`` did."""
     decision = planned.decision
     return (
         decision.why if not planned.ready and isinstance(decision, Skip) and decision.why.startswith("when: ") else ""

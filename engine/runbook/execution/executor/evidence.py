@@ -40,7 +40,7 @@ class CurrentArguments:
     """The items that the plan names, and the expression no longer gives."""
 
     def dropped_in_words(self) -> str:
-        """Name the dropped items, as the end of a sentence; empty where there are none."""
+        """Return the dropped items as the end of a sentence; empty: there are none."""
         if not self.dropped:
             return ""
         said = (
@@ -50,10 +50,10 @@ class CurrentArguments:
 
 
 class Evidence:
-    """The latest diagnosis of one host, the findings that follow from it, and what they still call for.
+    """The latest diagnosis of one host, its findings, and the steps that they still call for.
 
-    Until the run itself has changed the host, a step needs the findings that its plan rests on.  From then on the
-    steps are what moves the probes: findings are those of the moment, and conditions (``when``) stay as they were.
+    Until the run has changed the host, a step needs the findings of its plan.  After that, the run's own steps change
+    the probes: then the current findings decide, and the conditions (``when``) of the plan stay.
     """
 
     def __init__(self, context: HostContext, plan: HostPlan, seen: Diagnosis, *, shown: bool, force: bool) -> None:
@@ -126,7 +126,7 @@ class Evidence:
         self._confirmed.update(rule.id for rule in open_rules)
 
     def refresh(self, probes: Collection[str]) -> None:
-        """Run *probes* again, except those that were run since the last change, and lately.
+        """Run *probes* again; probes that are recent and were run since the last change are left out.
 
         Raises TransportError and Cancelled as the connection does.
         """
@@ -173,8 +173,10 @@ class Evidence:
     # what it calls for
 
     def withdrawn(self, step: Step, *, wrote: bool) -> Refusal | None:
-        """Return the reason why nothing calls for *step* any more; None where something does.  *wrote*: the run has
-        changed the host."""
+        """Return the reason why *step* is no longer called for; None: it still is.
+
+        *wrote*: the run has changed the host.
+        """
         if refusal := self._withdrawn.get(step.id):
             return refusal
         if wrote or needs_no_finding(self._context, step):
@@ -190,9 +192,9 @@ class Evidence:
         return None
 
     def gate(self, step: Step, planned: PlannedStep, *, wrote: bool, owes: bool) -> Refusal | None:
-        """Return the reason why the findings of this moment keep *step* from changing anything; None: they do not.
+        """Return the reason why the current findings keep *step* from changing anything; None: they allow it.
 
-        *owes*: it is clean-up after a change, which is done also where its finding is unknown.
+        *owes*: the step is clean-up after a change, which is done also if its finding is unknown.
         """
         if needs_no_finding(self._context, step):
             return None
@@ -203,7 +205,10 @@ class Evidence:
         return gate_of(step, calling, force=self._force or owes)
 
     def appeared(self, wanted: tuple[str, ...]) -> str:
-        """The findings of *wanted* that are present now, when none of them was when the plan was made."""
+        """Return the findings of *wanted* that are present now.
+
+        Empty if one of them was present or unknown in the plan.
+        """
         present = [finding.id for finding in self.findings if finding.status is Presence.PRESENT]
         now = [name for name in present if name in wanted]
         then = {finding.id for finding in self._plan.findings if finding.status in (Presence.PRESENT, Presence.UNKNOWN)}
@@ -214,10 +219,10 @@ class Evidence:
         return bool(_restrictable(self._context.action(step).Args).keys() & step.args.keys()) and bool(names_used(step))
 
     def current_arguments(self, step: Step, planned: PlannedStep) -> CurrentArguments | Refusal:
-        """The arguments that *planned* has, without what the probes of this moment no longer give.
+        """Return the arguments of *planned*, without list items that the current probes do not give.
 
-        The probes that the arguments rest on are run again, unless they were since the last change.  A refusal: the
-        step is not called for any more, or that is not known.  Raises TransportError and Cancelled.
+        The probes of these arguments are run again if they are older than the last change.  Returns a refusal if the
+        step is not called for any more, or if that is unknown.  Raises TransportError and Cancelled.
         """
         self.refresh(names_used(step))
         states = self.diagnosis.states
@@ -237,7 +242,7 @@ class Evidence:
         return CurrentArguments(args=args, dropped=tuple(dropped))
 
     def _permitting(self) -> tuple[Finding, ...]:
-        """The findings as they may call for a step: where a plan was shown, what has appeared since does not."""
+        """The findings that may call for a step; if the plan was shown, without findings that have appeared since."""
         if not self._shown:
             return self.findings
         return tuple(
@@ -245,7 +250,7 @@ class Evidence:
         )
 
     def _rules(self, steps: list[Step]) -> list[FindingRule]:
-        """The findings that call for any of *steps*, and those that would supersede them."""
+        """Return the findings that call for one of *steps*, and the findings that would supersede them."""
         every = self._context.playbook.findings
         wanted = {rule.id for rule in every if any(rule.id in step.for_ for step in steps)}
         if any(not step.for_ and not is_cleanup(step) for step in steps):

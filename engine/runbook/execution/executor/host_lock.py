@@ -19,17 +19,17 @@ POLL = 1.0
 
 
 class Lock:
-    """The locks of one run on a host, and on those that its steps name with ``on``; taken before the first change.
+    """The locks of one run, on its host and on the hosts that its steps name with ``on``, taken before changes.
 
-    A host has one for each user as whom it is changed (see ``facts.system.host_lock``).  All that the plan calls
-    for are taken at once, root's last; where one of them is another run's, none is kept while we wait, so that two runs
-    never wait for each other.
+    A host has one lock for each account that changes it (see ``facts.system.host_lock``).  All locks of the plan are
+    taken together, root's last.  If another run holds one of them, the others are released before the wait, so that two
+    runs never wait for each other.
     """
 
     def __init__(self, context: HostContext, plan: HostPlan) -> None:
         self._context, self._plan = context, plan
         self._taken: dict[tuple[str, str], LockHeld | LockUnavailable] = {}
-        """By the host that a step names (empty: this one) and the user to become (empty: who logged in)."""
+        """By the host that a step names (empty: this host) and the user to become (empty: the login user)."""
         self._untold: dict[str, str] = {}
         self._waits_until: dict[str, float] = {}
         """By the host: another run's lock is waited for once, however many steps are held up by it."""
@@ -82,17 +82,17 @@ class Lock:
         return (place, become) in self._taken
 
     def held(self, place: str, become: str) -> str:
-        """The directory of the lock on *place* for changes as *become*; empty where there is none."""
+        """The directory of the lock on *place* for changes as *become*; empty: there is none."""
         answer = self._taken.get((place, become))
         return answer.place if isinstance(answer, LockHeld) else ""
 
     def untold(self, place: str) -> str:
-        """Return the reason why no lock keeps other runs from *place*, as the end of a sentence; once."""
+        """Return, once, the reason why no lock protects *place* from other runs, as the end of a sentence."""
         why = self._untold.pop(place, "")
         return f"; changed without the host's lock, so another run would not have been noticed: {why}" if why else ""
 
     def _ask_all(self, place: str, become: str) -> LockBusy | None:
-        """Ask for every lock on *place* that we do not have; all, or none of them."""
+        """Take every lock on *place* that the run does not have yet; if one is busy, release the new ones."""
         fresh: list[str] = []
         for user in self._users(place, become):
             if (place, user) in self._taken:

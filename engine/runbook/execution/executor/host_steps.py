@@ -80,15 +80,14 @@ class _Progress:
     stopped_by: str = ""
     """The step after which no later one begins, with its outcome."""
     stopped_before_change: bool = False
-    """The step that stopped the host was not begun: where nothing was changed before it, there is nothing to clean up.
-    """
+    """Whether the step that stopped the host was not begun; if nothing was changed before it, no clean-up is due."""
     ending: str = ""
     """The reason why no more commands are sent to the host: it is unreachable, or the run was asked to end."""
     disconnected: bool = False
     """The host is unreachable.  After a mere request to end, owed clean-up can still run."""
     wrote: bool = False
     unneeded: bool = False
-    """A planned change is no longer needed: what called for it may be gone."""
+    """Whether a planned change is no longer needed; its finding may be gone."""
 
     def disconnect(self, why: str) -> None:
         """Note that the host cannot be asked any more."""
@@ -211,7 +210,7 @@ class _HostExecution:
         return replace(result, seconds=round(self.context.clock.now() - began, 3))
 
     def _asked_to_end(self, error: Cancelled) -> None:
-        """Send nothing more but what is owed; the reason is who asked, not the command at which that was noticed."""
+        """Note that from now on only owed commands are sent; the noted reason is that of the request to end."""
         self.progress.ending = self.progress.ending or self.context.why_ended() or str(error)
 
     def _result(self, turn: _Turn) -> StepResult:
@@ -233,13 +232,16 @@ class _HostExecution:
                 return self._stopped_before_change(step, due.plain, busy.why)
 
     def _stopped_before_change(self, step: Step, plain: StepResult, why: str) -> StepResult:
-        """The end of a step that is due and may not begin: no later step overtakes it, whatever is possible by then."""
+        """Stop the host at a step that is due but not allowed, so that no later step runs before it.
+
+        Returns its result.
+        """
         self.progress.stopped_by = self.progress.stopped_by or f"{step.id} was blocked"
         self.progress.stopped_before_change = True
         return refused_result(plain, Blocked(why=why))
 
     def _owes(self, step: Step) -> bool:
-        """Whether *step* is clean-up after a change: of this run, or of an earlier one that it continues or settles."""
+        """Whether *step* is clean-up after a change of this run, or of an earlier run that is continued or settled."""
         changed = self.progress.wrote or bool(self.context.earlier) or isinstance(self.owed, OwedSettlement)
         return step.always and changed
 
@@ -275,7 +277,7 @@ class _HostExecution:
         return None
 
     def _due(self, turn: _Turn) -> StepResult | _Due:
-        """The change that is due now; or how the step ends without one."""
+        """Return the change that is due now, or the result of the step if there is none."""
         step, plain = turn.step, turn.plain
         if refusal := self._refusal(turn):
             return refused_result(plain, refusal, fault=fault_of(refusal))
@@ -371,7 +373,7 @@ class _HostExecution:
         return equal_items(step.id, planned.item, ready)
 
     def _change(self, turn: _Turn, due: _Due) -> StepResult:
-        """Send the change, and probe a second time; before the first one, what it will be owed is written down."""
+        """Record the clean-up that the first change will call for, send the change, and probe again."""
         step, planned = turn.step, turn.planned
         ended_steps = {result.id for result in self.progress.results}
         if why := self.context.begin_change() or self.owed.keep(step.id, ended_steps):

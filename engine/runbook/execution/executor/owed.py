@@ -35,9 +35,9 @@ class OwedRecord:
         self._untold = ""
 
     def keep(self, step: str, ended: Collection[str]) -> str:
-        """Write down what will be owed once *step* has changed the host; why that cannot be, or nothing.
+        """Record the clean-up that is owed once *step* has changed the host; returns why that failed, or nothing.
 
-        *ended*: the steps that have had their turn.  Raises TransportError and Cancelled: then nothing was changed.
+        *ended*: the steps that had their turn.  Raises TransportError and Cancelled: then nothing was changed.
         """
         if self._kept or self._context.run.owed is None:
             return ""
@@ -62,7 +62,7 @@ class OwedRecord:
         return ""
 
     def untold(self) -> str:
-        """Return the reason why the host itself has no note of what is owed to it, as the end of a sentence; once."""
+        """Return, once, the reason why the host has no note of its owed clean-up, as the end of a sentence."""
         why, self._untold = self._untold, ""
         return f"; the host could not note which clean-up is owed to it: {why}" if why else ""
 
@@ -94,7 +94,7 @@ class OwedRecord:
             self._drop(self._kept)
 
     def close(self, *, wrote: bool) -> None:
-        """Nothing more is done: where the host was not changed after all, nothing is owed."""
+        """Note that nothing more is done; if the host was not changed after all, nothing is owed."""
         if self._kept and self._kept.steps and not wrote:
             self._drop(self._kept)
 
@@ -156,7 +156,7 @@ class OwedSettlement:
         self._open = list(cleanups)
 
     def keep(self, step: str, ended: Collection[str]) -> str:
-        """Return the reason why *step* must not be taken after all; empty where it is still owed."""
+        """Return the reason why *step* must not run after all; empty: it is still owed."""
         for cleanup in self._open:
             if any(owed_step.id == step for owed_step in cleanup.steps) and not self._records.is_open(cleanup):
                 return f"run {cleanup.run} owes it no more: another `runbook settle` has ended meanwhile"
@@ -170,9 +170,10 @@ class OwedSettlement:
         """Nothing: the earlier runs are over, and no boot keeps their notes."""
 
     def ended(self, result: StepResult, taken: OwedStep | None = None) -> None:
-        """Strike the step of *result* where it has ended well; with the last one of a run, its notes and its record.
+        """Strike the step of *result* if it has ended well.
 
-        *taken*: what it did, where the plan is a new one: an owed step that would do something else stays.
+        After the last step of a run, remove its notes and its record.
+        *taken*: the work of this step in a new plan.  An owed step that would do other work stays.
         """
         if result.status not in DONE:
             return
@@ -204,13 +205,13 @@ def owed_in(context: HostContext, plan: HostPlan) -> OwedRecord | OwedSettlement
 
 
 def _same(owed: OwedStep, taken: OwedStep) -> bool:
-    """Whether *taken* does what is *owed*; one whose arguments are not recorded in full may be another."""
+    """Whether *taken* does the same work as *owed*; False if the arguments are not recorded in full."""
     where = (owed.action, owed.on, owed.become) == (taken.action, taken.on, taken.become)
     return where and not owed.withheld and item_text(owed.args) == item_text(taken.args)
 
 
 def owed_steps(context: HostContext, plan: HostPlan, ended: Collection[str]) -> tuple[OwedStep, ...]:
-    """The `always` steps of *plan* that may have something to do at their turn, but for those that have *ended*."""
+    """Return the `always` steps of *plan* that may have work to do at their turn, without those in *ended*."""
     found = []
     for planned in plan.steps:
         step = written_step(context.playbook.remediate, planned.id)

@@ -36,8 +36,10 @@ class Policy(StrEnum):
     DROP_TARGETS = "drop-targets"
     """A run leaves them out.  It made the plan itself, and its own steps may have changed words since: keys count."""
     HOLD_HOST = "hold-host"
-    """``apply`` sends nothing to the host.  Who made the file may have made up its words, and people agreed to these:
-    they count, too."""
+    """``apply`` sends nothing to the host.
+
+    The words of a plan file can be forged, and people approved them: they are compared, too.
+    """
 
 
 class Excess(StrEnum):
@@ -51,15 +53,15 @@ class Excess(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The difference of a present step from the one that was shown."""
+    """The difference between a present step and the shown one."""
 
     excess: Excess | None = None
-    """The reason why it may not be done; None: it may, without its new targets."""
+    """The reason why the step is not allowed; None: it is, without its new targets."""
     new: tuple[Target, ...] = ()
 
 
 def compare(shown: ShownStep, present: ShownStep, policy: Policy) -> Comparison:
-    """Compare *present* with *shown*: what it would do, now or at its turn, that was not shown."""
+    """Compare *present* with *shown*: find work, now or at the turn of the step, that was not shown."""
     risk = _shown_risk(shown)
     if present.risk and risk and present.risk is not risk and present.risk.at_least(risk):
         return Comparison(excess=Excess.RISK)
@@ -79,9 +81,9 @@ def compare(shown: ShownStep, present: ShownStep, policy: Policy) -> Comparison:
 
 
 def _says_the_same(shown: ShownStep, present: ShownStep) -> bool:
-    """Whether a step whose decision and targets are as they were has the condition and the later change that it showed.
+    """Whether a step with the same decision and targets still has the condition and the later change that were shown.
 
-    The words of a file may be made up, to be approved.  A step that would do nothing by now needs none.
+    A saved plan can be forged, and people approved its words.  A step that would do nothing now needs no condition.
     """
     same = {target.key for target in shown.targets} == {target.key for target in present.targets}
     acts = present.decision == "change" or present.then is not None
@@ -109,7 +111,10 @@ def _announced(step: ShownStep, policy: Policy) -> set[tuple[str, str, str]]:
 
 
 def _compared_words(summary: str, policy: Policy) -> str:
-    """*summary* without what changes by itself: numbers, sizes, and what stands in parentheses; or nothing of it."""
+    """Return *summary* without numbers, sizes and text in parentheses, which change by themselves.
+
+    Empty under the policy that drops targets: then words are not compared.
+    """
     return "" if policy is Policy.DROP_TARGETS else _NUMBERS.sub("#", _ASIDES.sub("", summary))
 
 
@@ -215,7 +220,7 @@ def _new_findings(then: Sequence[Finding], now: Sequence[Finding]) -> Iterator[s
 
 
 def _unplanned(shown: ShownStep, present: ShownStep) -> Iterator[str]:
-    """Yield what *present* would do, now or at its turn, and *shown* did not show."""
+    """Yield the work of *present*, now or at its turn, that *shown* did not show."""
     found = compare(shown, present, Policy.HOLD_HOST)
     would = f"{present.id} would now"
     match found.excess:
@@ -270,7 +275,7 @@ def _who(target: Target) -> str:
 
 
 def _no_longer_done(shown: ShownStep, present: ShownStep) -> Iterator[str]:
-    """Yield what *shown* would have done and *present* need not."""
+    """Yield the work of *shown* that *present* does not do."""
     if shown.decision != "change":
         return
     if present.decision != "change":

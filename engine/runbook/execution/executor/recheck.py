@@ -26,9 +26,9 @@ def confirmed_result(
     left_alone: frozenset[str],
     plain: StepResult,
 ) -> StepResult:
-    """Return the result of a step whose commands were all answered as they should be; *fresh*: the state before them.
+    """Return the result of a step whose commands all succeeded; *fresh*: the state before them.
 
-    Its ``within`` is the time that it has to come true: until then it is probed repeatedly.
+    The step is probed repeatedly until its change has taken effect, at most for the time of its ``within``.
     Files that were fetched need no second probe.
     Raises TransportError and Cancelled as the connection does.
     """

@@ -31,7 +31,7 @@ class NotBack:
 
 
 def objection(context: HostContext, step: Step, restart: Restart | None) -> str:
-    """Return the reason why *restart* is not sent at all; empty: it may be."""
+    """Return the reason why *restart* is not sent; empty: it may be sent."""
     if restart is None:
         return ""
     if step.on:
@@ -53,7 +53,7 @@ def may_have_begun(done: SendResult) -> bool:
 
 
 def wait_until_back(context: HostContext, restart: Restart, every: float) -> NotBack | None:
-    """Connect again and again until the host is in another boot; None: it is.  Raises Cancelled."""
+    """Connect repeatedly until the host has booted again; None: it has.  Raises Cancelled."""
     words = f"waiting up to {seconds(restart.within)} for the host to come back from its reboot"
     context.run.emit(Waiting(host=context.host.name, why=words))
     pause = max(every, 0.1)

@@ -55,7 +55,7 @@ def _with_copies(context: HostContext, step: Step, undo: Undo) -> Undo:
 
 
 def _not_kept(context: HostContext, step: Step, file: UndoFile) -> str:
-    """Return the reason why there is no copy of *file*; empty: there is one, or none is needed."""
+    """Keep a copy of *file* if one is needed; returns the reason why that failed, or nothing."""
     if not file.content or not file.before:
         return ""
     run = str(context.run.facts.get("id", ""))

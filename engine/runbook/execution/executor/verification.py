@@ -24,7 +24,7 @@ from runbook.values.types import plural, seconds
 def verify(
     context: HostContext, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
 ) -> Iterator[tuple[Step, StepResult]]:
-    """Every verify step with its result; *lost*: why the host cannot be asked any more, or empty."""
+    """Return every verify step with its result; *lost*: the reason why the host cannot be asked, or empty."""
     written = {each.id: each for each in context.playbook.verify}
     for plain in [result for result in plan.results if result.phase is Phase.VERIFY]:
         step, began = replace(written[written_id(plain.id)], id=plain.id), context.clock.now()

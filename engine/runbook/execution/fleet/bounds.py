@@ -22,8 +22,7 @@ class Bounds:
 
     total: int
     batches: tuple[int, ...] = ()
-    """The number of hosts that are changed together, batch by batch, the last one again and again; none: all at once.
-    """
+    """The number of hosts that are changed together in each batch; the last number repeats; empty: all at once."""
     pause_between: float = 0.0
     """Seconds."""
     stop_after: int = 0
@@ -39,7 +38,7 @@ class Bounds:
 
     @classmethod
     def of(cls, limits: Limits, hosts: Sequence[Host]) -> Bounds:
-        """*limits* for a run over *hosts*: what is a share is a share of all of them."""
+        """Return *limits* as numbers for a run over *hosts*; a share is a share of all hosts."""
         total = len(hosts)
         return cls(
             total=total,
@@ -96,7 +95,10 @@ class Bounds:
 
 
 def groups_of(host: Host, limits: Limits) -> Iterator[Group]:
-    """The groups of *host* in which only so many hosts are changed at once; none for a variable that it has not got."""
+    """Yield the groups of *host* that limit how many of their hosts are changed at once.
+
+    A variable that the host lacks gives no group.
+    """
     for limit in limits.max_concurrent_per:
         value = value_of(host, limit.variable)
         if value is not None:
@@ -104,7 +106,7 @@ def groups_of(host: Host, limits: Limits) -> Iterator[Group]:
 
 
 def value_of(host: Host, variable: str) -> Json:
-    """The value of *variable* on *host*, as templates see it behind ``host.``; None where the host has none."""
+    """Return the value of *variable* on *host*, as ``host.`` gives it in templates; None: the host has none."""
     value: Json = host_variables(host)
     for name in variable.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None

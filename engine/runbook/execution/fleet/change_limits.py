@@ -14,9 +14,10 @@ from runbook.values.types import Unknown, plural, seconds
 
 
 class ChangeLimits:
-    """The changes that earlier runs of a playbook leave to this one; used by many threads.
+    """The changes that this run may make after those of earlier runs of its playbook; used by many threads.
 
-    *total*: the hosts of which the share of the breaker is one.  Where the records do not say, nothing is changed.
+    *total*: the number of hosts; the share in the limit ``breaker`` is a share of it.  If the records cannot be read,
+    nothing is changed.
     """
 
     def __init__(self, limits: Limits, past: RecordedPast, playbook: str, total: int) -> None:
@@ -26,17 +27,20 @@ class ChangeLimits:
         self._begun: set[str] = set()
         """The hosts that this run has begun to change."""
         self._before: frozenset[str] | Unknown | None = None
-        """The hosts that were changed by earlier runs; None: not asked for yet."""
+        """The hosts that earlier runs have changed; None: not read yet."""
         self._of_host: dict[str, str] = {}
         self._attempt: dict[str, str] = {}
 
     def refused(self, host: str) -> str:
-        """Return the reason why *host* must not be changed now; empty: it may be, or this run has begun to."""
+        """Return the reason why *host* must not be changed now.
+
+        Empty: it may be, or this run has begun to change it.
+        """
         with self._lock:
             return "" if host in self._begun else self._refusal(host)
 
     def begin(self, host: str) -> str:
-        """Take note that *host* is about to be changed; returns why it must not be."""
+        """Note that this run begins to change *host*; returns the reason why it must not, or nothing."""
         with self._lock:
             if host in self._begun:
                 return ""
@@ -46,7 +50,7 @@ class ChangeLimits:
             return ""
 
     def _refusal(self, host: str) -> str:
-        """Return the reason why *host*, which this run has not begun to change, must not be changed."""
+        """Return the reason why this run must not begin to change *host*; empty: it may."""
         return "" if self._goes_on(host) else self._own(host) or self._tripped(host)
 
     def used(self, hosts: Iterable[str]) -> UsedLimits:
@@ -70,7 +74,7 @@ class ChangeLimits:
         return self._of_host[host]
 
     def _goes_on(self, host: str) -> bool:
-        """Whether this run continues one that was interrupted while it changed *host*: the same attempt."""
+        """Whether this run continues a run that was interrupted while it changed *host*."""
         if host not in self._attempt:
             self._attempt[host] = self._past.attempt(host)
         return bool(self._attempt[host])
@@ -117,7 +121,10 @@ class ChangeLimits:
         return ""
 
     def _resting(self, host: str) -> tuple[float, RecordedChange] | None | Unknown:
-        """The seconds that *host* must still rest, and its last change; None: it need not."""
+        """Return the seconds that *host* must still rest after its last change, and that change.
+
+        None: no rest is left.
+        """
         limit = self._limits.cooldown
         found = self._past.last_change(host) if limit else None
         if found is None or isinstance(found, Unknown):

@@ -26,7 +26,7 @@ class Fleet(HostWork):
 
     parallel: int = 32
     deadline: float = 0.0
-    """Seconds on the clock after which no more is started; 0 for none."""
+    """Time on the clock after which no host is started; 0: no deadline."""
 
     def plan(self, hosts: Sequence[Host]) -> tuple[Planned, ...]:
         """Probe every host, and decide; sends probes only.  A host that gets no plan has its end now."""
@@ -39,9 +39,9 @@ class Fleet(HostWork):
         return self.with_comparisons(planned)
 
     def carry_out(self, planned: Sequence[Planned], consent: Consent) -> tuple[HostResult, ...]:
-        """Do what the plans show, or less; a host without a plan keeps the end that it has.
+        """Carry out the plans of the hosts, and return their results; a host without a plan keeps its result.
 
-        Hosts that have their end count before the first change begins.
+        Results that hosts already have are counted before the first change.
         """
         hosts, by_name = [each.host for each in planned], {each.host.name: each for each in planned}
         rollout = self._rollout(hosts, consent)
@@ -68,10 +68,10 @@ class Fleet(HostWork):
         return schedule.work_off(hosts)
 
     def plan_and_carry_out(self, hosts: Sequence[Host], consent: Consent) -> tuple[HostResult, ...]:
-        """Plan and execute host by host: the fresh probe is the plan.
+        """Plan and execute host by host, and return the results; each plan is based on a fresh probe.
 
-        A host that has something to be changed, but whose turn has not come, is left, and probed again at its turn.
-        Hosts that are compared with each other have their ends together, once the last of them is probed.
+        A host that needs a change before its turn is left, and probed again at its turn.
+        Hosts that are compared with each other get their results together, after the last of them is probed.
         """
         if self.playbook.comparisons:
             return self.conclude(self.plan(hosts))

@@ -34,10 +34,10 @@ Spent = tuple[tuple[Command, ...], float]
 
 
 class Renewable:
-    """A connection that can be re-established once the host has been away.
+    """A connection that can be opened again after the host was away.
 
-    *spent*: commands that an earlier connection was lost with, and for how many seconds they had run: when they are
-    retried, once, they have the rest of their timeout.
+    *spent*: commands during which an earlier connection was lost, and the seconds that each had run.  Each is retried
+    once, with the rest of its timeout.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class UntilDeadline:
 
 @dataclass(slots=True)
 class WithoutTurn:
-    """A connection to a host whose turn to be changed has not come: probes pass, and a change is noted, not sent."""
+    """A connection to a host before its turn to be changed: probes are sent; a change is only noted."""
 
     inner: Connection
     asked: bool = False
@@ -136,18 +136,18 @@ Cut = dict[str, PartialSamples]
 """The samples of probes that were cut short, by their ids."""
 
 MayChange = Callable[[], bool]
-"""Whether the host, which has something to be changed, may begin now; where it may not, it waits for its turn."""
+"""Tells whether a host that needs a change may begin now; if not, it waits for its turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A host whose plan is made, with the diagnosis that it rests on; or a host that already has its end."""
+    """A host with its plan and the diagnosis of that plan; or a host that already has its result."""
 
     host: Host
     plan: HostPlan | None = None
     seen: Diagnosis | None = None
     offers: Offers | None = None
-    """The contribution of the host to the findings that compare hosts; None: it was not probed."""
+    """The values of the host for the findings that compare hosts; None: it was not probed."""
     result: HostResult
     """The result of the host if nothing more is done."""
     waits: bool = False
@@ -187,7 +187,7 @@ class HostWork:
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
     """The changes that earlier runs, with which this one goes on, have sent to each host."""
     change_limits: ChangeLimits | None = field(default=None, repr=False)
-    """The changes that earlier runs leave to this one; None: no limit."""
+    """The changes that this run may make after those of earlier runs; None: there is no limit."""
 
     def planned(self, host: Host) -> Planned:
         """The plan of *host*; sends probes only."""
@@ -205,10 +205,10 @@ class HostWork:
         return self._guarded(planned.host, work)
 
     def planned_and_carried_out(self, host: Host, consent: Consent, may_change: MayChange | None) -> Planned:
-        """Plan and execute: the fresh probe is the plan.
+        """Plan a host and execute the plan, which is based on a fresh probe.
 
-        *may_change*: None where the host may be changed whenever it has to be.  What comes back ``waits`` where it is
-        to be changed, but may not.
+        *may_change*: None if the host may be changed at any time.  The returned host ``waits`` if it needs a change
+        that is not allowed yet.
         """
         return self._guarded(host, lambda cut, began: self._both(host, consent, began, cut, may_change))
 
@@ -238,7 +238,7 @@ class HostWork:
         )
 
     def _why_ended(self, own: HostCancellation) -> str:
-        """Reason to end the work on a host: the run's, or the host's own deadline; empty: none."""
+        """Return the reason to end the work on a host: the run's, or the host's deadline; empty: there is none."""
         return self.stop.why if self.stop.level() else own.why if own.passed else ""
 
     @contextmanager
@@ -285,7 +285,7 @@ class HostWork:
         return Planned(host=context.host, plan=plan, seen=seen, offers=offers_of(context, seen.states), result=result)
 
     def with_comparisons(self, planned: Sequence[Planned]) -> tuple[Planned, ...]:
-        """*planned*, with the findings that compare these hosts; the same where the playbook compares none."""
+        """Return *planned* with the findings that compare these hosts; unchanged if the playbook compares none."""
         if not self.playbook.comparisons:
             return tuple(planned)
         found = compared(self.playbook, [_candidate(each) for each in planned])
@@ -318,7 +318,7 @@ class HostWork:
         return self._both(host, consent, began, cut, may_change, again=False)
 
     def _watch(self, context: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:
-        """Go through the steps of a host to which nothing is to be sent; ``waits``: one of them would change it now."""
+        """Run the steps of a host that must not be changed now; the result ``waits`` if a step would change it."""
         others = [WithoutTurn(context.connection)]
 
         def elsewhere(name: str) -> Connection:
@@ -378,7 +378,7 @@ class HostWork:
 
 
 def _candidate(planned: Planned) -> Candidate:
-    """The host of *planned*, as one that others are compared with."""
+    """Return the host of *planned* for the comparison with other hosts."""
     if planned.plan is None or planned.offers is None:
         return Candidate(host=planned.host.name, why=planned.result.verdict.value.replace("_", " "))
     return Candidate(host=planned.host.name, findings=planned.plan.findings, offers=planned.offers)

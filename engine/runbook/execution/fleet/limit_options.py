@@ -83,7 +83,7 @@ def ordered(hosts: Sequence[Host], order: HostOrder, shuffle: Shuffled) -> tuple
 
 
 def problems_with_variables(limits: Limits, hosts: Sequence[Host]) -> list[Problem]:
-    """The variables of ``max_concurrent_per`` that none of *hosts* has: such a limit would hold nobody."""
+    """Return a problem for each variable of ``max_concurrent_per`` that no host has: such a limit limits nothing."""
     problems = []
     for limit in limits.max_concurrent_per:
         if any(value_of(host, limit.variable) is not None for host in hosts):
@@ -105,7 +105,7 @@ def _names(variables: Mapping[str, Json], before: str = "") -> Iterator[str]:
 
 
 def _least(one: float, other: float) -> float:
-    """The shorter time; 0 is none."""
+    """Return the shorter time; 0 stands for no limit."""
     return min((number for number in (one, other) if number), default=0.0)
 
 

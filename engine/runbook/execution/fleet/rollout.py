@@ -79,7 +79,7 @@ class Rollout:
             self._is(host, Turn.WAITS)
 
     def next(self) -> str | None:
-        """A host that has waited, and begins to be changed now; None where none may."""
+        """Return a waiting host that begins to be changed now; None: no host may begin."""
         with self._lock:
             self._roll()
             room = self._room() if self._open() else 0
@@ -107,13 +107,13 @@ class Rollout:
                 self._quiet_since = self._clock.now()
 
     def stopped(self) -> str:
-        """Return the reason why no further host is started, not even to be probed; empty: it may be."""
+        """Return the reason why no further host is started, not even for a probe; empty: hosts may start."""
         with self._lock:
             self._roll()
             return f"stop_after {self._bounds.words.stop_after}: {self._counted()}" if self._enough() else self._failed
 
     def used_up(self) -> str:
-        """Return the reason why no further host will ever begin to be changed; empty: one may."""
+        """Return the reason why no further host will ever begin to be changed; empty: hosts still may."""
         with self._lock:
             limit = self._bounds.max_unavailable
             if limit and len(self._unwell) >= limit:
@@ -172,7 +172,7 @@ class Rollout:
         self._turns[host] = turn
 
     def _roll(self) -> None:
-        """Where the batch is full and over, go on to the next one; or to none, if all of its hosts are unwell."""
+        """When a batch is full and done, go on to the next one; end the rollout if all its hosts are unwell."""
         if self._failed or self._enough() or self._changing or not self._turns_of[Turn.WAITS]:
             return
         if not self._bounds.batches or len(self._batch) < self._bounds.size(self._number):

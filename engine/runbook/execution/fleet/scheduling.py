@@ -25,7 +25,7 @@ class HostJobs(Generic[T]):
     """The jobs for a host; each is called once at most, from any thread."""
 
     begin: Callable[[Host], T | Planned]
-    """The work on a host that is new; what ``waits`` is resumed when its turn comes."""
+    """Works on a new host; if it ``waits``, it is resumed at its turn."""
     resume: Callable[[Planned], T]
     leave: Callable[[Host, str], T]
     """The end of a host that was not begun, and why."""
@@ -41,7 +41,7 @@ class Schedule(Generic[T]):
     stop: Cancellation
     clock: Clock
     deadline: float = 0.0
-    """Seconds on the clock after which no more is started; 0 for none."""
+    """Time on the clock after which no host is started; 0: no deadline."""
     fresh: deque[Host] = field(default_factory=deque)
     """The new hosts, in their order."""
     waiting: dict[str, Planned] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Schedule(Generic[T]):
                 self._spent(why)
 
     def _halted(self) -> str:
-        """Return the reason why no further host may be started; empty: it may."""
+        """Return the reason why no further host may be started; empty: hosts may start."""
         if self.stop.level():
             return self.stop.why or "the run was asked to end"
         return self.rollout.stopped()

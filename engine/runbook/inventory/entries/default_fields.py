@@ -38,7 +38,7 @@ def defaults_in(
 
 
 def _mistake(key: str, field: str, known: Iterable[str]) -> tuple[str, str] | None:
-    """Return the reason why *key*, which means *field*, cannot be given for all hosts, and a remedy; None if it can.
+    """Return the reason why *key*, which means *field*, cannot be given for all hosts, and a remedy; None: it can.
 
     *known*: the fields that hosts have.
     """

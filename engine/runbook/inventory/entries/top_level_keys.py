@@ -22,7 +22,7 @@ _FOR_ALL = frozenset({"vars", "host_vars", "common", "host_defaults", "all_hosts
 
 
 def note_slips(document: object, notes: Notes) -> None:
-    """Note each key of *document*, if it is in a format of ours, that is a slip of one that we read."""
+    """Note each mistyped key of *document*, if this has one of our formats."""
     if not isinstance(document, Mapping) or not any(section in document for section in SECTIONS):
         return
     for key, value in document.items():

@@ -41,7 +41,7 @@ def keep(address: str, port: int, folder: Path, command: list[str]) -> int:
 
 
 def _order(process: subprocess.Popen[bytes], file: Path) -> str | None:
-    """Return the order of the host's ``reboot``; None: the host has ended by itself."""
+    """Return the order of the host's ``reboot``; None: the host has ended without one."""
     while process.poll() is None:
         if file.exists():
             time.sleep(3 * POLL)  # anybody who asked gets an answer

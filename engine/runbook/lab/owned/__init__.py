@@ -40,5 +40,5 @@ FILES: Mapping[str, str] = MappingProxyType(
 
 
 def files_for(faults: Iterable[str]) -> Mapping[str, str]:
-    """File to text: what a lab host with *faults* is given; nothing where it has none of these."""
+    """Return the files, by name, for a lab host with *faults*; empty: it has none of these faults."""
     return FILES if OF_OWNERS.keys() & set(faults) else {}

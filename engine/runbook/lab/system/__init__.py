@@ -19,4 +19,4 @@ OF_SYSTEM: Mapping[str, str] = MappingProxyType(
 FILES: Mapping[str, str] = MappingProxyType(
     {"system": program(__package__, "system"), "chronyc": program(__package__, "chronyc")}
 )
-"""File to text: what every lab host is given; the clock of one without a fault is synchronized."""
+"""Files, by name, of every lab host; the clock of a host without a clock fault is synchronized."""

@@ -57,7 +57,7 @@ class _Side:
 
 
 def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, str]]:
-    """Yield the mistakes in the comparisons of *template*, with hints; *names* are those that have a type."""
+    """Yield the mistakes in the comparisons of *template*, with hints; *names* are the names whose types are known."""
     if not MAY_COMPARE.search(template) or (tree := tree_of(template)) is None:
         return
     names = unbound(tree, names)
@@ -71,7 +71,7 @@ def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, 
 
 @lru_cache(maxsize=4096)
 def tree_of(template: str) -> nodes.Template | None:
-    """*template* parsed; None where it cannot be, which is reported elsewhere."""
+    """Return *template* parsed; None: it cannot be parsed, which is reported elsewhere."""
     try:
         return _PARSER.parse(template)
     except (TemplateError, RecursionError):
@@ -79,7 +79,7 @@ def tree_of(template: str) -> nodes.Template | None:
 
 
 def unbound(tree: nodes.Template, names: Types) -> Types:
-    """Return *names* without those that *tree* gives a value of its own."""
+    """Return *names* without the names that *tree* assigns itself."""
     bound = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
     return {name: own for name, own in names.items() if name not in bound}
 
@@ -112,7 +112,7 @@ def _of_elements(node: nodes.Filter, names: Types) -> Iterator[tuple[str, _Side,
 
 
 def _fault(sign: str, left: _Side, right: _Side) -> str:
-    """Return the mistake; empty where none is known."""
+    """Return the mistake; empty: none is known."""
     if sign in ("in", "not in"):
         return _fault_in_search(sign, left, right)
     kinds = {left.kind, right.kind}
@@ -148,7 +148,7 @@ def _fault_in_search(sign: str, left: _Side, right: _Side) -> str:
 
 
 def _names_in(side: _Side) -> tuple[str, ...]:
-    """The only texts that can be found in *side*; none: any."""
+    """Return the only texts that *side* can contain; none: it can contain any."""
     return (side.type.keys or ()) if side.kind is Kind.MAPPING else (side.type.element or ANY).choices
 
 

@@ -15,11 +15,11 @@ ACROSS = "across"
 """The name of what was compared, in the expressions and texts of a finding that compares."""
 
 FEWEST = 2
-"""Hosts of which the value must be known, before anything is said of one of them."""
+"""The number of hosts whose values must be known before a comparison says anything."""
 
 
 LONGEST_VALUE = 10_000
-"""Characters of JSON that one host may bring: every host of the run may show what all of them bring."""
+"""The most characters of JSON that one host contributes, because the result on every host may contain all of them."""
 
 LONGEST_WHY = 100
 """Characters of the reason why a host is missing, which stands in the findings of all others."""
@@ -91,9 +91,9 @@ class Compared:
 
 
 def compare(shares: Sequence[Share]) -> Mapping[str, Compared | Unknown | None]:
-    """Compare each host with the others of *shares*; None: it takes no part, or no other host does.
+    """Compare each host with the others of *shares*; None: the host takes no part, or no other host does.
 
-    A host whose value or group is not known is missing, in every group that it may belong to.
+    A host whose value or group is unknown counts as missing in every group to which it may belong.
     """
     shares = [_bounded(each) for each in shares]
     part = sorted((each for each in shares if each.value is not None), key=lambda it: it.host)

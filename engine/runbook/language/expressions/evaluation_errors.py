@@ -36,9 +36,9 @@ Value = Callable[[nodes.Node], Any]
 
 
 def explained(text: str, error: Exception, tree: nodes.Template, value: Value, probes: Collection[str]) -> str:
-    """Explain why *text* cannot be filled in, with the values that are missing in it, and the probes that it names.
+    """Explain why *text* cannot be filled in: the values that are missing, and the probes that it names.
 
-    *tree* is *text* as Jinja reads it, *value* evaluates a part of that, *probes* are the ids of all probes.
+    *tree* is *text*, parsed by Jinja.  *value* evaluates a part of it.  *probes* are the ids of all probes.
     """
     named = [name for name in dict.fromkeys(node.name for node in tree.find_all(nodes.Name)) if name in probes]
     given = f", in what {' and '.join(named)} saw" if named else ""
@@ -54,7 +54,7 @@ def _said(error: Exception) -> str:
 
 
 def _plainly(said: str) -> str:
-    """The words of Python on values of the wrong kind, in those of a playbook."""
+    """Translate Python's words about values of a wrong type into the words of playbooks."""
     if found := _COMPARED.fullmatch(said):
         return f"{_kind(found[1])} cannot be compared with {_kind(found[2])}"
     if found := _COMBINED.fullmatch(said):
@@ -71,7 +71,7 @@ def _kind(name: str) -> str:
 
 
 def _missing(tree: nodes.Template, value: Value) -> Iterator[str]:
-    """The values in *tree* that are null: those that are named, and those of items in a list."""
+    """Yield the values in *tree* that are null, by name, and also in the items of a list."""
     for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
         if (path := _path(node)) and _quietly(value, node, "") is None:
             yield path
@@ -96,7 +96,7 @@ def _lacks(item: Any, attribute: str) -> bool:
 
 
 def _attribute(node: nodes.Filter) -> str:
-    """The attribute of each item that a filter takes; empty where it takes none, or it is not written out."""
+    """Return the attribute of each item that a filter takes; empty: it takes none, or no constant one."""
     if node.name not in BY_ATTRIBUTE:
         return ""
     by_name = [pair.value for pair in node.kwargs if pair.key == "attribute"]
@@ -106,7 +106,7 @@ def _attribute(node: nodes.Filter) -> str:
 
 
 def _path(node: nodes.Node) -> str:
-    """``probe.field.other`` as it is written; empty for what is no such chain."""
+    """Return the path ``probe.field.other`` as it is written; empty: *node* is no such path."""
     match node:
         case nodes.Name():
             return node.name

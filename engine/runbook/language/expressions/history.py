@@ -48,7 +48,7 @@ class History:
         return found if isinstance(found, Silent) else len({each.run for each in found if each.step == self._own(step)})
 
     def last(self, what: str) -> Any:
-        """Seconds since the host was last changed; none: never."""
+        """Return the seconds since the last change of the host; none: it was never changed."""
         if what != "changed":
             raise ConfigError("`history.last` needs 'changed'")
         found = self._past().last_change(self._scope.host) if self._scope.past else _unread()
@@ -60,7 +60,7 @@ class History:
         return None
 
     def previous(self, path: str) -> Any:
-        """Return the answer of a probe in the newest run in which it had one; none: in none."""
+        """Return the newest recorded answer of a probe; none: no run has one."""
         probe, *inner = path.split(".")
         found = self._answer(probe)
         if not isinstance(found, RecordedAnswer):
@@ -68,7 +68,7 @@ class History:
         return self._inside(found.state, inner, path, found.run)
 
     def previous_at(self, probe: str) -> Any:
-        """Seconds since that run; none: there is none."""
+        """Return the seconds since that run; none: there is no such run."""
         found = self._answer(probe)
         return found.ago if isinstance(found, RecordedAnswer) else found
 
@@ -89,7 +89,7 @@ class History:
         return _silent(found.why) if isinstance(found, Unknown) else found
 
     def _inside(self, state: Any, inner: list[str], path: str, run: str) -> Any:
-        """The value at *inner*; what is not there is not known, for a record of another version may lack it."""
+        """Return the value at *inner*; a missing value is unknown, because a record of another version may lack it."""
         value = state
         for name in inner:
             if isinstance(value, Mapping) and name in value:

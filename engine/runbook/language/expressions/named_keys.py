@@ -47,7 +47,7 @@ def _taken(node: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _attribute(node: nodes.Filter) -> str:
-    """The attribute of each element that *node* takes; empty: none, or it is not written out."""
+    """Return the attribute of each element that *node* takes; empty: it takes none, or no constant one."""
     named = [keyword.value for keyword in node.kwargs if keyword.key == "attribute"]
     given = [node.args[place] for place in OF_ELEMENTS.get(node.name, ()) if place < len(node.args)]
     texts = [each.value for each in (*given, *named) if isinstance(each, nodes.Const) and isinstance(each.value, str)]

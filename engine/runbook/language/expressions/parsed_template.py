@@ -24,7 +24,7 @@ class SampleFilter:
     """The name before it; empty where that is not a name."""
     filter: str
     given: tuple[Any, ...]
-    """The arguments; None for one that is not a constant."""
+    """The arguments; None stands for an argument that is not constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class HistoryCall:
     method: str
     """Empty where the name stands alone."""
     given: tuple[str, ...] | None
-    """The texts that it is called with; None where it is not called, or they are not written out."""
+    """The texts in the call; None: it is not called, or its arguments are not constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ParsedTemplate:
     secrets: frozenset[str]
     """The secrets that it inserts: NAME of ``{{ secrets.NAME }}``, and host.NAME of ``{{ host.secrets.NAME }}``."""
     bends_secrets: bool
-    """It does anything else with secrets: what comes of that could not be hidden."""
+    """Whether it uses secrets for more than inserting them: the result could not be masked."""
     history: tuple[HistoryCall, ...]
     elements: tuple[ElementAttribute, ...]
     tree: nodes.Template
@@ -70,7 +70,7 @@ class ParsedTemplate:
 
     @cached_property
     def compiled(self) -> Any:
-        """The compiled template, which the tree is changed by; None where it can be parsed and not compiled."""
+        """Return the compiled template; None: it can be parsed but not compiled.  Compiling changes the tree."""
         try:
             return self.environment.from_string(self.tree)
         except (TemplateError, RecursionError, SyntaxError, ValueError):
@@ -123,7 +123,10 @@ def _inserted(node: Any) -> str:
 
 
 def _bends_secrets(everything: list[Any], inserted: list[str]) -> bool:
-    """Whether anything is done with secrets but to insert them; beside those of a host, ``host`` as a whole is, too."""
+    """Whether secrets are used for more than inserting them.
+
+    With secrets of a host, ``host`` as a whole counts, too.
+    """
     of_host = sum(word.startswith(OF_HOST) for word in inserted)
     steps = [step for node in everything if (step := _first_step(node)) and step[0] == HOST]
     names = [node.name for node in everything if isinstance(node, nodes.Name)]
@@ -160,9 +163,9 @@ COMPUTED = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div)
 
 
 def _is_plain(node: Any, environment: Environment) -> bool:
-    """Whether *node* can be compiled wherever it stands.
+    """Whether *node* can be compiled at any place.
 
-    Its parts are known, none needs Python's own check, and no value is computed while it is compiled.
+    That is so if its parts are known, Python itself need not check them, and compiling it computes no value.
     """
     match node:
         case nodes.Filter():
@@ -208,7 +211,7 @@ def _names_in(tree: Any, everything: list[Any], environment: Environment) -> fro
 
 
 def _first_step(node: Any) -> tuple[str, str] | None:
-    """The name and the attribute of ``name.attribute`` or ``name['attribute']``; None of any other node."""
+    """Return name and attribute of ``name.attribute`` or ``name['attribute']``; None for other nodes."""
     if not isinstance(node, nodes.Getattr | nodes.Getitem):
         return None
     if isinstance(node, nodes.Getattr):
@@ -261,7 +264,10 @@ def _elements(everything: list[Any]) -> Iterator[ElementAttribute]:
 
 
 def _attribute_of(node: Any) -> tuple[str, Any]:
-    """The attribute that *node* takes from an element, or from each, and the list; no attribute where it takes none."""
+    """Return the attribute that *node* takes from elements of a list, and the list.
+
+    The attribute is empty if there is none.
+    """
     if isinstance(node, nodes.Filter):
         named = [keyword.value for keyword in node.kwargs if keyword.key == "attribute"]
         given = [*(node.args[:1] if node.name in _FIRST_ARGUMENT else []), *named]

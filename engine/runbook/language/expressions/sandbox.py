@@ -26,7 +26,7 @@ LARGEST_ARGUMENT = 10_000
 """A number that a filter or a method may be given: it may be a width, a count, a number of digits."""
 
 COMPARING = frozenset({"select", "reject", "selectattr", "rejectattr", "default"})
-"""Filters whose numbers are only compared, or handed on, and so may be of any size."""
+"""Filters that only compare numbers or pass them on, so that these may have any size."""
 
 WITHIN_BOUNDS = "_within_bounds"
 JOINED = "_joined"
@@ -89,7 +89,7 @@ def _counted(value: Any, noun: str, many: str = "") -> str:
 
 
 def _answered(value: Any) -> bool:
-    """Whether a probe could answer at all, which may be asked of one that could not: ``gpus is not answered``."""
+    """Whether a probe could answer; also an unanswered probe can be tested: ``gpus is not answered``."""
     if isinstance(value, Undefined):
         str(value)  # raises: a field that is not there was mistyped
     return not isinstance(value, Silent)
@@ -114,7 +114,7 @@ class _Asking(NativeCodeGenerator):
 
 
 class _Bounding(NodeTransformer):
-    """Counts what loops, and measures what is joined; refuses statements that could get around that."""
+    """Counts loops and measures joined texts; refuses statements that could evade this."""
 
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         if isinstance(node, nodes.Stmt) and not isinstance(node, STATEMENTS):
@@ -253,7 +253,7 @@ def bounded(value: Any) -> Any:
 
 
 def _asked_of_known(test: Any) -> Any:
-    """The test *test*, for what is known: whether something that is not known is a text, or none, nobody can tell."""
+    """Return *test* for known values only: an unknown value raises, because the test cannot be answered."""
     if hasattr(test, "jinja_pass_arg"):
         return test
 

@@ -64,7 +64,10 @@ def filters(inside: Inside) -> Mapping[str, Callable[..., Any]]:
 
 
 def fault_in_filter(name: str, given: tuple[Any, ...]) -> str:
-    """Return the reason why a filter cannot have these arguments; empty where it can.  None is not known yet."""
+    """Return the reason why a filter cannot have these arguments; empty: it can.
+
+    None in *given* stands for an argument that is not known yet.
+    """
     most = {"series": 0, "sustained": 1, "grows": 2}[name]
     if len(given) > most or (name == "sustained" and not given):
         return (
@@ -93,10 +96,10 @@ def amount(value: Any) -> float:
 
 
 def held_for(values: list[tuple[float, Any]], span: float) -> bool:
-    """Whether all *values* of the last *span* seconds are true, each of them known.
+    """Whether all *values* of the last *span* seconds are known and true.
 
-    One that is known to be false settles it; otherwise one that is not known, or samples over less time than that,
-    leave it open.  Raises UnknownTouched.
+    A false value makes the result False.  Raises UnknownTouched if no value is false, but one is unknown or the samples
+    cover less time.
     """
     gap = ""
     for at, value in reversed(values):
@@ -117,8 +120,8 @@ def held_for(values: list[tuple[float, Any]], span: float) -> bool:
 def growing(values: list[Any], at_least: float, rises: int) -> bool:
     """Whether *values* never fall, and rise by *at_least* in *rises* steps or more.
 
-    Three of them must be known.  A fall settles it; otherwise one that is not known leaves it open, for it may have
-    been one.  Raises UnknownTouched.
+    A fall makes the result False.  Raises UnknownTouched if fewer than three values are known.  It is raised also if
+    there is no fall but an unknown value, because that may hide a fall.
     """
     numbers = [_number(value) for value in values if not isinstance(value, Silent)]
     gaps = [value.why for value in values if isinstance(value, Silent)]

@@ -24,16 +24,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a value; what may be unknown or none besides has its other type."""
+    """The type of a value; a value that may also be unknown or none has the type of its other values."""
 
     kind: Kind
     fields: Mapping[str, Type] = field(default_factory=dict)
     element: Type | None = None
-    """Of a list, or of every value of a mapping; None where that is not known."""
+    """The type of the elements of a list, or of the values of a mapping; None: unknown."""
     choices: tuple[str, ...] = ()
-    """The only texts that it can be; none: any."""
+    """The only texts that it can be; empty: any text."""
     keys: tuple[str, ...] | None = None
-    """The only keys that a mapping can have; None: any."""
+    """The only keys that a mapping can have; None: any key."""
     named_by: tuple[str, ...] = ()
     """The arguments of its probe that give it its keys or choices."""
 
@@ -99,7 +99,7 @@ def field_of(whole: Type, path: str) -> Type:
 
 
 def common(types: Iterable[Type]) -> Type:
-    """The type that *types* have in common; none beside another is left out."""
+    """Return the common type of *types*; the type of none is left out beside another type."""
     found = [each for each in types if each.kind is not Kind.NONE]
     if not found or len({each.kind for each in found}) > 1:
         return ANY

@@ -31,7 +31,7 @@ from runbook.language.expressions.views import LONGEST, UnknownTouched, finite, 
 from runbook.values.types import Json, Raw, Unknown
 
 INSTEAD = {"&": "and", "!": "not", "^": "and, or, not", "?": "A if CONDITION else B", "$": "a name as it is"}
-"""Characters that mean nothing in an expression, and what is meant by them elsewhere."""
+"""Characters without a meaning in expressions, each with the replacement for its meaning in other languages."""
 
 ENDS = {"end of print statement": "`}}`", "end of statement block": "`%}`", "begin of statement block": "`{%`"}
 
@@ -39,7 +39,7 @@ _TAG_OPEN = re.compile(r"The innermost block that needs to be closed is '(\w+)'"
 
 
 def plainly(said: str, filters: Collection[str], tests: Collection[str]) -> str:
-    """*said*, Jinja's message, in plain words; as it is where it is not known."""
+    """Translate *said*, a message of Jinja, into plain words; an unknown message stays as it is."""
     said = said.strip().rstrip(".")
     if found := re.fullmatch(r"No (filter|test) named '(\w+)'", said):
         kind, name = found[1], found[2]
@@ -121,7 +121,7 @@ class Scope:
     states: Mapping[str, Json | Unknown] = field(default_factory=dict)
     item: Json = None
     secrets: Mapping[str, Json] = field(default_factory=lambda: WRITTEN_SECRETS, repr=False)
-    """Values, for what is about to be sent; everywhere else what stands in the template."""
+    """The values of secrets, only for a command that is sent; otherwise the text of the template itself."""
     history: HistoryScope | None = field(default=None, repr=False)
     """None: expressions of this kind have no history."""
 
@@ -150,7 +150,7 @@ def _environment() -> Environment:
 
 
 def _inside(expression: str, names: Mapping[str, Any]) -> Any:
-    """Evaluate *expression* over one sample; *names* are those of the template that it stands in."""
+    """Evaluate *expression* over one sample; *names* are the names of the surrounding template."""
     made = list(_pieces(_over_sample(expression).root_render_func(_over_sample(expression).new_context(dict(names)))))
     return _joined(as_template(expression), made, whole=False)
 
@@ -163,18 +163,18 @@ def _over_sample(expression: str) -> Any:
 
 
 def evaluate(expression: str, scope: Scope) -> bool | Unknown:
-    """Whether *expression* is true; Unknown when it touches what no probe could answer.
+    """Return whether *expression* is true; Unknown: it uses the result of a probe that could not answer.
 
-    Raises ConfigError when it cannot be evaluated at all.
+    Raises ConfigError if it cannot be evaluated at all.
     """
     value = value_of(expression, scope, gaps=True)  # a list is there or not, whatever is not known within it
     return value if isinstance(value, Unknown) else bool(value)
 
 
 def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unknown:
-    """Evaluate *expression* to JSON; Unknown when it touches an unanswered probe.  Raises ConfigError.
+    """Evaluate *expression* to JSON; Unknown: it uses an unanswered probe.  Raises ConfigError.
 
-    With *gaps*, what is not known within a list or a mapping is a text that says so, and the rest is reported.
+    With *gaps*, an unknown value within a list or a mapping becomes a text that says so, and the rest is returned.
     """
     try:
         found: Json = _native(as_template(expression), scope, gaps=gaps)
@@ -194,9 +194,9 @@ def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) ->
 
 
 def render(tree: Any, scope: Scope) -> Json:
-    """*tree* with every template in it filled in; ``Raw`` values as they are.
+    """Return *tree* with all its templates filled in; ``Raw`` values stay as they are.
 
-    A text that is nothing but one ``{{ }}`` gives the native value.  Raises UnknownTouched, and ConfigError.
+    A text that consists of one ``{{ }}`` becomes the native value.  Raises UnknownTouched, and ConfigError.
     """
     match tree:
         case Raw(value=inner):
@@ -212,7 +212,7 @@ def render(tree: Any, scope: Scope) -> Json:
 
 
 def say(text: str, scope: Scope) -> str:
-    """*text* for people; what is not known prints ``unknown``.  Raises ConfigError."""
+    """Return *text* filled in for people; an unknown value becomes ``unknown``.  Raises ConfigError."""
     try:
         return str(_native(text, scope, whole=True)) if is_template(text) else text
     except UnknownTouched:
@@ -268,7 +268,7 @@ def _at(path: tuple[str, ...], names: Mapping[str, Any]) -> Any:
 
 
 def _explained(text: str, error: Exception, scope: Scope) -> str:
-    """Explain why *text* cannot be filled in, in words that name the value and the probe."""
+    """Explain why *text* cannot be filled in; the explanation names the value and the probe."""
     environment = _environment()
     names = {**scope.names(scope.states), ROUNDS: Rounds()}
 
@@ -334,12 +334,12 @@ def _compiled(text: str) -> Any:
 
 
 def fault_in(text: str) -> str:
-    """Return the reason why *text* is not a template; empty when it is one."""
+    """Return the reason why *text* is no template; empty: it is one."""
     return _fault(lambda: _parsed(text).plain or _compiled(text))
 
 
 def _fault(read: Callable[[], object]) -> str:
-    """Return the reason why *read* fails; empty when it does not."""
+    """Return the reason why *read* fails; empty: it succeeds."""
     try:
         read()
     except SecurityError as error:  # in our own words
@@ -377,7 +377,7 @@ def tokens(text: str) -> list[tuple[str, str]]:
 
 
 def fault_in_expression(expression: str) -> str:
-    """Return the reason why *expression* is malformed; empty when it is not."""
+    """Return the reason why *expression* is malformed; empty: it is well-formed."""
     if is_template(expression):
         return "write an expression without {{ }}"
     braced = "{{ " + expression + "\n}}"
@@ -416,7 +416,10 @@ def history_calls(text: str) -> tuple[HistoryCall, ...]:
 
 
 def secrets_in_template(text: str) -> frozenset[str]:
-    """The secrets that *text* inserts (``NAME``, ``host.NAME``); none where it cannot be parsed: reported elsewhere."""
+    """Return the secrets that *text* inserts (``NAME``, ``host.NAME``).
+
+    A text that cannot be parsed gives none; it is reported elsewhere.
+    """
     if SECRETS not in text or not is_template(text) or fault_in(text):
         return frozenset()
     return _parsed(text).secrets

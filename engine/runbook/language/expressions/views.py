@@ -16,7 +16,7 @@ LONGEST = 1_000_000
 
 
 class UnknownTouched(Exception):
-    """An expression touched something that no probe could answer; the text says what, and why."""
+    """An expression used a value that no probe could give; the message names the value and the reason."""
 
     def __init__(self, why: str, probe: str = "") -> None:
         super().__init__(why)
@@ -121,7 +121,10 @@ def finite(value: Any) -> Any:
 
 
 def plain(value: Any, *, gaps: bool = False) -> Any:
-    """*value* without views, as JSON has it; with *gaps*, what is not known inside of it is a text that says so."""
+    """Return *value* as JSON has it, without views.
+
+    With *gaps*, an unknown value inside becomes a text that says so.
+    """
     if gaps and isinstance(value, Silent):
         return f"unknown: {value.why}"
     match known(value):

@@ -68,7 +68,7 @@ class LintContext:
         return self.actions[step.action]
 
     def sampling(self, step: Step) -> Sampling | None:
-        """Return the sampling of *step* with every input at its default; None: once, or not known."""
+        """Return the sampling of *step* if every input has its default; None: no samples, or it is not known."""
         inputs = {each.name: each.default for each in self.book.inputs if not each.required}
         try:
             return sampling(step.samples, Scope(inputs=inputs)) if step.samples else None
@@ -182,7 +182,7 @@ def follows(step: Step) -> bool:
 
 
 def constant(expression: str) -> bool | None:
-    """Return the constant value of *expression*; None where it depends on something."""
+    """Return the constant value of *expression*; None: it is not constant."""
     try:
         if not expression or names(expression):
             return None

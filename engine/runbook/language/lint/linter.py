@@ -32,9 +32,9 @@ class LintWarning:
 
 
 def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> list[LintWarning]:
-    """Every warning about *book*, whose file holds *text*, sorted by place; without what a comment in it allows.
+    """Return every warning about *book*, whose file holds *text*, sorted by place.
 
-    What it includes is not inspected: it has a file of its own.
+    Warnings that a comment in *text* allows are left out.  Included playbooks are not inspected: they have own files.
     """
     plain = parse_playbook(text, book.path)
     document = written_out(plain)
@@ -69,7 +69,7 @@ def _allowed(text: str) -> dict[tuple[int, str], int]:
 def _idle_comments(
     document: Document, allowed: Mapping[tuple[int, str], int], used: set[tuple[int, str]]
 ) -> Iterator[LintWarning]:
-    """Comments that allow nothing: the rule is not known, or nothing is there to be allowed any more."""
+    """Yield the comments that allow nothing: their rule is unknown, or there is nothing left to allow."""
     known = [rule.id for rule in RULES]
     for line, name in sorted({(at, name) for (_, name), at in allowed.items()} - used):
         if name in known:

@@ -150,7 +150,10 @@ def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def _other_processes(given: str, found: Sequence[FindingRule]) -> str:
-    """Name the processes in *given*, the expression of an `end`, that no finding of *found* is about; empty: none."""
+    """Return the reason why *given*, the expression of an `end`, may hit processes that no finding of *found* is about.
+
+    Empty: there is none.
+    """
     texts = [text for rule in found for text in (rule.when, rule.say, *rule.evidence.values())]
     theirs = {name for text in texts for name in names(text)}
     if others := sorted(f"{probe}.{field}" for probe, field in names(given) - theirs if field and probe != "inputs"):
@@ -354,7 +357,7 @@ def unused_inputs(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def unused_probes(context: LintContext) -> Iterator[RuleMatch]:
-    """Probes that no finding and no step rests on."""
+    """Yield the probes that no finding and no step uses."""
     if not context.book.findings and not context.book.remediate:
         return
     for step, path in context.steps:

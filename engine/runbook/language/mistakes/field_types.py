@@ -67,7 +67,7 @@ def _with_names(made: Type, step: Step, action: Action) -> Type:
 
 
 def _names_given(step: Step, action: Action, arguments: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The names in *arguments* of *step*; None where one of them is known only once it is filled in."""
+    """Return the names in *arguments* of *step*; None: one is known only when it is filled in."""
     defaults = {
         each.name: each.default_factory() if each.default_factory is not MISSING else each.default
         for each in fields(action.Args)

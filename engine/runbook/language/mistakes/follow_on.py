@@ -33,7 +33,7 @@ class Lost:
     """Whether a probe or a finding has no id, which has been reported."""
 
     def explains(self, name: str, hint: str) -> bool:
-        """Whether it is for a mistake elsewhere that *name* is not known; *hint* names what is near, if anything is."""
+        """Whether a mistake elsewhere explains that *name* is unknown; *hint* gives similar names, if any."""
         if name in self.names or name.startswith(self.prefixes):
             return True
         if any(name in re.split(r"\W+", wrong) or nearest(name, [wrong]) for wrong in self.misnamed):
@@ -71,7 +71,7 @@ _UNDEFINED = re.compile(
 
 
 def once(problems: Iterable[Problem]) -> list[Problem]:
-    """*problems*, sorted; a name that is not defined is one mistake, wherever it stands."""
+    """Return *problems*, sorted; an undefined name that is used at several places is one mistake."""
     found: dict[object, list[Problem]] = {}
     for problem in sorted(set(problems)):
         is_name = _UNDEFINED.fullmatch(problem.message)

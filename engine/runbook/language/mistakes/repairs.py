@@ -46,7 +46,7 @@ class _Keys:
 
     known: Collection[str]
     others: Collection[str] = ()
-    """Keys that are left as they are, whatever they mean."""
+    """Keys that are left unchanged, whatever they mean."""
     owner: str = ""
     """The beginning of a message about one of them."""
     lists: Collection[str] = ()
@@ -219,7 +219,7 @@ def _lists(action: Action) -> tuple[str, ...]:
 
 
 def _meant(key: str, tree: Mapping[str, Any], made: Mapping[str, Any], known: Collection[str]) -> str:
-    """The one of *known* that *key* must be; empty where that is not clear."""
+    """Return the key of *known* that *key* must mean; empty: that is not clear."""
     near = nearest(key, known)
     if not near or near in tree or near in made or key in ELSEWHERE:
         return ""

@@ -9,9 +9,9 @@ from runbook.language.yaml_source import Document, Path
 
 
 def faults_in_shorthand(document: Document, allowed: Allowed) -> dict[Path, list[Problem]]:
-    """The mistakes in the values and in the conditions of groups, by the place of each.
+    """Return the mistakes in values (``let``) and in the conditions of groups, by place.
 
-    *document* is not written out yet; *allowed* says what may be named.
+    *document* is not written out yet; *allowed*: the names that may be used.
     """
     naming, found = Naming(document), dict[Path, list[Problem]]()
     for name in values_of(document):

@@ -65,11 +65,11 @@ def reworded(problem: Problem, text: str) -> Problem:
 
 
 ANCHORED = re.compile(r"(?m)^[ ]*(?:-[ ]+)*(?:about|name|say|text):[ ]+&(?P<name>\w+)[ ]+[^\s#]")
-"""A line with a sentence that begins as an anchor does; elsewhere one that is not used does no harm."""
+"""A line with a sentence that begins like an anchor; an unused anchor in another line does no harm."""
 
 
 def unused_anchors(text: str, file: str) -> Iterator[Problem]:
-    """Texts of *text*, which can be parsed, whose first word is lost because it is read as an anchor."""
+    """Return the texts of *text*, valid YAML, whose first word is lost because YAML reads it as an anchor."""
     names = {found["name"] for found in ANCHORED.finditer(text)}
     alone = {name for name in names if not re.search(rf"\*{re.escape(name)}\b", text)}
     events = yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if alone else ()

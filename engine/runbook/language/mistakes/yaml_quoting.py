@@ -12,7 +12,7 @@ NAMES_ONLY = re.compile(r"\{\{[\w.\s|()]*\}\}")
 """A template that has nothing but names in it."""
 
 SENTENCES = frozenset({"about", "advise", "each", "name", "say", "text", "when", "while"})
-"""Keys whose values are shown; those of others may be secrets, which nobody has found yet in a file that is no YAML."""
+"""Keys whose values are shown; other values may be secrets, which cannot be recognised in broken YAML."""
 
 ENTRY = re.compile(r"""[ ]*(?:-[ ]+)*(?:(?P<key>[\w.-]+|"[^"]*"|'[^']*'):[ ]+)?(?P<value>\S.*)""")
 """A line with a value, which may have a key."""
@@ -100,7 +100,7 @@ def template_at(text: str, line: int, column: int) -> Quoting | None:
 
 
 def anchored_text(text: str, line: int, column: int) -> Quoting | None:
-    """The text at a place (both from 0) of *text* whose first word is read as an anchor."""
+    """Return the text, at a place of *text* (both numbers from 0), whose first word is read as an anchor."""
     value = _of_line(text.split("\n")[line], line)
     if value and value.column == column and value.text.startswith("&"):
         return value.needs_quotes("a text that begins with & (which means an anchor, and none is used here)")

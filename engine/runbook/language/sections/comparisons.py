@@ -66,7 +66,7 @@ def faults_of_included(part: str, book: Playbook) -> Iterator[Fault]:
 
 
 def _names_comparison(when: str) -> bool:
-    """Whether *when* names what was compared; so does one that cannot be parsed, which is reported elsewhere."""
+    """Whether *when* uses the result of a comparison; True also if it cannot be parsed, which is reported elsewhere."""
     try:
         return any(root == ACROSS for root, _ in names(when))
     except ConfigError:

@@ -34,7 +34,7 @@ class PlacedValues:
         default: float = 0.0,
         read: Callable[[object], float] = duration,
     ) -> float:
-        """The seconds of the duration *key* of *tree*, which stands at *path*; *default* where there is none."""
+        """Return the seconds of the duration *key* of *tree*, which is at *path*; *default* if the key is missing."""
         if key not in tree or not isinstance(tree[key], str | int | float):
             return default
         try:
@@ -62,7 +62,7 @@ class Entry:
 
 
 Reader = Callable[[Entry, str], Any]
-"""An entry and the name of a key to the value of a dataclass field; a mistake is added to those of the entry."""
+"""Turns an entry and the name of a key into the value of a field; adds mistakes to the problems of the entry."""
 
 
 def value_of(read: Callable[[Any], Any]) -> Reader:

@@ -31,7 +31,7 @@ SYMPTOMS: Mapping[str, Json] = {"type": "array", "minItems": 1, "items": {"oneOf
 
 
 def symptoms_of(listed: Any, values: PlacedValues) -> tuple[Symptom, ...]:
-    """The symptoms of *listed*, the list under ``symptom``; one that would find anything is a mistake."""
+    """Return the symptoms of *listed*, the list under ``symptom``; a symptom that matches every text is a mistake."""
     return tuple(_symptoms(listed, values)) if isinstance(listed, list) else ()
 
 
@@ -50,7 +50,7 @@ def _symptoms(listed: list[Any], values: PlacedValues) -> Iterator[Symptom]:
 
 
 def _symptom(entry: Any) -> Symptom | None:
-    """The symptom that *entry* is; None where the schema has objected to it."""
+    """Return the symptom in *entry*; None: the schema has already rejected it."""
     match entry:
         case str(written) if written:
             return Symptom(written=written)
@@ -73,7 +73,7 @@ def _fault(symptom: Symptom) -> str:
 def with_signs(
     listed: Iterable[Symptom], steps: Iterable[Step], actions: Mapping[str, Action], values: PlacedValues
 ) -> tuple[Symptom, ...]:
-    """Return *listed* with the patterns that the steps have in the place of those that it names."""
+    """Return *listed* with the patterns of steps in place of the symptoms that name steps."""
     return tuple(dict.fromkeys(_with_signs(tuple(listed), {step.id: step for step in steps}, actions, values)))
 
 

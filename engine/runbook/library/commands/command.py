@@ -93,7 +93,10 @@ def probe(args: Args) -> Probe[State]:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """A check's exit 0 means that nothing is to be done; without a check it is always done, and never verified."""
+    """Exit code 0 of the check means that no change is needed.
+
+    Without a check, the change is always made, and not verified.
+    """
     if not args.do:
         return NoChange(why="a probe changes nothing")
     if args.check and state.exit_code == 0:

@@ -121,7 +121,7 @@ class State:
     needs: tuple[str, ...] = field(metadata={"named_by": ("set", "at_least", "unset")})
     """All keys to change."""
     conflict: str
-    """The reason why the change cannot be made; empty: it can, or none is needed."""
+    """The reason why the change cannot be made; empty: it can be made, or is not needed."""
     diff: str
     """The change, as `diff -u` shows it."""
     mode: str

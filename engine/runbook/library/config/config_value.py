@@ -88,7 +88,7 @@ class State:
     consistent: bool | Unknown
     """Whether the values under `same` are all equal."""
     differing: tuple[str, ...] = field(default=(), metadata={"named_by": ("read",)})
-    """Names whose value is not the one under `expect`, or not the first under `same`."""
+    """Names whose value differs from that under `expect`, or from the first one under `same`."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -76,7 +76,7 @@ class State:
     others: tuple[View, ...] = ()
     """Containers in which nvidia-smi fails in another way, or sees no GPU."""
     not_known: tuple[View, ...] = ()
-    """Containers of unknown state: no nvidia-smi in them, or not asked."""
+    """Containers of unknown state: they have no nvidia-smi, or were not asked."""
     cgroup_driver: str = ""
     """systemd or cgroupfs."""
     cgroup_version: str = ""

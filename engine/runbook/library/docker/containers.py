@@ -105,7 +105,7 @@ class Report:
     ipc: str
     """The owner of its /dev/shm: private, shareable, host, container:ID or none."""
     log_driver: str
-    """The driver that Docker writes its log with: json-file, local, journald ...; none keeps no log."""
+    """Docker's driver for the log of the container: json-file, local, journald ...; none: no log is kept."""
     health: str
     """The result of its health check: healthy, unhealthy, starting; empty: it has no check."""
     pid: int
@@ -310,9 +310,9 @@ def _short_of_memory(container: Container, events: Events | Unknown) -> bool | U
 def _looping(
     container: Container, starts: int | Unknown, gap: float | Unknown, args: Args, since: float
 ) -> bool | Unknown:
-    """By its starts; or by Docker's own count, where it waits for the next start right now.
+    """Whether the container restarts in a loop: by its starts, or by Docker's count if it is about to start again.
 
-    One that has run for longer than the gap, *since* seconds, is over it.
+    A container that has run for longer than the gap (*since* seconds) is out of the loop.
     """
     if container.status in ("running", "paused") and since > args.loop_gap:
         return False

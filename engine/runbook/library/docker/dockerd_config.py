@@ -36,7 +36,7 @@ class Args:
     driver: str = "json-file"
     """The log driver of the running dockerd."""
     drivers: tuple[str, ...] = ()
-    """The log drivers that dockerd has (`docker info`: Plugins.Log); none: not checked."""
+    """The log drivers of this dockerd (`docker info`: Plugins.Log); empty: the driver is not checked."""
     allow_options: tuple[str, ...] = ()
     """Log options to accept in addition, such as those of a newer Docker."""
 
@@ -54,7 +54,7 @@ class State:
     changes: bool
     """Whether the wanted content differs from the present one."""
     refusals: tuple[str, ...]
-    """The reasons why dockerd would not start with the file; none: no reason known."""
+    """The reasons why dockerd would not start with the file; empty: no reason is known."""
     accepted: bool | Unknown
     """Whether dockerd --validate accepts the file; unknown if dockerd cannot check a file."""
     said: tuple[str, ...] = ()

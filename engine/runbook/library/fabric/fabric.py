@@ -30,7 +30,7 @@ from runbook.values.types import Unknown, plural
 UNIT = "nvidia-fabricmanager"
 FIELDS = "fabric.state,fabric.status"
 NOTHING_TO_DO = "NV_WARN_NOTHING_TO_DO"
-"""The last words of a manager that finds no NVSwitch; on Blackwell also without its subnet manager (NVLSM)."""
+"""The last message of a manager that finds no NVSwitch; on Blackwell also of one without a subnet manager (NVLSM)."""
 
 _VERSION = re.compile(r"Fabric Manager version is\s*:?\s*([0-9]+(?:\.[0-9]+)+)", re.IGNORECASE)
 _TROUBLE = re.compile(
@@ -61,7 +61,7 @@ class State:
     complete: int | Unknown = 0
     """The number of GPUs that are registered with the fabric."""
     unlisted: tuple[str, ...] = ()
-    """Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."""
+    """Bus ids of GPUs on the bus that nvidia-smi does not list; nothing else is known about them."""
     needed: bool | Unknown = False
     """Whether there is a fabric to manage: NVSwitches on this host, or GPUs in `incomplete`."""
     installed: bool = False
@@ -183,7 +183,7 @@ def nothing_to_do(facts: Sequence[tuple[str, str]]) -> bool:
 
 
 def trouble(facts: Sequence[tuple[str, str]]) -> str:
-    """The last of its own lines in the journal that speaks of trouble; empty: there is none."""
+    """Return the last own line of the manager in the journal that reports a fault; empty: there is none."""
     said = [words for name, words in facts if name == "said"]
     return next((word for word in reversed(said) if _TROUBLE.search(word) and not _OF_SYSTEMD.match(word)), "")
 

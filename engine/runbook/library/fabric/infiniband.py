@@ -29,7 +29,7 @@ _NOT_SAID = Unknown(why="sysfs does not say")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     expect: int = field(default=0, metadata={"minimum": 0})
-    """Under `verify`: how many ports should be active; 0: all."""
+    """Under `verify`: the number of ports that should be active; 0: all."""
     apart: Duration = field(default=Duration(1), metadata={"minimum": 0.1, "maximum": 60})
     """Time between the two readings of the counters."""
 

@@ -87,7 +87,7 @@ class State:
     affected: tuple[str, ...] = ()
     """Bus ids of the GPUs that `inactive` or `growing` names."""
     unlisted: tuple[str, ...] = ()
-    """Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."""
+    """Bus ids of GPUs on the bus that nvidia-smi does not list; nothing else is known about them."""
     switches: int = 0
     """NVSwitches on the PCI bus."""
 
@@ -216,7 +216,7 @@ def _down(gpu: GpuLinks) -> str:
 def _counters(
     gpus: Sequence[GpuLinks], found: Mapping[str, QuerySection]
 ) -> tuple[tuple[str, ...] | Unknown, tuple[str, ...] | Unknown]:
-    """The counters that grew, and those that are not zero; Unknown where links are up, and there are no counters."""
+    """Return the counters that grew, and those that are not zero; Unknown if links are up without counters."""
     if not any(gpu.active for gpu in gpus):
         return (), ()
     first, second = (_read(found[name].lines, gpus) if name in found else {} for name in ("errors", "again"))

@@ -56,7 +56,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Ask df for blocks and for inodes, each path by itself: one that hangs keeps no other from its answer."""
+    """Ask df for blocks and inodes of each path separately, so that a hanging path does not delay the others."""
     done: Completed = yield ask_disks(args.paths)
     seen = read_disks(done, args.paths)
     lost = next((Unknown(why=f"{path}: {why}") for path, why in seen.unknown.items()), None)
@@ -74,14 +74,14 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _full(disks: Sequence[Disk], args: Args, lost: Unknown | None) -> tuple[str, ...] | Unknown:
-    """Return the paths of disks that are too full; unknown where none is known to be, and some disk is not known."""
+    """Return the paths of disks that are too full; unknown if none is known to be full and some disk is unknown."""
     full = tuple(disk.path for disk in disks if _troubles(disk, args))
     vague = next((disk.percent for disk in disks if isinstance(disk.percent, Unknown)), None)
     return full or lost or vague or ()
 
 
 def _read_only(disks: Sequence[Disk], lost: Unknown | None) -> tuple[str, ...] | Unknown:
-    """Return the paths mounted read-only; unknown where none is known to be, and some disk is not known."""
+    """Return the paths mounted read-only; unknown if none is known to be read-only and some disk is unknown."""
     read_only = tuple(disk.path for disk in disks if disk.read_only is True)
     vague = next((disk.read_only for disk in disks if isinstance(disk.read_only, Unknown)), None)
     return read_only or lost or vague or ()

@@ -35,7 +35,7 @@ class Args:
     size: Size = field(default=Size(1 << 30), metadata={"minimum": MIB, "maximum": 1 << 40})
     """The size of the file that is written and read; whole MiB."""
     leave: Size = Size(1 << 30)
-    """Do not start unless this much stays free beside the file."""
+    """The bytes that must stay free beside the file; otherwise the test does not start."""
     slow_below: Size = field(default=Size(100_000_000), metadata={"minimum": 1})
     """Less than this per second is slow."""
     at_most: Duration = field(default=Duration(120), metadata={"minimum": 1, "maximum": 3600})

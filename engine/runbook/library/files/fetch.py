@@ -47,7 +47,7 @@ class Args:
     at_most_for: Duration = field(default=Duration(60.0), metadata={"minimum": 1})
     """The time that the program may take; then it is ended."""
     own_directory: bool = False
-    """Start the program in a new directory below /var/tmp, which is removed again, for one that writes files."""
+    """Start a program that writes files in a new directory below /var/tmp, which is removed again."""
 
     def __post_init__(self) -> None:
         if bool(self.file) == bool(self.argv):
@@ -81,7 +81,7 @@ class State:
     missing: tuple[str, ...] = ()
     """The programs that the host has not got."""
     why: str = ""
-    """The reason why the file may not be read; empty: it may."""
+    """The reason why the file must not be read; empty: it may be."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -144,7 +144,7 @@ def _compared(args: Args, place: PathState) -> int:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Make it so, if it is not and nothing else stands in its place."""
+    """Create or change the path, unless it is as wanted, or something of another kind is in its place."""
     place = state.place
     if place.kind not in ("absent", args.state):
         return Blocked(why=_in_the_way(args, place))

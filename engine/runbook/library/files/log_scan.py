@@ -56,7 +56,7 @@ class Args:
     rotated: bool = False
     """Also search FILE.1, the most recently rotated part of each log."""
     stalled_for: Duration = Duration(0)
-    """A log is stalled if nothing was written to it for this long; 0: not checked."""
+    """A log is stalled if nothing was written to it for this long; 0: stalled logs are not searched for."""
 
     def __post_init__(self) -> None:
         if bool(self.files) == bool(self.text):
@@ -170,7 +170,7 @@ def _searched(args: Args, reading: LogReading) -> State:
 
 
 def _stalled(args: Args, files: tuple[LogFile, ...], blind: Unknown | None) -> tuple[LastLine, ...] | Unknown:
-    """The logs that nothing was written to for too long; a rotated part never is, and says nothing."""
+    """Return the logs to which nothing was written for too long; a rotated part does not count."""
     if not args.stalled_for:
         return ()
     ages = [(file.age, file) for file in files if not file.rotated]

@@ -42,7 +42,7 @@ class Args:
     within: Duration = field(default=Duration(5), metadata={"minimum": 1, "maximum": 60})
     """Time in which each must answer."""
     pid: int = field(default=0, metadata={"minimum": 0})
-    """The process whose mounts are meant, such as one of a container; 0: those of the host."""
+    """The process whose mounts are read, such as one of a container; 0: the mounts of the host."""
 
     def __post_init__(self) -> None:
         for path in self.only:
@@ -71,7 +71,7 @@ class State:
     missing: tuple[str, ...] = ()
     """Paths of `only` at which nothing of that kind is mounted."""
     pid: int = 0
-    """The process whose mounts these are; 0: those of the host."""
+    """The process that has these mounts; 0: they are those of the host."""
 
 
 def probe(args: Args) -> Probe[State]:

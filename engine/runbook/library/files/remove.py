@@ -140,7 +140,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """Nothing that was to go is still there; what came since is no concern of this step."""
+    """Whether all entries to remove are gone; an entry that came later does not count."""
     return not _still(before, after)
 
 

@@ -142,7 +142,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _changed_since(args: Args, place: PathState, *, earlier: bool) -> str:
-    """Say what somebody else has changed since the run; empty: nothing."""
+    """Return the change that somebody else has made to the file since the run; empty: none."""
     if place.kind == "absent":
         return "" if "" in args.wrote else "it was removed"
     if not earlier and place.digest not in args.wrote:

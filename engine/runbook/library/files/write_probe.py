@@ -83,7 +83,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _reported(args: Args, done: Completed) -> dict[str, str]:
-    """The answer of the script by its words; `said` is what a program printed."""
+    """Return the answer of the script by its words; `said` is the output of a program."""
     if done.timed_out:
         raise ProbeError(f"{args.path}: no answer within {args.at_most:g} s; a network mount may hang")
     if done.exit_code != 0:

@@ -250,7 +250,7 @@ _LISTS = {
 def _lists(
     found: Sequence[GpuVerdict], pci: PciReading, rows: tuple[Gpu, ...] | Unknown
 ) -> Mapping[str, tuple[str, ...] | Unknown]:
-    """The GPUs with each condition; Unknown where there is none, and what could tell gave no answer."""
+    """Return the GPUs with each condition; Unknown if there are none and a source gave no answer."""
     silent = next((device.gone for device in pci.devices if isinstance(device.gone, Unknown)), ())
     made: dict[str, tuple[str, ...] | Unknown] = {}
     for name, wanted in _LISTS.items():

@@ -38,7 +38,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Probe once.  A GPU whose utilization is not known makes the probe fail: unknown is never idle."""
+    """Probe once.  Raises ProbeError if the utilization of a GPU is unknown: unknown is never idle."""
     present, smi = yield ask_presence(), ask_gpus()
     presence = read_presence(present)
     if presence.absent:

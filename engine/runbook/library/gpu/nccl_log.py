@@ -44,8 +44,10 @@ LINES: Mapping[str, str] = {
     "group": rf"\[PG (?P<group>[^\]]{{1,100}}?) ?Rank (?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
     "plain": rf"\[[Rr]ank ?(?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
 }
-"""The lines of ProcessGroupNCCL (PyTorch 1.13 to 2.8): a rank that waited; one that heard of another's wait; a rank's
-counts, with its group or without.
+"""Lines of ProcessGroupNCCL (PyTorch 1.13 to 2.8).
+
+waited: a rank that waited; signalled: a rank that was notified of another's wait; the others: a rank's counts, with its
+group or without.
 """
 _ANY_RANK = re.compile(r"\[[Rr]ank ?(\d{1,6})\]|\bglobal rank: (\d{1,6})\b")
 _OWN_RANK = re.compile(r"\[(?:PG [^\]]{1,100}? ?)?[Rr]ank ?(\d{1,6})\]")
@@ -147,7 +149,7 @@ class Standing:
     ranks: tuple[int, ...]
     """Every rank that has a line of its own in the logs."""
     silent: tuple[int, ...]
-    """Ranks that are missing from the row of those that report."""
+    """Ranks that are missing from the sequence of reporting ranks."""
     age: float | Unknown
     """Seconds since a log was last written to."""
     since: float | Unknown
@@ -177,7 +179,7 @@ class State:
     reporting: tuple[int, ...] | Unknown
     """The ranks that report a timeout: `timed_out`, and those asked to dump because of one."""
     silent: tuple[int, ...] | Unknown
-    """The few ranks that are missing from the row of those that report: 0 beside 1 to 7."""
+    """The few ranks that are missing from the sequence of reporting ranks: 0 beside 1 to 7."""
     behind: tuple[int, ...] | Unknown
     """Ranks that had reached fewer collectives than another rank of this host, of the same group."""
     op: str | Unknown
@@ -369,7 +371,7 @@ def _behind(ranks: Sequence[Rank]) -> Iterator[Rank]:
 
 
 def _may_be_same(one: str, other: str) -> bool:
-    """Whether ranks of these groups may wait for each other; one that does not say its group, for any."""
+    """Whether ranks of these groups may wait for each other; an empty group may be any group."""
     return one == other or not one or not other
 
 

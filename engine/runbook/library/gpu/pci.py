@@ -47,7 +47,7 @@ class State:
     known_to_driver: tuple[str, ...] | Unknown
     """GPUs in the NVIDIA driver's own table; unknown if the driver is not loaded."""
     unknown_to_driver: tuple[str, ...] | Unknown
-    """`gpus` that are not in the driver's table; none in a container."""
+    """`gpus` that are missing in the driver's table; empty in a container."""
     off_the_bus: tuple[str, ...] | Unknown
     """GPUs in the driver's table that are not on the bus any more."""
     nodes: tuple[str, ...]

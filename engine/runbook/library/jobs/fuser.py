@@ -30,7 +30,7 @@ class Args(EndJobArguments):
 
 
 def objection(args: Args) -> str:
-    """Return the reason why the holders of these paths must not be ended; empty: they may."""
+    """Return the reason why the holders of these paths must not be ended; empty: it is allowed."""
     return objection_to_paths(args.paths)
 
 

@@ -39,7 +39,7 @@ class State(HolderMatch):
     """The processes of GPU jobs."""
 
     all: Processes = ()
-    """Every one that is not protected: pid, user, command, why, devices, gpus ..."""
+    """Every holder that is not protected: pid, user, command, why, devices, gpus ..."""
     summary: str | Unknown = "no process is left over"
     """The leftover processes, in one sentence."""
     starters: tuple[str, ...] = ()

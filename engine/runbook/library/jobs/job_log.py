@@ -75,7 +75,7 @@ class State:
     unreadable: tuple[str, ...] = ()
     """Files that could not be read, or exceeded the size limit."""
     found: tuple[str, ...] | Unknown
-    """Names of the signs, the one that explains most first; `done` is the first where the training ended by itself."""
+    """Names of the signs, the most explanatory first; `done` is the first if the training ended by itself."""
     matches: tuple[LogSign, ...] | Unknown
     """The lines with a sign (signature, file, line, text, rank): the first 10 of each, and the last 200; unknown if no
     file was read.
@@ -93,11 +93,11 @@ class State:
     root: RootFailure | None = None
     """The process that torchrun says failed first (rank, host, exit_code); null: nothing."""
     checkpoint: Checkpoint | None = None
-    """The last checkpoint by the words of the log (path, step, text, before_end); null: it names none."""
+    """The last checkpoint in the log (path, step, text, before_end); null: the log names none."""
     next_job: str = ""
-    """The number of the job that the log says follows; empty: it names none."""
+    """The number of the next job, by the log; empty: the log names none."""
     unread: int = 0
-    """Bytes before what was read, where a cause may stand; 0: none, or one was found."""
+    """Unread bytes before the part that was read, where a cause may be; 0: none, or a cause was found."""
 
 
 def signs(_: Mapping[str, Any]) -> Mapping[str, Symptom]:

@@ -23,8 +23,7 @@ class Args(JobArguments):
     patterns: tuple[ProcessPattern, ...] = field(metadata={"min_items": 1})
     """Patterns to search in command lines; a pattern that matches everything is refused."""
     users: tuple[str, ...] = ()
-    """Users whose processes count, beside root's; none: everybody's, although anybody can give theirs any command line.
-    """
+    """Users whose processes count, beside root's; empty: all users, although any user can choose any command line."""
 
 
 def probe(args: Args) -> Probe[State]:

@@ -18,7 +18,7 @@ from runbook.values.command import Completed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     pids: tuple[int, ...]
-    """Pids, the first 16 of them; none: nothing is asked."""
+    """Pids, of which the first 16 are examined; empty: nothing is examined."""
 
     def __post_init__(self) -> None:
         if wrong := [pid for pid in self.pids if pid < 1]:

@@ -275,7 +275,7 @@ def _taints(bits: int | None) -> tuple[str, ...] | Unknown:
 
 
 def _unusable(reading: KernelLog, *, bounded: bool) -> Unknown | None:
-    """Return the reason why the log cannot be used for the period at all; None: it can."""
+    """Return the reason why the log cannot be used at all for the period; None: it can."""
     if not reading.understood:
         return Unknown(why="no line of the text is in a form of the kernel's log that is known")
     if bounded and any(message.at is None for message in reading.messages):
@@ -284,8 +284,7 @@ def _unusable(reading: KernelLog, *, bounded: bool) -> Unknown | None:
 
 
 def _gap(args: Args, reading: KernelLog, low: float, *, bounded: bool) -> Unknown | None:
-    """Return the reason why finding nothing would not mean that there was nothing; messages that are there count all
-    the same."""
+    """Return the reason why messages of the period may be missing; messages that are there count nevertheless."""
     if reading.missed:
         return Unknown(why=f"the journal missed {plural(reading.missed, 'message')} of the kernel")
     if not bounded:

@@ -44,7 +44,7 @@ class Args(EndArguments):
     unknown one.
     """
     may_restart: bool = False
-    """One that is started again is no failure, as where a supervisor is to restart a job."""
+    """Whether a restarted process is no failure, for example if a supervisor restarts a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class State:
 
 
 def objection(args: Args) -> str:
-    """Return the reason why these cannot be known for sure; empty: they can."""
+    """Return the reason why these processes cannot be identified for certain; empty: they can."""
     for number, one in enumerate(args.processes):
         if not all(type(one.get(key)) is int for key in ("pid", "start")):
             return (
@@ -75,7 +75,7 @@ def objection(args: Args) -> str:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read /proc, and ask whose they are; nothing where no process is given."""
+    """Read /proc and find the owners of the processes; nothing is read if no process is given."""
     if not args.processes:
         return State(alive=())
     table = read_processes((yield ask_processes()))
@@ -146,7 +146,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """Every victim is gone, and none was started again, unless it may be."""
+    """Whether every victim is gone, and none was started again, unless that is allowed."""
     return gone(_snapshot(args, before), _after(args, after))
 
 

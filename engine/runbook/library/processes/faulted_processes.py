@@ -30,9 +30,8 @@ class Args:
     xids: tuple[Mapping[str, Json], ...]
     """The faults: entries of `kernel_log`'s `xids`, of which pid, name, seconds and code are used."""
     pids: Literal["auto", "host"] = "auto"
-    """The numbering of processes in the kernel's messages. auto: the answer is unknown in a container, where the
-    numbers are of the machine outside; host: those of this host.
-    """
+    """The numbering of processes in the kernel's messages. auto: in a container the answer is unknown, because the
+    numbers are those of the machine outside; host: the numbers are those of this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read /proc and the clock; nothing where no fault names a process."""
+    """Read /proc and the clock; nothing is read if no fault names a process."""
     if not any(isinstance(xid.get("pid"), int) for xid in args.xids):
         return State(alive=())
     clock, namespace, processes = yield (_CLOCK, _NAMESPACE, ask_processes())  # a late clock would hide them

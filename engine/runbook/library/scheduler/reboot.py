@@ -36,9 +36,8 @@ class Args:
     reason: str = ""
     """The reason, in a few words: kept on the host, for anybody who asks who rebooted it."""
     drain: Literal["required", "elsewhere", "none"] = "required"
-    """required: the host's scheduler, or our own mark, must say that it is drained, and no job may be left; elsewhere:
-    a step before this one drains it from another host; none: reboot without a drain.
-    """
+    """required: the host must be drained, by its scheduler or our own mark, and have no jobs left; elsewhere: an
+    earlier step drains it from another host; none: reboot without a drain."""
     kind: Literal["auto", "slurm", "kubernetes", "none"] = "auto"
     """The scheduler, as in `scheduler`."""
     node: str = ""
@@ -56,7 +55,7 @@ class Args:
     again: bool = False
     """A person has looked at the host, and a second reboot may be sent."""
     force_after: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 86400})
-    """Force a shutdown that hangs for so long (`systemctl reboot --force`: services are not stopped); 0: never."""
+    """Force a shutdown that hangs for this time (`systemctl reboot --force`: services are not stopped); 0: never."""
 
     def __post_init__(self) -> None:
         if self.node and not NODE_NAME.fullmatch(self.node):

@@ -36,13 +36,13 @@ RECENT = 86400.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     do: Literal["", "drain", "resume"] = ""
-    """drain: no new jobs, and wait for those that run; resume: take our own drain back."""
+    """drain: accept no new jobs, and wait for running ones; resume: end our own drain."""
     kind: Literal["auto", "slurm", "kubernetes", "none"] = "auto"
     """The scheduler; auto: found out on the host that the step is sent to."""
     node: str = ""
     """By which name the scheduler knows the host; empty: by that of the machine that is asked."""
     reason: str = ""
-    """With drain: why, in a few words; `runbook: ` is put before them."""
+    """With drain: the reason, in a few words; `runbook: ` is put before it."""
     only: str = ""
     """With resume: only a drain of ours whose reason begins with these words."""
     wait: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 604800})
@@ -71,9 +71,9 @@ class Fitness:
     expected: int = 0
     """GPUs that have to respond; 0: not inspected."""
     responding: int | Unknown = 0
-    """GPUs that respond, on the bus and to nvidia-smi, and require no reset; 0: not inspected."""
+    """The number of GPUs that respond, on the bus and to nvidia-smi, and require no reset; 0: not inspected."""
     going_down: str = ""
-    """A reboot was sent and has not come about, in words; empty: none was."""
+    """The description of a reboot that was sent but has not happened; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +233,7 @@ def _for(args: Args) -> str:
 
 
 def _unproven(args: Args, state: State, node: Node) -> str:
-    """Return the reason why the host is not proven to be fit; empty: it is, or nothing was to be proven."""
+    """Return the reason why the host is not proven to be fit; empty: it is, or no proof was requested."""
     fit = state.fitness
     if fit.going_down or not fit.expected:
         return fit.going_down

@@ -76,7 +76,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read the tree and the repository; where a replacement may come, what would go."""
+    """Read the tree and the repository; if the tree may be replaced, also check what would be removed."""
     tree = read_tree((yield ask_tree(args.path, args.repo, args.ref)))
     kept = ""
     if tree.kind in ("broken", "foreign"):

@@ -38,7 +38,7 @@ class State:
     host_available: int | Unknown
     """Bytes of the host's memory that programs can still get (MemAvailable)."""
     limited_by: str = ""
-    """The control group with the least memory left (`container`: the top one); empty: none."""
+    """The control group with the least memory left (`container`: the top one); empty: there is none."""
     limits: tuple[Limit, ...] | Unknown
     """Our control groups with a limit below the host's memory: group, bytes, used."""
     swap_total: int | Unknown

@@ -64,7 +64,7 @@ class State:
     """The packages that are there."""
 
     manager: str
-    """apt, dnf, yum or apk; empty: this host has none of them."""
+    """apt, dnf, yum or apk; empty: the host has none of them."""
     installed: Mapping[str, str] = field(default_factory=dict)
     """Version of each installed package, by name; apk reports none."""
     missing: tuple[str, ...] = ()

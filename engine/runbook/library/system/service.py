@@ -172,7 +172,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def _unsettled(args: Args, before: State, after: State) -> list[str]:
-    """Return the reasons why it is not as it should be, or was not done again; empty: it is."""
+    """Return the reasons why the unit is not in the wanted state, or was not restarted or reloaded; empty: it is."""
     old, new = before.unit, after.unit
     if isinstance(old, Unknown) or isinstance(new, Unknown):
         return ["systemd does not report the unit's state"]
@@ -188,7 +188,7 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
 
 
 def _not_done_anew(args: Args, old: Unit, new: Unit) -> Iterator[str]:
-    """Yield the words for a restart or a reload, which has no fixed state, that left no trace."""
+    """Yield a reason if a restart or a reload, which has no state of its own, left no trace."""
     if args.state == "restarted" and not has_completed(new) and not was_restarted(old, new):
         yield f"{new.id} was not restarted: invocation, start time and process are the same as before"
     if args.state == "reloaded" and (new.moved == old.moved or isinstance(new.moved, Unknown)):

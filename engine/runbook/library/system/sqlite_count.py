@@ -47,7 +47,7 @@ class State:
     rows: int | Unknown
     """The number of rows at the last count."""
     problem: Problem = ""
-    """The reason why the number is not known: no database, no table, locked, not a database, other."""
+    """The reason why the number is unknown: no database, no table, locked, not a database, other."""
     why: str = ""
     """The reason as sqlite3 reports it."""
     size: int | Unknown

@@ -27,9 +27,9 @@ def _load(name: str) -> ModuleType:
 
 
 def make(name: str, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> Reporter:
-    """The reporter *name*, writing to *stream*; the console as much as *verbosity* says, others all there is.
+    """Return the reporter *name*, which writes to *stream*; *verbosity* holds for the console only.
 
-    Raises ConfigError when there is none.
+    Raises ConfigError if there is no such reporter.
     """
     if name not in names():
         raise ConfigError(f"no output is called {name!r}; there are: {', '.join(names())}")
@@ -38,7 +38,7 @@ def make(name: str, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) ->
 
 
 def for_file(path: str) -> str:
-    """The reporter whose files end like *path*.  Raises ConfigError when there is none."""
+    """Return the reporter for files with the ending of *path*.  Raises ConfigError if there is none."""
     ending = path.rpartition(".")[2].lower()
     for name in names():
         if ending in _load(name).ENDINGS:

@@ -81,7 +81,7 @@ def _is_bad(step: StepResult) -> bool:
 
 
 def _causes(found: Sequence[HostGroup]) -> Iterable[list[str]]:
-    """The causes; those that are gone have a part of their own."""
+    """Yield the part with the present causes, and the part with those that are gone."""
     for title, is_cured in (("What is wrong, the worst first", False), ("What was cured", True)):
         some = [cause for cause in found if (cause.verdict is Verdict.RESOLVED) is is_cured]
         lines = []
@@ -104,7 +104,7 @@ def _next(line: str) -> str:
 
 
 def _steps(title: str, hosts: Sequence[HostResult], wanted: Callable[[StepResult], bool]) -> list[str]:
-    """A table of the *wanted* steps; those of which the same is said on several hosts have one row."""
+    """Return a table of the *wanted* steps; equal steps of several hosts have one row."""
     found = [
         ((step.id, _status(step)), (host.host, by_name(step))) for host in hosts for step in host.steps if wanted(step)
     ]
@@ -193,7 +193,10 @@ def _hosts(names: Sequence[str], *, cell: bool = False) -> str:
 
 
 def _part(title: str, lines: Sequence[str], noun: str = "line", head: Sequence[str] = ()) -> list[str]:
-    """A part of the page: its title, a table's *head*, and the first of its lines; nothing where it has none."""
+    """Return a part of the page: its title, the *head* of a table, and its first lines.
+
+    Nothing if there are no lines.
+    """
     return [f"## {title}", "", *head, *lines[:SHOWN], *_rest(lines[SHOWN:], noun)] if lines else []
 
 

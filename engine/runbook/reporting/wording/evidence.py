@@ -24,13 +24,13 @@ _NODE_OF_GPU = re.compile(r"/dev/nvidia(\d+|ctl|-uvm|-uvm-tools)")
 """The files that every process that holds a GPU has open: nothing new where the GPU is named."""
 
 _NOT_TAKEN = re.compile(r"unknown: \w+: when: ")
-"""A probe that was not called for: nothing is known of it, and nothing is missed."""
+"""The text of a probe that was not called for, which is not shown."""
 
 
 def evidence_lines(name: str, value: Json, shown: set[str] | None = None) -> list[str]:
-    """An item of evidence: things that are known by their kind, the rest as it is; nothing for what is empty.
+    """Return the lines of one item of evidence: known kinds of objects in words, other values as they are.
 
-    A process that is in *shown* has been described before, and is only named here; others are added to it.
+    An empty value has no line.  A process in *shown* was described before, and is only named; others are added to it.
     """
     if isinstance(value, str) and _NOT_TAKEN.match(value):
         return []

@@ -19,7 +19,10 @@ class HostGroup:
 
 
 def together(said: Iterable[tuple[str, tuple[str, ...], list[str], bool]]) -> list[tuple[list[str], list[str]]]:
-    """The hosts of whom the like is said, with what is said; takes host, identity, lines and whether to be strict."""
+    """Return groups of hosts with equal lines, each with its lines.
+
+    *said* has host, identity, lines and whether lines must be strictly equal.
+    """
     groups: dict[tuple[object, ...], list[tuple[str, list[str], Block]]] = {}
     for host, identity, lines, strict in said:
         block = block_of(lines, host, strict=strict)

@@ -30,7 +30,7 @@ SHOWN_UNKNOWN = 2
 SHOWN_NAMES = 6
 """Ids that are shown in a list."""
 SHOWN_CAUSE = 200
-"""Letters of a cause, and of what to do; the recap has all of them."""
+"""The most letters of a cause or an action here; the recap has the whole text."""
 
 LIMIT = re.compile(r"^(limits\.\w+): .*(`runbook history [^`]+`)", re.DOTALL)
 """The words of a step that a limit over several runs holds back: the limit, and the command that lists those runs."""
@@ -68,7 +68,7 @@ class HostDigest:
 
     result: HostResult
     cause: Line | None = None
-    """The reason for the verdict of the host, in one line: the fault, or what was cured; None: nothing was wrong."""
+    """The reason for the verdict of the host, in one line: the fault, or the cured fault; None: nothing was wrong."""
     errors: Sequence[Finding] = ()
     """The present errors, the worst first."""
     warnings: Sequence[Finding] = ()
@@ -87,7 +87,7 @@ class HostDigest:
     held_back: Sequence[Line] = ()
     """The steps that were not done, with the reason; in a cancelled run, the extent of each change."""
     next: Sequence[str] = ()
-    """The actions that a person can take, the first thing first; none where the plan is what comes next."""
+    """The next actions for a person, the first one first; empty: the next thing is the plan."""
 
     @property
     def is_well(self) -> bool:
@@ -123,7 +123,7 @@ def host_digest(host: HostResult) -> HostDigest:
 
 
 def _with_lines(digest: HostDigest) -> HostDigest:
-    """*digest* with all its lines; where no finding is the cause, what is not known, or the step that failed, is."""
+    """Return *digest* with all its lines; without a finding, an unknown or a failed step is the cause."""
     host, advice = digest.result, _advised(digest.result)
     found, also, unknown = [*_found(digest)], [*_also(digest)], [*_unknown(digest)]
     changes, held_back = ([], []) if says_all(host) else ([*_changes(digest)], [*_held_back(digest)])
@@ -190,7 +190,7 @@ def _step(step: StepResult) -> Line:
 
 
 def _unknown_causes(host: HostResult) -> list[Line]:
-    """The findings that are not known; before them, where that is the verdict, what is found and has advice."""
+    """Return the unknown findings; if the verdict is unknown, findings with advice come before them."""
     unknown = [
         Line(text=f"{finding.id} is unknown: {EXPRESSION.sub('', finding.why or '')}", sources=(finding,))
         for finding in _with(host, Presence.UNKNOWN)
@@ -231,8 +231,8 @@ def _also(digest: HostDigest) -> Iterator[Line]:
 
 
 def _unknown(digest: HostDigest) -> Iterator[Line]:
-    """Yield what is not known, with the reason: each probe that did not answer, then the findings that
-    rest on others.
+    """Yield the unknowns with their reasons: first the probes that did not answer, then the findings that depend on
+    them.
     """
     host, failed = digest.result, digest.failed
     if says_all(host):

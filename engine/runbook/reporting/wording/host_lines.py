@@ -67,7 +67,10 @@ def _plan(step: StepResult, steps: Sequence[StepResult]) -> list[str]:
 
 
 def _with_gpus_by_index(lines: Sequence[str], host: HostResult) -> list[str]:
-    """*lines* with ``GPU 0`` for what a probe of *host* says is that GPU's UUID; command lines stay as they are."""
+    """Return *lines* with ``GPU 0`` in place of that GPU's UUID, by a probe of *host*.
+
+    Command lines stay as they are.
+    """
     listed = [gpu for step in host.steps if isinstance(gpus := step.state.get("gpus"), list) for gpu in gpus]
     pairs = [(gpu.get("uuid"), gpu.get("index")) for gpu in listed if isinstance(gpu, Mapping)]
     names = {str(uuid): f"GPU {index}" for uuid, index in pairs if uuid and isinstance(index, int)}
@@ -163,7 +166,7 @@ def _findings_with_advice(digest: HostDigest) -> list[str]:
 
 
 def plan_lines(plan: HostPlan) -> list[str]:
-    """Return the lines of a plan: its findings and changes; none where nothing would be done."""
+    """Return the lines of a plan: its findings and changes; none if nothing would be done."""
     planned = [
         line
         for result in plan.results

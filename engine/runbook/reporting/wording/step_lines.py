@@ -92,7 +92,7 @@ def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
 
 
 def step_lines(step: StepResult) -> list[str]:
-    """Return the lines about a step that a person should read; none where there is no news."""
+    """Return the lines about a step that a person should read; none if it has no news."""
     if is_exec(step):
         head = [] if step.status in (Status.OK, Status.CHANGED) else [step_line(step)]
         return [*head, *output_lines(step)]
@@ -119,7 +119,7 @@ def _is_news(why: str) -> bool:
 
 
 def _planned_commands(step: StepResult) -> list[str]:
-    """The commands that the step would send; none where its victims say what it does."""
+    """Return the commands that the step would send; none if its victims are shown, which describe it."""
     if step.victims or not (step.status is Status.WOULD_CHANGE or step.condition):
         return []
     return [_shown(command) for command in step.commands if command.effect == "write" and command.exit_code is None]

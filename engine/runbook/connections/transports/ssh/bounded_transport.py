@@ -87,9 +87,10 @@ def _refuse_flood(channel: paramiko.Channel) -> None:
 
 
 class BoundedTransport(paramiko.Transport):
-    """One connection; ``flooded`` says why it was given up, where the server sent more than it may.
+    """One connection; ``flooded`` is the reason why it was given up if the server sent too much.
 
-    Unlike paramiko's, it can be shared: each refused channel has its own reason, and why the connection ended is kept.
+    Unlike paramiko's class, it can be shared: each refused channel has its own reason, and the reason of its end is
+    kept.
     """
 
     flooded = ""

@@ -18,10 +18,10 @@ MAX_REASON_CHARACTERS = 300
 
 
 class NextAddress(Exception):
-    """This address cannot be connected to; the next one may.
+    """This address cannot be connected to; the next one is tried.
 
-    *gateway*: the way through a gateway fails, which says nothing about the address.  *dropped*: the server hung up
-    before the login, as sshd does where too many log in at once (its MaxStartups).
+    *gateway*: the way through a gateway failed, which says nothing about the address.  *dropped*: the server hung up
+    before the login, as sshd does during too many logins at once (its MaxStartups).
     """
 
     def __init__(self, message: str, *, gateway: bool = False, dropped: bool = False) -> None:

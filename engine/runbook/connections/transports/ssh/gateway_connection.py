@@ -84,7 +84,10 @@ class GatewayConnection:
         )
 
     def lost(self) -> str:
-        """Return the reason why it is gone, in the same words for every host behind it; empty where it is there."""
+        """Return the reason why the connection is lost, in the same words for every host behind it.
+
+        Empty: it is alive.
+        """
         for connection in (*self.before, self):
             connection.transport.join(DYING)  # what leads through it may notice before it does
             if not connection.transport.is_active():

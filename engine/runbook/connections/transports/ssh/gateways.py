@@ -151,7 +151,7 @@ class Gateway:
         return f"the gateway {self.name} refuses to connect to the host: {said}{hint}"
 
     def _taken(self) -> GatewayConnection:
-        """A connection with one channel more counted on it; a new one where there is none with room."""
+        """Return a connection with one more channel counted on it; a new connection if no other has room."""
         for _ in range(MOST_CONNECTIONS):
             self._let_go_of_the_dead()
             with self._lock:
@@ -221,7 +221,7 @@ class GatewayPool:
         self._gateways: dict[GatewayKey, Gateway] = {}
 
     def gateway(self, key: GatewayKey, make: Callable[[], GatewayConnection]) -> Gateway:
-        """The one that *key* says; *make* connects to it, once for all who need it at the same time."""
+        """Return the gateway for *key*; *make* connects to it, once for all concurrent callers."""
         with self._lock:
             return self._gateways.setdefault(key, Gateway(key.name, make, self._closed))
 

@@ -40,7 +40,7 @@ class KnownHost:
 
 
 class NotKept(Exception):
-    """A key that could not be written down; the text says where, and why."""
+    """A key could not be saved; the message has the place and the reason."""
 
 
 class OwnFile:
@@ -135,7 +135,7 @@ SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 
 class Trust(paramiko.MissingHostKeyPolicy):
-    """Asked for every key: paramiko is given none to compare with, because it knows no patterns and no revoked keys."""
+    """Checks every key; paramiko itself gets no known keys, because it knows no patterns and no revoked keys."""
 
     def __init__(self, host: Host, options: ConnectOptions) -> None:
         strict = options.strict_host_keys and host.host_keys is not HostKeys.IGNORE

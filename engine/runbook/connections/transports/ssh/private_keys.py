@@ -27,9 +27,9 @@ VARIABLE = "SSH_AUTH_SOCK"
 
 
 class Agent(AgentSSH):
-    """The agent at ``$SSH_AUTH_SOCK``, which is asked when its keys are wanted first.
+    """The agent at ``$SSH_AUTH_SOCK``, which is asked when its keys are first needed.
 
-    Paramiko's own waits for ever for one that does not answer, such as a forwarded one whose machine is asleep.
+    Paramiko's own class waits forever for an agent that does not answer, such as one forwarded from a sleeping machine.
     """
 
     def __init__(self, within: float) -> None:
@@ -37,11 +37,10 @@ class Agent(AgentSSH):
         super().__init__()
         self._within, self._asked = within, False
         self.fault = ""
-        """The reason why the keys of the agent are not known, or why one of them could not sign; empty: neither is so.
-        """
+        """The reason why the keys of the agent are unknown, or why one of them could not sign; empty: no such fault."""
 
     def held(self) -> Sequence[paramiko.AgentKey]:
-        """The keys that it holds: none where there is no agent, or where it does not answer."""
+        """Return the keys of the agent; none if there is no agent, or if it does not answer."""
         if not self._asked and (path := os.environ.get(VARIABLE)):
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(self._within)
@@ -78,7 +77,7 @@ DEFAULT = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 """The files that OpenSSH tries where nothing names a key."""
 
 STRANGERS = 3
-"""Keys of an agent that are tried besides the one that is named: servers hang up after six (MaxAuthTries)."""
+"""The most keys of an agent that are tried besides the named one: servers hang up after six (MaxAuthTries)."""
 
 
 UNANSWERED = "Authentication timeout"
@@ -97,14 +96,17 @@ class Login:
     """Our identity for one host; paramiko calls ``authenticate`` once the host's key is accepted."""
 
     def __init__(self, user: str, named: str, configured: Iterable[str], options: ConnectOptions) -> None:
-        """*named*: the key file that the inventory names; *configured*: those of ssh_config."""
+        """*named*: the key file in the inventory; *configured*: the key files in ssh_config."""
         self._user, self._named, self._options = user, _expanded(named), options
         written = [self._named] if named else [_expanded(word) for word in configured]
         self._files = written or [word for word in map(_expanded, DEFAULT) if Path(word).is_file()]
         self._notes: list[str] = []
 
     def authenticate(self, transport: paramiko.Transport) -> None:
-        """Offer one key after the other.  Raises Unreachable when none is accepted, NextAddress when none answers."""
+        """Offer one key after the other.
+
+        Raises Unreachable if none is accepted, NextAddress if the server stops answering.
+        """
         agent = Agent(self._options.connect_timeout)
         try:
             self._offer_all(transport, agent)

@@ -8,9 +8,9 @@ import subprocess
 
 
 class ProxyCommand(socket.socket):
-    """A ProxyCommand at the other end of a socket; its secrets stand in its environment, never on its command line.
+    """A ProxyCommand behind a socket; secrets are in its environment, never on its command line.
 
-    It is in a session of its own: Ctrl-C is for us, and a write in flight must not lose its line by it.
+    It has a session of its own, so that Ctrl-C does not cut the connection of a write that is under way.
     """
 
     def __init__(self, command: str, env: tuple[tuple[str, str], ...]) -> None:

@@ -91,7 +91,7 @@ def holding(answer: CommandAnswer, *, checked: bool) -> Holds | Fails:
 
 
 def objection_to_look(what: str, argv: tuple[str, ...], script: str, action: str) -> str:
-    """Return the reason why a probe (or a check) of *action* must not run this; empty: it may."""
+    """Return the reason why a probe (or a check) of *action* must not run this command; empty: it may."""
     found = _known(argv, script)
     if not found:
         return ""

@@ -28,12 +28,12 @@ def problem_with(form: Json) -> str:
 
 
 def parsed(text: str, form: Json) -> Json | Unknown:
-    """*text* as *form* says.
+    """Return *text*, parsed as *form* says.
 
-    ``text``: without the newlines at its end.  ``lines``: those that are not blank.  ``json``: what it is.
-    ``csv``: one mapping for each row after the first, which names the columns.  ``{regex}``: the first match in
-    the text (``^`` and ``$`` are at lines): its named groups as a mapping, else its one group or the list of them,
-    else all of it.  A mapping with our own key ``$unknown`` is Unknown (``from_host``).
+    ``text``: without newlines at its end.  ``lines``: its lines that are not blank.  ``json``: its value.  ``csv``: a
+    mapping for each row after the first, which has the column names.  ``{regex}``: the first match in the text (``^``
+    and ``$`` match at lines).  Named groups become a mapping, one group its text, several groups a list; without
+    groups, it is the whole match.  A mapping with our own key ``$unknown`` becomes Unknown (``from_host``).
     """
     match form:
         case "text":

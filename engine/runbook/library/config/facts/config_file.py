@@ -43,7 +43,7 @@ class HostFile:
     """The reason why nothing may be written there, with what to do: another user can exchange a part of the path (law
     9)."""
     digest: str
-    """``sha256:...``, or ``cksum:...`` where the host has no sha256sum; ``...:absent`` of no file."""
+    """The digest: ``sha256:...``, or ``cksum:...`` if the host has no sha256sum; ``...:absent`` if there is no file."""
     text: str = ""
 
     @property
@@ -146,10 +146,10 @@ def _cksum(raw: bytes) -> int:
 
 
 def replace_file(file: HostFile, text: str, validate: tuple[str, ...], *, backup: bool) -> Command:
-    """Put *text* in the place of *file*, if that is still what was seen.
+    """Replace the content of *file* by *text*, if the file is unchanged since it was read.
 
-    Mode, owner, group, ACL and label stay.  *validate* must agree first: ``{}`` in it stands for the new file.
-    Every exit code but 0 says that the file is as it was; the last lines of stderr say why.
+    Mode, owner, group, ACL and label stay.  The command *validate* must succeed first; ``{}`` in it stands for the new
+    file.  With every exit code but 0 the file is unchanged; the last lines of stderr have the reason.
     """
     wanted = digest_of(text.encode(), file.digest)
     words = (file.path, file.target, file.digest, wanted, "yes" if backup else "no", octal(file.mode) or "644")

@@ -16,7 +16,7 @@ DEEPEST = 50
 
 
 class Unparsable(ValueError):
-    """The text is not what its format says, or is more than one document; the words say where."""
+    """The text does not have the expected format, or is more than one document; the message has the place."""
 
 
 class Conflict(ValueError):

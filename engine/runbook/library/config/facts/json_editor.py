@@ -53,7 +53,7 @@ class JsonText:
         return without_entry(self.text, _braces(node), list(node.pairs).index(path[-1]))
 
     def _way(self, path: KeyPath) -> tuple[_Node, int]:
-        """The deepest node on the way to *path*, and how many words lead to it."""
+        """Return the deepest existing node on the way to *path*, and the number of words that lead to it."""
         assert self._root is not None
         node = self._root
         for depth, word in enumerate(path):

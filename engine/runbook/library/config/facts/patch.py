@@ -32,7 +32,7 @@ BOM = "\ufeff"
 
 
 def format_of(path: str) -> str:
-    """The format that the ending of *path* names; empty: none that we know."""
+    """Return the format for the ending of *path*; empty: the ending is unknown."""
     name = path.rpartition("/")[2]
     return _ENDINGS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
 
@@ -47,7 +47,7 @@ class DesiredValues:
     """The values that a file should have; keys are written with dots."""
 
     set: Mapping[str, Any] = field(default_factory=dict)
-    """Values; a mapping is merged into the one that is there, and its keys are words without dots."""
+    """Values to set; a mapping is merged into the present one, and its keys are words without dots."""
     at_least: Mapping[str, float] = field(default_factory=dict)
     """Numbers that are raised to this if they are lower or absent."""
     unset: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class DesiredValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patched:
-    """The values that a file has, of those that are wanted, and its text with all of them."""
+    """The present values of the wanted keys, and the text of the file with all wanted values."""
 
     values: Mapping[str, Any]
     missing: tuple[str, ...]
@@ -70,9 +70,9 @@ class Patched:
 
 
 def patched(text: str, form: str, wanted: DesiredValues, name: str = "the file") -> Patched:
-    """Find what is *wanted* in *text*, and put it there.  Raises Unparsable.
+    """Find the *wanted* values in *text*, and put them there.  Raises Unparsable.
 
-    The new text is parsed again, and must hold the old data with the changed values and nothing else.
+    The new text is parsed again: it must have the old data with the changed values, and no other difference.
     """
     body = text.removeprefix(BOM)
     crlf = "\r\n" in body and body.count("\r\n") == body.count("\n") == body.count("\r")
@@ -99,7 +99,7 @@ def patched(text: str, form: str, wanted: DesiredValues, name: str = "the file")
 
 
 class _Seen:
-    """The values that a file has, of those that are wanted."""
+    """The present values of the wanted keys."""
 
     def __init__(self, now: ConfigText, wanted: DesiredValues) -> None:
         self.values: dict[str, Any] = {}

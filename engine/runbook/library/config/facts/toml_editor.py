@@ -153,9 +153,9 @@ class TomlText:
 
 
 def loads(text: str) -> Any:
-    """Parse *text*.  Raises Unparsable, also for an integer that no 64 bits hold: TOML has none.
+    """Parse *text*.  Raises Unparsable, also for an integer of more than 64 bits, which TOML does not have.
 
-    What programs make of such a number differs (an error, another number), so that nothing is known of the file.
+    Programs treat such a number differently (an error, another number), so that nothing is certain about the file.
     """
     try:
         data = tomllib.loads(text)

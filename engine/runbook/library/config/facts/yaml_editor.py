@@ -260,7 +260,7 @@ class YamlText:
             raise Conflict(f"{key_text(path[: depth + 1])} comes through a merge key (<<); edit it by hand")
 
     def _lookup(self, node: YamlNode, word: str, depth: int = 0) -> YamlNode | None:
-        """The value of *word*: the mapping's own, else of what is merged into it, the first before the others."""
+        """Return the value of *word*: of the mapping itself, or else of the first merged mapping that has it."""
         own = node.pair(word)
         if own:
             return own[1]

@@ -29,7 +29,7 @@ class YamlNode:
     """Behind its last character, where it has one."""
     anchor: str = ""
     tag: str = ""
-    """One that is written; empty for what everybody resolves alike."""
+    """The explicit tag; empty: there is none, or it is one that all parsers resolve alike."""
     style: str = ""
     """Of a scalar: a quote, or what introduces a block; empty for a plain one."""
     value: str = ""

@@ -207,9 +207,9 @@ class Labels:
     """The labels of the containers, images and volumes that are meant."""
 
     only: tuple[str, ...] = ()
-    """Remove only what has all of these labels (NAME or NAME=VALUE); build cache has none and stays."""
+    """Remove only objects with all of these labels (NAME or NAME=VALUE); build cache has no labels and stays."""
     keep: tuple[str, ...] = ()
-    """Leave alone what has any of these labels (NAME or NAME=VALUE)."""
+    """Keep objects with any of these labels (NAME or NAME=VALUE)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ class State:
     build_cache: Items | Unknown = ()
     """Build cache records that may be removed."""
     volumes: Items | Unknown = ()
-    """Volumes that may be removed; empty unless `what` names volumes."""
+    """Volumes that may be removed; empty if `what` does not name volumes."""
     kept: tuple[str, ...] = ()
     """Dead containers that stay, each with the reason."""
     living: tuple[str, ...] = ()
@@ -255,7 +255,7 @@ class State:
     largest: tuple[ContainerSize, ...] | Unknown = ()
     """The containers that take the most space, by what they wrote and their logs (name, written, logs)."""
     unused_volumes: int | Unknown = 0
-    """Bytes of volumes that no container mounts, whether `what` names volumes or not."""
+    """Bytes of volumes that no container mounts; `what` need not name volumes."""
     df: Room | Unknown = NO_ROOM
     """Docker's disk (path, size, available, used_percent, inodes_percent, fullest)."""
     engine: str = ""
@@ -429,7 +429,7 @@ def _remaining_items(before: State, after: State) -> Items:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Return the lines that a person would paste; never `docker system prune`, which removes without a question."""
+    """Return the commands for a person to paste; never `docker system prune`, which removes without showing a list."""
     lines = {
         "containers": ("docker ps -a --filter status=exited --filter status=created", "docker rm ID..."),
         "images": ("docker images --filter dangling=true", "docker rmi ID..."),

@@ -54,7 +54,7 @@ class _Chooser:
     kept: list[str] = field(default_factory=list)
 
     def old(self, since: float) -> bool:
-        """Whether that was long enough ago; a time that is not known never was."""
+        """Whether the time *since* is long enough ago; an unknown time is not."""
         wanted = self.wishes.older_than
         return not wanted or (bool(since) and self.things.now - since >= wanted)
 
@@ -136,7 +136,7 @@ class _Chooser:
         return tuple(found)
 
     def volumes(self, volumes: Sequence[Volume], gone: Sequence[Container]) -> tuple[Volume, ...]:
-        """The volumes that no container mounts once *gone* are gone; never without being asked for."""
+        """Return the volumes that no container mounts after *gone* are removed; none if they were not asked for."""
         if "volumes" not in self.wishes.what:
             return ()
         mounted = {name for container in self.things.containers if container not in gone for name in container.volumes}
@@ -179,9 +179,9 @@ def sharing(choice: Choice, things: Things) -> tuple[Image, ...]:
 
 
 def layer_sizes(image: Image, history: Sequence[int]) -> dict[str, int]:
-    """Bytes of each layer of *image* by its *history* (newest first); empty where it is not known which is which.
+    """Return the bytes of each layer of *image*, by its *history* (newest first); empty: they cannot be matched.
 
-    Steps that only set something have no layer, and layers that add only directories have no bytes.
+    Steps that only change settings have no layer, and layers with directories only have no bytes.
     """
     steps = list(reversed(history))
     full = [layer for layer in image.layers if not layer.endswith(f"/{EMPTY_LAYER}")]
@@ -194,7 +194,10 @@ def layer_sizes(image: Image, history: Sequence[int]) -> dict[str, int]:
 
 
 def freed(choice: Choice, things: Things, histories: dict[str, Sequence[int]]) -> tuple[dict[str, int], bool]:
-    """Bytes that each image frees, no layer counted twice; and whether they are exact, not an upper bound."""
+    """Return the bytes that each image frees, with each layer counted once; and whether they are exact.
+
+    If not exact, they are upper bounds.
+    """
     stays = {layer for image in things.images if image not in choice.images for layer in image.layers}
     shared = {each.id for each in sharing(choice, things)}
     known: dict[str, int] = {}

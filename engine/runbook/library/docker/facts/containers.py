@@ -87,7 +87,7 @@ class Container:
     ipc: str = ""
     """The owner of its /dev/shm: private, shareable, host, container:ID or none."""
     log_driver: str = ""
-    """The driver that Docker writes its log with: json-file, local, journald ...; none keeps no log."""
+    """Docker's driver for the log: json-file, local, journald ...; with the driver none, no log is kept."""
     log_path: str = ""
     """The file on the host that its log is in; empty with other drivers than json-file."""
     auto_remove: bool = False

@@ -68,10 +68,10 @@ _WANTED: Mapping[str, str] = {key: kind for kind, keys in _WANTS.items() for key
 def refusals(
     config: Mapping[str, Any], running: str, drivers: Collection[str], before: Collection[str], allowed: Collection[str]
 ) -> Iterator[str]:
-    """Yield the reasons why dockerd would not start with *config*; no value is repeated but the driver's name.
+    """Yield the reasons why dockerd would not start with *config*; they repeat no value except the driver's name.
 
-    *running* is the log driver of the dockerd that runs, *drivers* are those that it has (none: not known), *before*
-    the log options that its file has had, *allowed* those that are taken without a question.
+    *running*: the log driver of the running dockerd.  *drivers*: its available drivers (empty: unknown).  *before*: the
+    log options that its file had.  *allowed*: further options that are not checked.
     """
     yield from _wrong_types(config)
     options, driver = config.get("log-opts"), config.get("log-driver")

@@ -115,7 +115,7 @@ class Things:
     containers: tuple[Container, ...]
     images: tuple[Image, ...]
     only: frozenset[str] | None
-    """Ids that have every label that was asked for; None: none was."""
+    """Ids of objects with every requested label; None: no label was requested."""
     keep: frozenset[str]
     """Ids with a label that keeps them."""
 
@@ -146,7 +146,7 @@ def read_things(answer: DockerAnswer, only: Sequence[str]) -> Things:
 
 
 def _having(answer: DockerAnswer, only: Sequence[str]) -> frozenset[str] | None:
-    """Ids and names that have all the labels *only*; None where there are none to have."""
+    """Return the ids and names with all the labels *only*; None: *only* is empty."""
     having = [frozenset(answer.all(f"only{at}")) for at in range(len(only))]
     return frozenset.intersection(*having) if having else None
 

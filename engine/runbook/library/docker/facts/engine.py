@@ -19,9 +19,9 @@ NEVER = "never"
 """Stands for Docker's 0001-01-01T00:00:00Z: a time that has not come."""
 
 PRELUDE = REALLY + script(__package__, "docker_prelude")
-"""Says where there is no docker to ask; else defines ``ask``, ``list`` and ``inspect``, and has seen the engine answer.
+"""Reports if there is no Docker; otherwise defines ``ask``, ``list`` and ``inspect``, after the engine has answered.
 
-Every line of an answer is a word and JSON, so that no name that a container has can pass for another answer.
+Every line of an answer is a word and JSON, so that no name of a container can be taken for another answer.
 """
 
 FIND_DOCKERD = script(__package__, "find_dockerd")
@@ -33,7 +33,7 @@ class DockerAnswer:
 
     rows: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     absent: str = ""
-    """The reason why there is nothing to ask: it is proven that the host has no Docker."""
+    """The reason why the host is proven to have no Docker; empty: it may have one."""
 
     def all(self, kind: str) -> tuple[Any, ...]:
         """Return the rest of each line that begins with *kind*."""

@@ -21,9 +21,9 @@ class Log:
     """The end of a container's log."""
 
     absent: str = ""
-    """The reason why there is nothing to ask: it is proven that the host has no Docker."""
+    """The reason why the host is proven to have no Docker; empty: it may have one."""
     whose: Container | None = None
-    """None where there is no such container."""
+    """The container; None: there is no such container."""
     lines: tuple[str, ...] = ()
     """Each begins with its time and a space; both outputs, oldest first."""
     refused: str = ""

@@ -81,11 +81,11 @@ def _linked(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def obstacle(gpus: tuple[Gpu, ...], links: Links) -> str:
-    """Return the reason why *gpus* may not be reset by themselves; empty: they may.
+    """Return the reason why *gpus* must not be reset without other GPUs; empty: they may be.
 
-    The rule of the nvidia-smi manual: from Hopper on each GPU alone; Ampere behind NVSwitches alone while the fabric
-    manager runs; Ampere joined directly alone; anything older, and Ampere without its fabric manager, only
-    together with every GPU that NVLink joins it to.
+    The rules of the nvidia-smi manual: from Hopper on, each GPU can be reset alone.  Ampere behind NVSwitches can,
+    while the fabric manager runs; directly joined Ampere can, too.  Older GPUs, and Ampere without its fabric manager,
+    are reset together with all GPUs that NVLink joins to them.
     """
     free = [gpu for gpu in gpus if _alone(gpu, links)]
     if len(free) == len(gpus):

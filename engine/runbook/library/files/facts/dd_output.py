@@ -14,10 +14,10 @@ _LINE = re.compile(
 
 
 def rate(text: str) -> float | None:
-    """Bytes a second, as the last line of dd has it; None where it says nothing of that.
+    """Return the bytes a second from the last line of dd; None: it has no such line.
 
-    Reckoned from its bytes and seconds; its own figure (GNU: decimal units, busybox: binary ones) only where those do
-    not give one, since it is rounded.
+    They are computed from its bytes and seconds.  If these do not give a rate, its own, rounded, figure is taken (GNU:
+    decimal units, busybox: binary ones).
     """
     found = _LINE.findall(text)
     if not found:

@@ -62,15 +62,18 @@ class FilesFound:
 
 
 def ask_files(paths: tuple[str, ...], inside: str, interval: float, without: str = "") -> Command:
-    """One script that lists what matches *paths*; *inside*: files with such names, however deep, in what matches,
-    but for those with names like *without*.
+    """List the files that match *paths*, in one script.
+
+    *inside*: names of files to list at any depth below a match; *without*: names of files to leave out.
     """
     return read_script(_ASK, inside, without, f"{interval:g}" if interval else "", str(MAX_LIST_BYTES), *paths)
 
 
 _ASK = script(__package__, "listing_probe")
-"""Each record ends with byte 1, a random word and a newline, so that a name with all sorts in it is still one record,
-and none of a file's that its owner has made up for another directory."""
+"""Each record ends with byte 1, a random word and a newline.
+
+So a name with any characters is one record, and no file name can forge a record of another directory.
+"""
 
 _END = re.compile(r"\Anow \d+(\x01[0-9a-f-]*\n)")
 

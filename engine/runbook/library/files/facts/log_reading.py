@@ -21,7 +21,7 @@ ALL_BYTES = 16 << 20
 """The bytes that are read of all files together at most."""
 
 SHARE = 300
-"""Files of one user that are read, the newest; those of root and of our own user are all read."""
+"""The most files of one user that are read, the newest first; files of root and of our own user are all read."""
 
 _READ = VIEW + script(__package__, "log_reading")
 """Content is indented by one space, so that no line of a log can pass for one of ours."""
@@ -42,10 +42,10 @@ class LogFile:
     """Bytes of the file before these lines."""
 
     def since(self, low: float, now: float, zone: float) -> LogFile | Unknown:
-        """Return the file with the lines from *low* on; unknown where its lines have no times.
+        """Return the file with the lines since *low*; unknown if its lines have no times.
 
-        A line without a time has that of the line before it; *now* and *zone* are those of the host's clock.  A file
-        that was last written to before *low* has none of them, whatever its lines say.
+        A line without a time has the time of the line before it.  *now* and *zone* are those of the host's clock.  A
+        file that was last written before *low* has no such lines, whatever times they have.
         """
         if not isinstance(self.age, Unknown) and now - self.age < low:
             return replace(self, lines=("",) * len(self.lines))
@@ -143,7 +143,7 @@ def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:
 
 
 def blind(reading: LogReading, globs: Sequence[str]) -> Unknown | None:
-    """Return the reason why finding nothing would not mean that there is nothing; None: it would."""
+    """Return the reason why the search may have missed something; None: it has missed nothing."""
     if reading.unreadable:
         return Unknown(why=f"could not be read: {first_few((file.why for file in reading.unreadable), 3, '; ')}")
     if not reading.files:
@@ -152,7 +152,7 @@ def blind(reading: LogReading, globs: Sequence[str]) -> Unknown | None:
 
 
 def _unread(path: str, lines: list[str]) -> UnreadFile:
-    """*lines*: why, and the user to become for it; either may be missing."""
+    """*lines*: the reason, and the user that can read the file; either may be missing."""
     return UnreadFile(path=path, why=unread(path, *lines[:2]))
 
 

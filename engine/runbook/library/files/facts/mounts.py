@@ -32,8 +32,7 @@ _REMOTE = re.compile(
 _NOT_READ = Unknown(why="the file system was not asked")
 _OF_ROOT = "user_id=0"
 PRIVATE = "it answers only the user who mounted it"
-"""The reason why nothing is known of a FUSE file system without ``allow_other`` (mount.fuse(8)), root being no
-exception."""
+"""The reason why a FUSE file system without ``allow_other`` (mount.fuse(8)) is unknown, also to root."""
 _REFUSED = re.compile(r"Permission denied|Operation not permitted")
 
 
@@ -118,7 +117,10 @@ def read_mounts(done: Completed) -> tuple[Mount, ...]:
 
 
 def server_of(source: str) -> str:
-    """The server of *source*: ``filer:/export``, ``[2001:db8::1]:/export``, ``//files/share``; empty: it names none."""
+    """Return the server in *source*: ``filer:/export``, ``[2001:db8::1]:/export``, ``//files/share``.
+
+    Empty: there is none.
+    """
     found = re.match(r"//([^/]+)/|(\[[0-9a-fA-F:.]+\]|[^/:\s]+):/", source)
     return (found[1] or found[2]).strip("[]") if found else ""
 
@@ -160,7 +162,7 @@ def _unescaped(text: str) -> str:
 
 
 def _hidden(row: _Row, by_number: Mapping[int, _Row], children: Mapping[int, Sequence[_Row]]) -> str:
-    """The target of the mount that lies over *row*, so that no path leads there; empty: none does."""
+    """Return the target of the mount that hides *row* from every path; empty: it is not hidden."""
     way = [row]
     while (above := by_number.get(way[-1].parent)) is not None and above not in way:
         way.append(above)
@@ -180,7 +182,7 @@ def _is_above(upper: str, lower: str) -> bool:
 
 
 def _not_to_be_asked(mount: Mount, under: str) -> Mount:
-    """*mount* with the reason why nothing is asked there; without one, it may be asked."""
+    """Return *mount*, with the reason if nothing must be asked there."""
     if mount.type == "autofs":
         why = "it mounts something as soon as it is asked (autofs)"
     elif mount.type in _OF_THE_KERNEL:
@@ -197,10 +199,10 @@ def _not_to_be_asked(mount: Mount, under: str) -> Mount:
 
 
 def worth_asking(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-    """One mount of each file system that is to be asked, at most MOST.
+    """Return one mount of each file system to be asked, at most MAX_MOUNTS.
 
-    The kernel's network file systems come first, and after all others those that users of the host can make; last what
-    answers only them.
+    The kernel's network file systems come first; file systems that users of the host can make come late.  The last are
+    those that answer only their own user.
     """
     chosen: dict[str, Mount] = {}
     for mount in sorted(mounts, key=_rank):
@@ -279,7 +281,7 @@ def _with_answer(mount: Mount, answered: Mapping[str, Mount], ids: set[str]) -> 
 
 
 def _without_those_behind(answered: Mapping[str, Mount]) -> dict[str, Mount]:
-    """*answered*; a file system whose path leads through one that hangs has said nothing of its own."""
+    """Return *answered*; a hung file system below another hung one is unknown, because its own answer is not proven."""
     hung = [mount for mount in answered.values() if mount.answer == "hung"]
     found = dict(answered)
     for mount in hung:

@@ -73,8 +73,9 @@ class Found:
 
 
 def ask_entries(patterns: tuple[str, ...], roots: tuple[str, ...], *, unused: bool = False) -> Command:
-    """Ask for the matches of *patterns*, and for the places of *roots*; *unused*: also for those that
-    a process uses.
+    """Ask for the matches of *patterns*, and for the places of *roots*.
+
+    *unused*: also for those that a process uses.
     """
     return read_script(_LOOK, "unused" if unused else "", str(len(roots)), *roots, *patterns)
 
@@ -173,7 +174,7 @@ def _mounts(table: str) -> Iterable[str]:
 
 
 def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
-    """Return the reason why *entry* must not be removed; empty: it may."""
+    """Return the reason why *entry* must not be removed; empty: it may be."""
     path = entry.path
     if why := _outside(path, found.roots):
         return why
@@ -191,7 +192,7 @@ def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
 
 
 def _outside(path: str, roots: Sequence[str]) -> str:
-    """Return the reason why *path* may not be removed below *roots*, whatever is there; empty: it may be."""
+    """Return the reason why *path* must not be removed below *roots*, by its name alone; empty: it may be."""
     if "\ufffd" in path or any("\ud800" <= letter <= "\udfff" for letter in path):
         return f"{path!r}: its name is not UTF-8, so it cannot be passed to the host"
     if wide := next((root for root in roots if root in TOO_WIDE), ""):
@@ -206,11 +207,11 @@ def _outside(path: str, roots: Sequence[str]) -> str:
 
 
 def remove(entries: Iterable[Entry], *, unused: bool = False) -> Command:
-    """Remove *entries*, each only if it is still what was seen; measure the room before and after by df.
+    """Remove *entries*, each only if it is unchanged; measure the free space before and after with df.
 
-    *unused*: what a process has open, or in its memory, is left alone; that is seen again right before.
+    *unused*: a file that a process has open or mapped is left alone; this is checked again right before the removal.
 
-    Exit code 1: something was left alone or would not go; stderr says what and why.
+    Exit code 1: something was left alone or could not be removed; stderr has the reasons.
     """
     seen = tuple(entries)
     words = [word for entry in seen for word in (*_parted(entry.path), f"{entry.inode}:{entry.modified}", entry.kind)]

@@ -9,11 +9,10 @@ from runbook.onhost.path_safety import refusal
 from runbook.shell import SAFE, script
 
 SCRATCH_HEAD = SAFE + script(__package__, "scratch_file")
-"""``$1`` is the directory; it is worked in by relative names.
+"""``$1`` is the directory; the script works in it by relative names.
 
-What fails is reported as ``failed STEP`` with the program's words, indented, below it.  A directory that other users
-can exchange meanwhile is not worked in, and reported as ``refused``, with the reason, and ``become`` with the user who
-may.
+A failure is reported as ``failed STEP``, with the program's own message, indented, below it.  A directory that other
+users can replace is not used: it is reported as ``refused`` with the reason, and ``become`` with an allowed user.
 """
 
 
@@ -46,6 +45,6 @@ _ERRORS = {
 
 
 def errno_of(words: str) -> tuple[str, str]:
-    """The name of the error in what a program said, and its words; both empty where it names none."""
+    """Return the name of the error in the output of a program, and its words; both empty: it names no error."""
     lower = words.lower()
     return next(((name, it) for it, name in _ERRORS.items() if it.lower() in lower), ("", ""))

@@ -45,11 +45,11 @@ class Users:
     by_number: Mapping[int, tuple[User, ...]]
     """By the number in the node's name: 0 is ``/dev/nvidia0``."""
     blind: str
-    """The reason why there may be others; empty: there are none."""
+    """The reason why there may be further users; empty: there are none."""
     presence: GpuPresence
 
     def of(self, gpu: Gpu, stopped: Collection[int] = ()) -> tuple[str, ...] | Unknown:
-        """Everyone who stands in the way of a reset, in words; not the processes *stopped* for it."""
+        """Return every process that prevents a reset, as text, except the processes *stopped* for it."""
         users = self._on(gpu, _PASSING, stopped)
         return users if isinstance(users, Unknown) else tuple(str(user) for user in users)
 
@@ -58,7 +58,7 @@ class Users:
         return frozenset(user.pid for users in self.by_number.values() for user in users)
 
     def at_work(self) -> tuple[str, ...] | Unknown:
-        """Every process on any GPU, in words; daemons that only watch are none."""
+        """Return every process on any GPU, as text, except daemons that only monitor."""
         stands = (*_PASSING, *_WATCHING)
         users = {user for users in self.by_number.values() for user in users}
         found = sorted((each for each in users if each.name not in stands or not each.believed), key=lambda it: it.pid)

@@ -30,7 +30,7 @@ class Service:
 
 
 def ask_services(names: Sequence[str]) -> Command:
-    """Ask for those of the services *names* that run; none where systemd does not run the host."""
+    """Ask for the running services among *names*; there are none if systemd does not run the host."""
     return read_script(_ASK, BOOTED, *map(full_name, names))
 
 
@@ -38,7 +38,10 @@ _ASK = script(__package__, "driver_services_probe")
 
 
 def read_services(done: Completed) -> tuple[Service, ...]:
-    """The answer to ``ask_services``: none where systemd did not answer, so that their processes stand in the way."""
+    """Return the services from the answer to ``ask_services``.
+
+    Returns none if systemd did not answer, so that their processes prevent a reset.
+    """
     if done.timed_out or done.exit_code != 0:
         return ()
     found: dict[str, Service] = {}
@@ -59,10 +62,10 @@ def read_services(done: Completed) -> tuple[Service, ...]:
 
 
 def stop(units: Sequence[str], again: Sequence[str], after: float) -> Command:
-    """Stop *units*; the first that cannot be stopped ends it.
+    """Stop *units*, up to the first that cannot be stopped.
 
-    Before that systemd itself is ordered to start *again* after so many seconds, in case nobody does: our line may be
-    lost, or we may be killed.  Where it does not take that on, nothing is stopped.
+    Before that, systemd itself is asked to start *again* after so many seconds, because our connection may be lost, or
+    we may be killed.  If systemd refuses that, nothing is stopped.
     """
     argv = (_timer(again), str(ceil(after)), str(len(again)), *again, *units)
     command = write_script(_STOP, *argv, called=("stop-services", *units))

@@ -41,7 +41,7 @@ class GpuNeed:
     code: int
     """The Xid that asks for it."""
     bucket: str
-    """The vendor's word for what to do about that Xid: ``RESET_GPU``, ``RESTART_APP`` ...; empty: it has none."""
+    """The vendor's word for the action after that Xid: ``RESET_GPU``, ``RESTART_APP`` ...; empty: there is none."""
     meaning: str
     """The meaning of that Xid in the vendor's catalogue, in short."""
     at: str | Unknown
@@ -70,8 +70,7 @@ SERIOUS = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.RESET, Need.REBOOT})
 """The needs that ask for more than a restart of the application."""
 
 LASTING = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.REBOOT})
-"""The needs that reloading the driver does not settle: a reload does what a reset of the GPU does, and no job outlives
-it."""
+"""Needs that remain after a reload of the driver, which acts as a reset of the GPU and ends every job."""
 
 
 def needs(faults: Iterable[XidError]) -> tuple[GpuNeed, ...]:
@@ -85,9 +84,9 @@ def needs(faults: Iterable[XidError]) -> tuple[GpuNeed, ...]:
 
 
 def unmended(before: Iterable[XidError], since: Iterable[XidError]) -> tuple[GpuNeed, ...]:
-    """Return the need of each GPU by its faults *before* the driver was loaded last, and by those *since*.
+    """Return the need of each GPU by the faults *before* the last load of the driver and by the faults *since*.
 
-    A GPU that was reset without that says so itself by an Xid 154, or (before R570) nowhere in the kernel's log.
+    A GPU that was reset without such a load reports this by an Xid 154; before R570, nothing in the kernel's log does.
     """
     lasting = [
         fault

@@ -18,7 +18,7 @@ UNLISTED = Unknown(why="the driver lists no processes on GPUs of this model")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU; what nvidia-smi could not say is Unknown, never zero."""
+    """One GPU; a value that nvidia-smi could not give is Unknown, never zero."""
 
     index: int
     """The number by which nvidia-smi lists it; another GPU may have it after a reboot."""
@@ -148,7 +148,7 @@ class GpuPresence:
         return tuple(bus for bus, minor in self.minors.items() if node_path(minor) in self.nodes)
 
     def unlisted(self, listed: Iterable[str]) -> tuple[str, ...]:
-        """Bus ids of ``given`` that are not in *listed*, the bus ids of all rows (empty where a row has none)."""
+        """Return the bus ids of ``given`` that are not in *listed*, the bus ids of all rows (empty for none)."""
         rows = tuple(listed)
         return () if len(rows) >= len(self.given) else tuple(sorted({*self.given} - {*rows}))
 
@@ -164,9 +164,9 @@ def node_path(minor: int) -> str:
 
 
 def bus_id(value: str) -> str:
-    """A PCI address as sysfs writes it, ``0000:97:00.0``; empty where *value* is none.
+    """Return a PCI address in the form of sysfs, ``0000:97:00.0``; empty: *value* is no address.
 
-    nvidia-smi writes a domain of eight digits, the kernel leaves out the function, both in any case.
+    nvidia-smi writes eight digits for the domain, and the kernel omits the function; both use any case.
     """
     found = _BUS_ID.fullmatch(value.strip())
     if not found:

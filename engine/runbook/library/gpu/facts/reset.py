@@ -67,7 +67,7 @@ class GpuSettings:
     compute_mode: str = ""
     """Exclusive_Process or Prohibited; empty: Default, or not known."""
     power_limit: str = ""
-    """The limit in watts, where it is not the default; empty: the default, or not known."""
+    """The power limit in watts, if it differs from the default; empty: it does not, or is unknown."""
     clocks: str = ""
     """Of applications: ``memory,graphics`` in MHz; empty: the default, or not known."""
 
@@ -132,7 +132,7 @@ def _name(gpu: Gpu) -> str:
 
 
 def refusal(command: Command, completed: Completed) -> str:
-    """Return the reason why nvidia-smi refused, in words; empty where it says nothing that we know."""
+    """Return the reason why nvidia-smi refused, as text; empty: its message is not known."""
     said = one_line(f"{completed.stdout} {completed.stderr}")
     which = ", ".join(bus_ids(said)) or (command.argv[0] if command.argv else "the GPU")
     if completed.timed_out or completed.exit_code is None:

@@ -68,12 +68,12 @@ def lists_no_processes(name: str) -> bool:
 
 
 def says_nothing(line: str) -> bool:
-    """Whether *line* holds nothing but words for "this product has no such value"."""
+    """Whether *line* consists of words for "this product has no such value"."""
     return all(_ABSENT.fullmatch(part) for part in line.split(", "))
 
 
 def unfilled_columns(values: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns of one row that this model or mode never fills, and does not."""
+    """Return the columns without a value in one row that this model or mode never fills."""
     normal = normally_unfilled(values)
     return tuple(column for column in CORE_COLUMNS if column in normal and _untold(values.get(column, "-")))
 

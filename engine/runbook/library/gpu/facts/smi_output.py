@@ -16,8 +16,10 @@ STUCK = 75
 """The script's own exit code when an earlier nvidia-smi is still stuck in the driver, so that it did not ask again."""
 
 FRAME = "#: runbook"
-"""Begins the lines that the script puts around each answer, on both streams; behind it stands a random word that no
-process on a GPU can know, whose name may hold lines of its own."""
+"""Begins the lines that the script prints around each answer, on both streams.
+
+A random word follows it, which a process on a GPU cannot know: the name of a process may contain lines of its own.
+"""
 
 _FENCE = re.compile(r"\A#: runbook( [0-9a-f-]{36})? begin ")
 
@@ -138,7 +140,7 @@ def hung(done: Completed) -> str:
 
 
 def reason(exit_code: int | None, said: Sequence[str]) -> str:
-    """Return the reason why nvidia-smi gave no row, in words; *said* is what it printed instead."""
+    """Return the reason why nvidia-smi printed no row, as text; *said* is its other output."""
     plain = "it was terminated before it finished" if exit_code is None else _REASONS.get(exit_code, "")
     if exit_code == 0:
         plain = "it printed no row" if not said else "its output could not be parsed"
@@ -148,8 +150,10 @@ def reason(exit_code: int | None, said: Sequence[str]) -> str:
 
 
 def not_answered(found: Sequence[QuerySection], column: str, *, refused: Unknown) -> Unknown:
-    """Return the reason why *column* has no value: *refused* where nvidia-smi does not know it; else a query failed,
-    or was not made."""
+    """Return the reason why *column* has no value: *refused* if nvidia-smi does not know it.
+
+    Otherwise a query failed, or the column was not asked for.
+    """
     asked = [section for section in found if column in section.fields]
     if any(section.exit_code == REFUSED and len(section.fields) <= 2 for section in asked):  # the index, and itself
         return refused
@@ -160,9 +164,9 @@ def not_answered(found: Sequence[QuerySection], column: str, *, refused: Unknown
 
 
 def row(line: str, fields: Sequence[str], free: str) -> tuple[str, ...] | None:
-    """The values of *line* in the order of *fields*, or None where it is no such row.
+    """Return the values of *line* in the order of *fields*; None: it is no such row.
 
-    Values are not quoted, so commas that are too many belong to the one field that may hold any text, *free*.
+    Values are not quoted, so that surplus commas are part of *free*, the only field with free text.
     """
     parts = [part.strip(BLANKS) for part in line.split(",")]
     extra = len(parts) - len(fields)

@@ -217,9 +217,9 @@ def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
 
 
 def by_bus(lines: tuple[str, ...], label: str) -> dict[str, str]:
-    """Return the values under *label* in ``nvidia-smi -q``, by bus id; none for a GPU that stands there twice.
+    """Return the values under *label* in ``nvidia-smi -q``, by bus id; a GPU that appears twice has none.
 
-    The names of processes stand there too, below what is said of a GPU, and may hold lines of their own.
+    The names of processes are also in this output, below each GPU, and may contain forged lines.
     """
     found: dict[str, str] = {}
     heads: list[str] = []
@@ -241,9 +241,9 @@ def _told_by_status(gpu: Gpu, resets: Mapping[str, str]) -> Gpu:
 def _listed(
     found: tuple[QuerySection, ...], silent: tuple[str, ...] = ()
 ) -> tuple[tuple[ComputeProcess, ...] | Unknown, tuple[str, ...]]:
-    """The processes, and what was complained about instead of some of them.
+    """Return the processes, and the error messages that stand in place of some.
 
-    Of GPUs whose UUIDs are *silent* the driver lists none: each has one entry, of which nothing is known.
+    For the GPUs with the UUIDs *silent* the driver lists no processes: each has one unknown entry.
     """
     asked = [query_section for query_section in found if query_section.name == "apps"]
     if not asked:
@@ -279,6 +279,9 @@ def _names_in_errors(errors: tuple[str, ...], pattern: re.Pattern[str]) -> tuple
 
 
 def _bad_inforom(gpus: Sequence[Gpu], errors: tuple[str, ...]) -> tuple[str, ...]:
-    """The bus ids of GPUs whose infoROM is corrupted; an only GPU is meant also where the warning names none."""
+    """Return the bus ids of GPUs with a corrupted infoROM.
+
+    A warning without a bus id counts if there is only one GPU.
+    """
     only = tuple(gpu.bus_id for gpu in gpus if gpu.bus_id and len(gpus) == 1)
     return _names_in_errors(errors, _INFOROM) or (only if any(map(_INFOROM.search, errors)) else ())

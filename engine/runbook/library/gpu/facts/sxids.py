@@ -36,7 +36,7 @@ def known_sxids() -> Mapping[int, tuple[str, str]]:
 def switch_fault(code: int, text: str) -> SwitchFault:
     """Return the meaning of SXid *code* with the driver's *text*.
 
-    One that is fatal takes every GPU of the fabric with it: all of them are reset together with the switches.
+    A fatal one affects every GPU of the fabric: all are reset together with the switches.
     """
     listed, meaning = known_sxids().get(code, ("", "not in the table of the vendor's guide"))
     said = _WORD.search(text)

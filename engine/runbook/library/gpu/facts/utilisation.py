@@ -8,7 +8,7 @@ from runbook.library.gpu.facts.model import UNLISTED, ComputeProcess, Gpu, GpuPr
 from runbook.values.types import Unknown, plural
 
 EMPTY = 1024.0
-"""MiB: what an unused GPU may show as used (the driver's own share grows with the GPU; H200: about 600)."""
+"""The most MiB that an unused GPU may show as used (the driver's own share grows with the GPU; H200: about 600)."""
 
 
 def busy(gpu: Gpu, above: float) -> bool | Unknown:
@@ -72,11 +72,10 @@ def unused(gpu: Gpu) -> bool:
 def used_by_unseen(
     gpu: Gpu, held: bool | Unknown, apps: tuple[ComputeProcess, ...] | Unknown, *, all_processes: bool
 ) -> bool | Unknown:
-    """Whether somebody uses it whom this /proc does not show: memory is taken, and no process that holds it is visible.
+    """Whether a process that this /proc does not show uses *gpu*: memory is in use, and no visible process holds it.
 
-    Where nvidia-smi lists a pid that is none of here, its driver's own share of memory is enough; where it hides the
-    pid of somebody, it is not known.  *all_processes*: this /proc shows the machine; then it is not known whose the
-    memory is where it is not known who holds the GPU.
+    If nvidia-smi lists a pid that is not here, any amount of memory is enough; if it hides a pid, the result is
+    Unknown.  *all_processes*: this /proc shows the whole machine; then an unknown holder makes the result Unknown.
     """
     listed = () if isinstance(apps, Unknown) else tuple(app for app in apps if gpu.uuid and app.gpu_uuid == gpu.uuid)
     if held is True or not gpu.uuid:
@@ -157,6 +156,6 @@ def unseen(reading: SmiReading, presence: GpuPresence) -> tuple[str, ...]:
 
 
 def chosen(gpus: Iterable[Gpu], names: Iterable[str]) -> Mapping[str, Gpu | None]:
-    """Each of *names* (UUID, bus id or index) with the GPU that is called so; None where there is none."""
+    """Return *names* (UUID, bus id or index), each with its GPU; None: there is no such GPU."""
     there = tuple(gpus)
     return {name: next((gpu for gpu in there if gpu.is_called(name)), None) for name in names}

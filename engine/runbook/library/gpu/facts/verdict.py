@@ -43,7 +43,7 @@ class GpuVerdict:
     index: int | Unknown
     """The number by which nvidia-smi lists it; unknown where it does not list it."""
     uuid: str
-    """Its UUID, ``GPU-...``; empty where nvidia-smi does not list it, or could not say."""
+    """Its UUID, ``GPU-...``; empty if nvidia-smi does not list the GPU, or does not know it."""
     name: str
     """The product's name, such as NVIDIA H100 80GB HBM3: as nvidia-smi has it, else lspci."""
     verdict: str
@@ -53,7 +53,7 @@ class GpuVerdict:
     why: tuple[str, ...]
     """A sentence for each condition."""
     not_checked: tuple[str, ...]
-    """Checks whose values are missing, each with the reason: this driver does not report them, or did not answer."""
+    """Checks without a value, each with the reason: this driver does not report it, or did not answer."""
 
     def reason(self, condition: Condition) -> str:
         """The sentence for one of its conditions."""
@@ -109,11 +109,11 @@ def verdicts(seen: Seen) -> tuple[GpuVerdict, ...]:
 
 
 def _expected(seen: Seen) -> Collection[str]:
-    """Bus ids of GPUs that the host has.
+    """Return the bus ids of the GPUs that the host has.
 
-    A container sees the whole bus, and the messages of the whole host; of GPUs without a row those count whose device
-    node it has, those that the driver's table has there and that are lost, or all of that table where nvidia-smi gave
-    no row at all.
+    A container sees the whole bus and the messages of the whole host.  There, a GPU without a row counts if the
+    container has its device node, or if it is in the driver's table and lost.  If nvidia-smi gave no row, the whole
+    table counts.
     """
     if not seen.container:
         return {*seen.devices, *seen.lost_in_log}
@@ -130,7 +130,7 @@ def _is_lost(bus: str, seen: Seen) -> bool:
 
 
 def _only_nodes(seen: Seen, without_row: Collection[str]) -> Iterator[GpuVerdict]:
-    """GPUs of which nothing but a device node shows; nodes are counted where the driver does not say whose they are."""
+    """Yield the GPUs that only a device node shows; nodes are counted if the driver does not assign them to GPUs."""
     if isinstance(seen.gpus, Unknown):
         return
     minors = seen.presence.minors
@@ -200,7 +200,7 @@ def _on_the_bus(bus: str, device: PciDevice | None, gpu: Gpu | None, seen: Seen)
 
 
 def _only_here(gpu: Gpu, health: GpuHealth, seen: Seen) -> tuple[str, ...]:
-    """Readings that this GPU is said not to have, and that an equal one has: they are no matter of the product."""
+    """Return the readings that this GPU lacks and an equal GPU has, so that the product does have them."""
     rows = () if isinstance(seen.gpus, Unknown) else seen.gpus
     equals = [seen.health.get(str(other.index)) for other in rows if (other.name, other.mig) == (gpu.name, gpu.mig)]
     return tuple(
@@ -255,7 +255,7 @@ def _conditions_from_clocks(health: GpuHealth) -> Iterator[tuple[Condition, str]
 
 
 def in_fabric(health: GpuHealth) -> bool | Unknown:
-    """Whether its registration with the NVLink fabric is complete; both words are needed.  True where it has none."""
+    """Whether the registration with the NVLink fabric is complete, by both words; True without such a fabric."""
     state, status = health.fabric_state, health.fabric_status
     if "fabric.state" in health.not_applicable or state == "Not Supported":
         return True

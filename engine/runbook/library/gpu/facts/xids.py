@@ -30,7 +30,7 @@ class Need(StrEnum):
 RANK: Mapping[Need, int] = {need: rank for rank, need in enumerate(Need)}
 
 RECOVERY = 154
-"""The Xid by which a driver (from R570 on) says itself what a GPU needs; the newest one overrules every other."""
+"""The Xid by which a driver (from R570 on) names the need of a GPU itself; the newest one overrules all others."""
 
 _OBSOLETE = " (not in use by today's drivers)"
 """The vendor's remark on a number; a driver that prints the number does use it, and a reset or a reboot comes first."""
@@ -65,7 +65,7 @@ class XidMeaning:
     name: str
     """As the driver's source has it; empty of a number that is not in the catalogue."""
     bucket: str
-    """The vendor's word for what to do at once, such as ``RESET_GPU``; empty where the vendor says nothing."""
+    """The vendor's word for the immediate action, such as ``RESET_GPU``; empty: the vendor names none."""
     meaning: str
     need: Need
     who: str
@@ -107,7 +107,7 @@ def catalogue() -> Mapping[int, XidMeaning]:
 
 
 def meaning(code: int) -> XidMeaning:
-    """Return the catalogue's entry for Xid *code* in a log, or one that says it is not listed."""
+    """Return the catalogue's entry for Xid *code* in a log; for an unlisted code, an entry that says so."""
     listed = catalogue().get(code)
     if listed and listed.meaning.endswith(_OBSOLETE):
         return _in_use(listed)
@@ -146,7 +146,7 @@ def who_acts(code: int, need: str) -> str:
 
 
 def recovery_words(text: str) -> str:
-    """Return the action of an Xid 154 in the driver's own words: ``Node Reboot Required``; empty where it has none."""
+    """Return the action of an Xid 154 in the driver's own words: ``Node Reboot Required``; empty: it names none."""
     found = _RECOVERY.search(text)
     return (found[2] or "") if found else ""
 

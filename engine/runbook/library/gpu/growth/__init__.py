@@ -24,7 +24,7 @@ from runbook.values.types import Duration, Size, Unknown, plural, seconds
 MIB = 1 << 20
 
 PROCESSES = 2000
-"""Processes of one sample that come back at most, those that hold most."""
+"""The most processes in one sample: those that hold the most."""
 
 LINES = 60_000
 """Processes of all samples together that come back at most."""
@@ -132,7 +132,7 @@ class Args:
     at_least: Size = field(default=Size(64 << 20), metadata={"minimum": 1})
     """Less growth than this over all samples does not count."""
     rises: int = field(default=0, metadata={"minimum": 0})
-    """In how many samples the value must exceed the one before, at least (and never fall); 0: in all."""
+    """The least number of samples in which the value must exceed the one before (and never fall); 0: all."""
     gpus: bool = True
     """Sample the memory of GPUs too, with nvidia-smi."""
 

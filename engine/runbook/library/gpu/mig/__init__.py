@@ -67,7 +67,7 @@ class State:
     missing: tuple[str, ...] = ()
     """Names in `layout` that match no GPU."""
     unlisted: tuple[str, ...] = ()
-    """Bus ids of GPUs on the bus that nvidia-smi does not list: nothing is known of them."""
+    """Bus ids of GPUs on the bus that nvidia-smi does not list; nothing else is known about them."""
     lines: tuple[str, ...] = ()
     """A line for each GPU in MIG mode."""
     waiting: tuple[str, ...] | Unknown = ()

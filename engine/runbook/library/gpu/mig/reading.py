@@ -112,7 +112,7 @@ def read_mig(done: Completed) -> tuple[MigGpu, ...]:
 
 
 def _gpus(section: QuerySection) -> list[MigGpu]:
-    """The GPUs of *section*; where it is not asked for modes, no GPU has one."""
+    """Return the GPUs of *section*; if modes were not asked for, no GPU has one."""
     found = []
     for line in section.lines:
         cells = row(line, section.fields, "name")
@@ -153,9 +153,10 @@ def _divided(gpu: MigGpu, found: Mapping[str, QuerySection]) -> MigGpu:
 def _tables(
     found: Mapping[str, QuerySection], name: str, pattern: re.Pattern[str], index: int
 ) -> tuple[tuple[str, ...], ...] | Unknown:
-    """The rows of a table about GPU *index*; Unknown where nvidia-smi prints none, and does not say that there is none.
+    """Return the rows of a table about GPU *index*.
 
-    With a warning of some GPU the table may lack others, so that rows count and their absence does not.
+    Unknown if nvidia-smi prints none and does not say that there is none.
+    With a warning about some GPU the table may be incomplete: then existing rows count, but missing ones prove nothing.
     """
     section = found.get(name)
     if section is None:

@@ -14,7 +14,7 @@ from runbook.values.types import Duration, Unknown
 
 @dataclass(frozen=True, kw_only=True)
 class JobArguments:
-    """The limits between a leftover of a job and a part of one that is at work."""
+    """The criteria that separate a leftover of a job from a part of one that is at work."""
 
     busy_above: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
     """A job is at work if its GPU was busier than this (percent) in one of the samples of `idle_for`."""
@@ -49,9 +49,8 @@ class EndJobArguments(EndArguments, JobArguments):
     """The processes to end of those that match, and the way to end them."""
 
     only: Literal["leftover", "all"] = "leftover"
-    """leftover: spare every process that is at work, has just started, or listens on a port; all: only those with an
-    owner are spared (`spare_owned`).
-    """
+    """leftover: spare every process that is at work, has just started, or listens on a port; all: spare only processes
+    with an owner (`spare_owned`)."""
     allow: tuple[str, ...] = ()
     """Protected programs, by name, that may be ended all the same."""
 

@@ -103,7 +103,7 @@ def chosen(
 
 
 def _blind(table: Table, doubt: Unknown | None, unsearched: tuple[Protected, ...]) -> Unknown | None:
-    """Return the reason why finding no process would not mean that there is none."""
+    """Return the reason why the search may miss a process; None: it misses none."""
     if blind := table.blind() or doubt:
         return blind
     if unsearched:
@@ -139,9 +139,9 @@ def _search(tests: list[SearchPattern], rows: Iterable[Row]) -> tuple[list[Row],
 
 
 def _matches(row: Row, tests: list[SearchPattern], budget: SearchBudget) -> bool:
-    """Whether one of *tests* is in its arguments, or in its name where it is dying and has no arguments any more.
+    """Whether one of *tests* matches the arguments of *row*, or its name if it is dying and has no arguments any more.
 
-    Raises SearchTimeout where none is found, and not all could be searched for.
+    Raises SearchTimeout if none matches, and the search was not complete.
     """
     line = row.line or (row.name if row.process.state in "ZXx" else "")
     return bool(line) and budget.any_found(tests, line)

@@ -48,7 +48,7 @@ class OpenFileMatch(HolderMatch):
     """The processes that hold something."""
 
     processes: tuple[Process, ...] | Unknown = ()
-    """Every holder that is not protected; unknown if none is visible and some cannot be read."""
+    """Every holder that is not protected; unknown if no holder is visible and some processes cannot be read."""
     unkillable: tuple[Process, ...] = ()
     """Holders that every sample shows in state D: they hang in the kernel."""
     unseen: int = 0
@@ -101,7 +101,7 @@ def classify_holders_into(
     walk: OpenFileScan,
     blind: Unknown | None = None,
 ) -> Match:
-    """As `classify_into`, with what those of *holders* that are left over hold in *walk*."""
+    """Classify as `classify_into` does; adds the devices and GPUs that the leftover *holders* have open in *walk*."""
     found = classify_into(match, holders, before, closer, blind)
     return replace(
         found,
@@ -132,8 +132,9 @@ def believable(walk: OpenFileScan) -> OpenFileScan:
 
 
 def why_nothing_is_there(paths: tuple[str, ...]) -> Generator[Command, Any, str]:
-    """Say why no process holds *paths*, which do not exist; a GPU without its device nodes is an
-    error, not an answer.
+    """Return the reason why no process holds *paths*, which do not exist.
+
+    A GPU without its device nodes raises ProbeError, because it is no answer.
     """
     if not all(path.startswith("/dev/nvidia") for path in paths):
         return f"there is no {' or '.join(paths)}"
@@ -187,7 +188,7 @@ def _holder(row: Row, walk: OpenFileScan) -> Process:
 
 
 def _blind(walk: OpenFileScan) -> Unknown | None:
-    """Return the reason why seeing no holder would not mean that there is none."""
+    """Return the reason why a holder may be invisible; None: all are visible."""
     if walk.table.hidden:
         return Unknown(why=f"{walk.table.hidden}: give the step `become: true`")
     if walk.unseen:

@@ -49,9 +49,9 @@ class GpuUse:
 def observe_gpu_use(
     job: JobArguments, before: Table, pids: Collection[int], *globs: str
 ) -> Generator[tuple[Command, ...], Any, GpuUse]:
-    """Sample the GPUs for as long as *job* says; then read who has their nodes, and files of *globs*, open.
+    """Sample the GPUs for the time in *job*; then read the processes that have GPU nodes, or files of *globs*, open.
 
-    *pids*, of the table *before*, are those in question: whose they are is asked meanwhile.
+    *pids*, from the table *before*, are the processes in question; their owners are read during the samples.
     """
     family = family_of(before, pids)
     presence, gpus, answered, walked = yield (
@@ -118,10 +118,11 @@ def classify_into(
 
 
 def classify(processes: tuple[Process, ...], before: Collection[str], closer: GpuUse) -> JobMatch:
-    """*processes* by whether their jobs are at work, each by itself: a user's unknown does not hide another's leftover.
+    """Sort *processes* by whether their jobs are at work.
 
-    One whose key is not in *before* has just started, and so is at work.  An answer is unknown where nothing is in it
-    but what might be, and where nvidia-smi did not answer; those of which it is not known are protected.
+    Each process is judged by itself, so that an unknown one does not hide a leftover of another.  A process whose key
+    is not in *before* has just started, and counts as at work.  A list is unknown if nvidia-smi did not answer, or if
+    its only candidates are uncertain; uncertain processes are protected.
     """
     if not processes:
         return JobMatch()
@@ -139,8 +140,8 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
 def _young(processes: Collection[Process], closer: GpuUse, walk: OpenFileScan) -> set[int]:
     """Return the processes whose jobs have just been started.
 
-    Of a job that holds a GPU it is the youngest holder that counts, for a rank that was started again loads its weights
-    now; of another one the oldest process.  Whose age is not known may have been started just now.
+    For a job that holds a GPU, the youngest holder counts, because a restarted rank is loading its weights now.  For
+    another job, the oldest process counts.  A process of unknown age may have just started.
     """
     if not closer.job.starting or closer.load.absent:
         return set()
@@ -170,7 +171,10 @@ def _servers(processes: Collection[Process], closer: GpuUse, walk: OpenFileScan)
 
 
 def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse, walk: OpenFileScan) -> JobMatch:
-    """Processes, each with whether it is at work; of those that are not, an owner that lives comes first."""
+    """Sort processes by *answers*, which tell whether each is at work.
+
+    Idle processes with a living owner are spared first.
+    """
     idle = [process for process, answer in answers if answer is False]
     spare = closer.job.spare_owned
     owners = {process.pid: closer.owners.get(process.pid, NOT_ASKED_FOR) for process in idle}
@@ -214,7 +218,7 @@ def described(pid: int, walk: OpenFileScan, closer: GpuUse) -> Process:
 
 
 def _gpus(pid: int, walk: OpenFileScan, load: Load) -> tuple[str, ...]:
-    """The GPUs that the process holds by their indices, each with its memory there; none where that is not known."""
+    """Return the indices of the GPUs that the process holds, each with its memory there; empty: they are unknown."""
     held = gpus_of(pid, walk, load)
     if isinstance(held, Unknown):
         return ()

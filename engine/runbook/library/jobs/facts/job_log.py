@@ -33,7 +33,7 @@ _HINTS = (
     "read-only", "invalid", "unexpected", "opened", "connect", "system", "overflow", "hup", "traceback", "cache",
     "bind", "interface", "lock", "maintenance", "spot", "device",
 )  # fmt: skip
-"""Words of which a line must have one to be searched: most lines have none, and the table is long."""
+"""Words that preselect lines: a line without any of them is not searched, because the table of signs is long."""
 
 _OF_PROCESSES = frozenset({"bus", "killed", "segfault", "terminated", "exit"})
 _PROCESS_HINTS = (
@@ -296,7 +296,7 @@ class _Reading:
         return any((found := self.search.search(name, low)) and not _negated(low, found.start()) for name in names)
 
     def _progress(self) -> None:
-        """Three lines of progress: what was an error, or an end, before them was none."""
+        """Count a line of progress; after three of them, an earlier error or end no longer counts."""
         self.progress += 1
         self.progress_after += 1
         if self.progress >= SURVIVED:

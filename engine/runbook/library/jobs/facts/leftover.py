@@ -103,10 +103,10 @@ def _wants_reboot(gpu: Gpu) -> bool:
 
 
 def beyond_help(walk: OpenFileScan, load: Load) -> Mapping[int, tuple[str, ...]]:
-    """The processes that have no GPU open but lost ones, each with those: ending them brings no GPU back.
+    """Return the processes that hold lost GPUs only, each with these GPUs: ending them brings no GPU back.
 
-    A process without a GPU (a launcher) is among them where its job has nothing else open. Where it is not known which
-    node is that of a lost GPU, any node that is not known to be another's counts.
+    A process without a GPU (a launcher) is among them if its job has no other GPU open.  If the node of a lost GPU is
+    unknown, every node counts that may be it.
     """
     if not load.gone:
         return {}

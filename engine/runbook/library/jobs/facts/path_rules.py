@@ -17,7 +17,7 @@ EVERYBODYS = (
 
 
 def objection_to_paths(paths: Iterable[str]) -> str:
-    """Return the reason why the holders of *paths* (globs) must not be chosen; empty: they may."""
+    """Return the reason why the holders of *paths* (globs) must not be chosen; empty: it is allowed."""
     for path in paths:
         if not path.startswith("/") or "/../" in f"{path}/" or "//" in path:
             return f"{path!r} is not an absolute path: write it as /dev/nvidia*"

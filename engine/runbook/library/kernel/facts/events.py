@@ -82,7 +82,7 @@ class Xid:
     meaning: str = ""
     """The meaning of the code in the vendor's catalogue, in short."""
     bucket: str = ""
-    """The vendor's word for what to do at once: ``RESET_GPU``, ``RESTART_APP`` ...; empty of an SXid."""
+    """The vendor's word for the immediate action: ``RESET_GPU``, ``RESTART_APP`` ...; empty for an SXid."""
     need: str = ""
     """The same in words, where an Xid 154 tells by its own text: ``reset the GPU``, ``reboot the node`` ..."""
     who: str = ""

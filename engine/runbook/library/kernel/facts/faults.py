@@ -131,7 +131,7 @@ def since_boot(messages: Sequence[Message], boot: float | None) -> tuple[Message
 
 
 def last_loaded(messages: Sequence[Message]) -> int:
-    """The number of the message by which the driver was loaded last; 0 where none says so."""
+    """Return the number of the message about the last load of the driver; 0: there is none."""
     return max(
         (number for number, message in enumerate(messages) if KINDS["driver_loaded"].find(message.text)), default=0
     )
@@ -175,9 +175,9 @@ def lost_gpus(needs: Iterable[GpuNeed], faults: Iterable[GpuFault]) -> tuple[str
 
 
 def _bus_of(messages: Sequence[Message], number: int) -> str:
-    """The GPU that this message of the driver names; else the nearest one in its sentence, before or after.
+    """Return the GPU that this message of the driver names, or the nearest one named around it.
 
-    An Xid is a sentence of its own: one that follows may speak of the same; one before counts only where nothing else
+    An Xid begins a new sentence.  One that follows may be about the same GPU.  One before counts only if nothing else
     names a GPU.
     """
     before = messages[max(0, number - NEAR) : number][::-1]
@@ -208,7 +208,7 @@ def faults(kind: str, messages: Iterable[Message]) -> tuple[KernelFault, ...]:
 
 
 def other_errors(messages: Iterable[Message]) -> tuple[KernelFault, ...]:
-    """Return the errors of no known kind, without those of the boot: of devices that are not there, and the like."""
+    """Return the errors of no known kind, except those during boot, such as errors of devices that are not there."""
     return tuple(
         KernelFault(**when(message), text=message.text.strip())
         for message in messages
@@ -217,6 +217,8 @@ def other_errors(messages: Iterable[Message]) -> tuple[KernelFault, ...]:
 
 
 def missed(messages: Iterable[Message]) -> tuple[float | None, int]:
-    """When the journal first lost messages of the kernel, and how many in all; it says so itself."""
+    """Return the time when the journal first lost kernel messages, and the number of all lost ones, by its own
+    messages.
+    """
     found = [(message, match) for message in messages if (match := KINDS["missed"].find(message.text))]
     return (found[0][0].at if found else None), sum(int(match[1]) for _, match in found)

@@ -17,7 +17,7 @@ _BUS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkFault:
-    """A fault of a network card, or a link of one that went down and has not come up again."""
+    """A fault of a network card, or a link that went down and has not come up again."""
 
     at: str | Unknown
     """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""

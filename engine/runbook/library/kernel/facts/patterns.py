@@ -29,7 +29,7 @@ class Kind:
     """Whether the message names a process or a control group, which its pattern reads."""
 
     def find(self, text: str) -> re.Match[str] | None:
-        """Where *text* is of this kind, in the kernel's own words; None if it is not."""
+        """Return the match of this kind in *text*, only in words of the kernel; None: there is none."""
         lower = text.lower()
         if not any(hint in lower for hint in self.hints):
             return None
@@ -44,7 +44,7 @@ def _kind(hints: str, pattern: str) -> Kind:
 
 
 def _driver(hints: str, pattern: str) -> Kind:
-    """A kind whose messages begin with *pattern*; the later lines of one that has several are indented."""
+    """Return a kind whose messages begin with *pattern*; further lines of a long message are indented."""
     return Kind(tuple(hints.split("|")), f"^\\s*(?:{pattern})")
 
 

@@ -16,15 +16,15 @@ def ask_kernel(since: str, *, all_lines: bool) -> Command:
 
 
 _ASK = script(__package__, "kernel_log_query")
-"""Lines of logs are indented by one space, so that none can pass for one of ours.
+"""Lines of logs are indented by one space, so that none can be taken for a line of the script.
 
-A message may hold newlines, and with them a line that a user made up (the name of a file that faulted, an option of a
-mount): what util-linux's dmesg prints below a line without a time, and others with the very same time, belongs to the
-message above, and counts only where that is the GPU driver's, or names nothing of others.
+A message may contain newlines, and so a line that a user has forged (the name of a file, an option of a mount).  In the
+output of util-linux's dmesg such a line has no time; in others it has the same time.  It belongs to the message above.
+It counts only if that is the GPU driver's message, or contains no foreign names.
 
-Any user can have a line in /var/log/messages that looks like the kernel's (``logger -t kernel``), and its words within
-the line of another program: the journal's transport, the ring buffer and the file of the facility kern are believed.
+Any user can write a line to /var/log/messages that looks like the kernel's (``logger -t kernel``), or such words within
+the line of another program.  Believed are the journal's transport, the ring buffer and the file of the facility kern.
 
-Of the journal every boot is read where a beginning is asked for, else this one.  The ring buffer has the time since
-boot in its lines, from which the clock of this moment makes a time; the journal has the time of day of each message.
+Every boot in the journal is read if a start time is given, otherwise this boot only.  Lines of the ring buffer have the
+time since boot, from which the present clock makes a time; messages of the journal have the time of day.
 """

@@ -53,7 +53,7 @@ class KernelLog:
     why_not: str = ""
     """The reason why nothing could be read; empty: something was."""
     begins: float | None = None
-    """The moment from which on everything is there; None where that is not known."""
+    """The time from which on the log is complete; None: unknown."""
     ends: float | None = None
     """The moment of the last message."""
     lines: int = 0

@@ -115,10 +115,9 @@ class KernelLogState:
     """The sources that were read: journal, dmesg, a file, or text."""
     gap: str | Unknown = ""
     """The reason why the log may lack messages of the period, such as `the log begins at ..., 9 days after the boot`;
-    empty: it lacks none.
-    """
+    empty: it lacks none."""
     complete: bool | Unknown = True
-    """True where there is no `gap`, and else unknown: `not kernel.complete`."""
+    """True if there is no `gap`, otherwise unknown: `not kernel.complete`."""
     taints: tuple[str, ...] | Unknown = ()
     """The marks that the kernel has set on itself since the boot, whatever its log still holds: oops, soft lockup,
     machine check, bad page.

@@ -28,7 +28,7 @@ class XidGroup:
     meaning: str
     """The meaning of the Xid in the vendor's catalogue, in short."""
     bucket: str
-    """The vendor's word for what to do at once: ``RESET_GPU``, ``RESTART_APP`` ...; empty: it has none."""
+    """The vendor's word for the immediate action: ``RESET_GPU``, ``RESTART_APP`` ...; empty: there is none."""
     need: str
     """The need after the last one, in words: ``reset the GPU``, ``reboot the node`` ..."""
     who: str
@@ -40,7 +40,7 @@ class XidGroup:
     text: str
     """The driver's text behind the number of the last one."""
     say: str
-    """All of it in one line: the GPU, the Xid, how often, when, which processes, what it means and requires."""
+    """A summary in one line: the GPU, the Xid, number, times, processes, meaning and required action."""
 
 
 def xid_groups(xids: Iterable[Xid], now: float | None) -> tuple[XidGroup, ...]:

@@ -99,7 +99,7 @@ def with_pids(parts: Iterable[ComponentStatus]) -> str:
 
 
 def of_others(parts: Iterable[ComponentStatus]) -> str:
-    """Name the components of *parts* that run without having been started from here; empty: none."""
+    """Name the running components of *parts* that were not started from here; empty: there are none."""
     found = with_pids(part for part in parts if not part.ours)
     return f"another program has started {found}" if found else ""
 
@@ -109,11 +109,11 @@ class Args:
     components: tuple[Component, ...] = field(metadata={"min_items": 1})
     """The components, in the order of their start; each: name, argv, log, env, delay, cwd, pattern."""
     records: str = "~/.local/state/runbook/components"
-    """The directory on the host for the records of what was started; one for each set of components."""
+    """The directory on the host for the records of started components; each set of components has its own."""
     cwd: str = "/"
     """The directory in which components without a `cwd` start."""
     state: Literal["present", "absent"] = "present"
-    """present: all components run; absent: none runs, nor any process that they started."""
+    """present: all components run; absent: no component runs, and no process that a component has started."""
     watch: Duration = field(default=Duration(5.0), metadata={"minimum": 0, "maximum": 3600})
     """The time that all must keep running after the last one was started."""
     end_others: bool = True
@@ -152,7 +152,7 @@ class State:
     died: tuple[ComponentStatus, ...] = ()
     """Components that ended without having been stopped, the first to die first."""
     failed: tuple[ComponentStatus, ...] = ()
-    """The components of `died` whose exit code is known, and not 0; in the same order."""
+    """The components of `died` with a known exit code other than 0; in the same order."""
     first: str | Unknown = ""
     """Name of the first component that died; empty if none did."""
     ends: tuple[str, ...] = ()
@@ -164,9 +164,9 @@ class State:
     strays: tuple[Remains, ...] = ()
     """Processes without a mark, in the session of an ended component: this action never ends them."""
     obstacles: tuple[str, ...] = ()
-    """The reasons why the components that do not run could not be started."""
+    """The reasons why the missing components could not be started."""
     busy: int = 0
-    """Pid of another process that starts or ends components now; 0: none."""
+    """Pid of another process that is starting or ending components; 0: there is none."""
     turn: int = field(default=0, metadata={"private": True})
 
 
@@ -248,7 +248,7 @@ def _start(args: Args, state: State) -> Decision:
 
 
 def _obstacle(state: State) -> str:
-    """Return the reason why those that do not run must not be started now; empty: they may be."""
+    """Return the reason why the missing components must not be started now; empty: they may be."""
     if isinstance(state.left, Unknown):
         return state.left.why
     if state.left:
@@ -307,7 +307,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Name the component that died first, and its end; or those that are still there."""
+    """Name the component that died first, and its end; for `state: absent`, the components that still run."""
     if args.state == "absent":
         return f"done, but still running: {'; '.join(_still(after))}"
     keys = {part.key for part in before.parts if not part.runs}
@@ -325,7 +325,10 @@ def _still(state: State) -> list[str]:
 
 
 def _lines_of_dead(dead: list[ComponentStatus], after: State) -> Iterator[str]:
-    """The first to die, with its last lines; who else died; what became of the rest."""
+    """Yield the component that died first, with its last lines.
+
+    Then the others that died; then the state of the rest.
+    """
     if all(status.died for status in dead) or len(dead) == 1:
         yield f"died first: {end_of(dead[0])}" + last_words(dead[0])
         if len(dead) > 1:
@@ -347,7 +350,7 @@ def refused(command: Command, completed: Completed) -> str:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """All of them run; or, where they shall be absent, none."""
+    """Whether all components run; for `state: absent`, whether none runs."""
     if args.state == "absent":
         still = _still(state)
         return Fails(why=f"still running: {'; '.join(still)}") if still else Holds(why="no component runs")

@@ -63,7 +63,7 @@ class Component:
 
 
 def objection_to_path(path: str) -> str:
-    """Return the reason why *path* is refused; empty: it may be used."""
+    """Return the reason why *path* is refused; empty: it is accepted."""
     if not path.startswith(("/", "~/")) or "\n" in path:
         return f"must be absolute, or begin with ~/: {path!r}"
     return ""

@@ -15,10 +15,10 @@ from runbook.values.types import Unknown
 
 
 def with_found(seen: ComponentSet, components: Sequence[Component], table: Table) -> ComponentSet:
-    """*seen*, where what does not run from here may be one of the processes in *table*: root's, or our user's.
+    """Return *seen* with running processes of *table* (root's, or our user's) for components not started from here.
 
-    Raises ProbeError where it is not known whether one runs, also where it may be another user's process: anybody can
-    give theirs any command line.
+    Raises ProbeError if it is unknown whether a component runs.  That is so also if a process of another user may be
+    it, because any user can choose any command line.
     """
     left = () if isinstance(seen.left, Unknown) else seen.left
     ours = {part.key for part in seen.parts} | {stray.key for stray in (*left, *seen.strays)}

@@ -14,18 +14,18 @@ from runbook.shell import SAFE, script
 COMMON = SAFE + script(__package__, "components_common")
 
 PROBE = "LC_ALL=C; export LC_ALL\n" + COMMON + script(__package__, "components_probe")
-"""``$1`` lines of each log, ``$2`` the folder, then for each component: name, program, folder, log and PATH.
+"""Parameters: ``$1`` the number of lines of each log, ``$2`` the folder.
 
-The lines of a log are indented by one space, so that none can pass for one of ours. What a component wrote before its
-present start is left out.
+Then, for each component: name, program, folder, log and PATH.  Lines of a log are indented by one space, so that none
+can be taken for a line of the script.  Output from before the present start of a component is left out.
 """
 
 WATCHER = script(__package__, "components_watcher")
-"""Starts a component in a session of its own, waits for it, and writes down how it ended.
+"""Starts a component in a session of its own, waits for it, and records its end.
 
-In its environment stand ``runbook_script`` (this), ``folder``, ``name``, ``turn``, ``boot``, ``setsid``, ``digest``,
-``log``, ``cwd`` and ``umask``: no word of a component is an argument of it, so that no pattern for one finds it too. On
-stdin come the numbers of variables and of words, then these: no list of processes shows a variable. All names of ours
-begin with ``runbook_``, so that no variable of a component is one of them. It waits in the foreground: what a shell
-starts in the background would ignore SIGINT for ever.
+Its environment has ``runbook_script`` (this text), ``folder``, ``name``, ``turn``, ``boot``, ``setsid``, ``digest``,
+``log``, ``cwd`` and ``umask``.  The words of a component are no arguments of the watcher, so that a pattern for the
+component does not match the watcher.  On stdin come the numbers of variables and of words, then these, so that no
+list of processes shows a variable.  All names of the script begin with ``runbook_``, to differ from those of a
+component's variables.  It waits in the foreground, because a shell's background processes would ignore SIGINT.
 """

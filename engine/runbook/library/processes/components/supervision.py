@@ -19,14 +19,13 @@ _TURN = script(__package__, "components_turn")
 _END = script(__package__, "components_terminate")
 
 START = COMMON + OUTLIVE + _TURN + _END + script(__package__, "components_start")
-"""Parameters: ``$1`` the folder, ``$2`` the last turn, ``$3`` hundredths of a second for TERM, ``$4`` the components to
-watch, ``$5`` whether all are ended when one dies, ``$6`` the watcher. On stdin, each a number of lines and these:
-``runs``, name and pid:start, or ``start``, name, hundredths of a second to wait, log, folder, digest ``$5`` whether
-all are ended when one dies, ``$6`` the watcher. On stdin, each a number of lines and these: ``runs``, name and
-pid:start, or ``start``, name, hundredths of a second to wait, log, folder, digest and what the watcher reads; then
-``end``.
+"""Parameters: ``$1`` the folder, ``$2`` the last turn, ``$3`` hundredths of a second for TERM.
 
-Exit code 1: one has died, which a second probe names; 11, 12: nothing was done.
+``$4`` the components to watch, ``$5`` whether all are ended when one dies, ``$6`` the watcher.  On stdin come records,
+each with the number of its lines: ``runs``, name and pid:start; or ``start``, name, hundredths of a second to wait,
+log, folder, digest and the input of the watcher; then ``end``.
+
+Exit code 1: a component has died, which a second probe names.  Exit codes 11 and 12: nothing was done.
 """
 
 END = COMMON + _TURN + _END + script(__package__, "components_stop")
@@ -82,13 +81,13 @@ class ComponentStatus:
     user: str
     """The user as whom the step runs, and so the component."""
     command: str
-    """The arguments joined by spaces that it has where it runs, else those that are asked for."""
+    """The arguments of the running component, joined by spaces; if it does not run, the requested arguments."""
     differs: bool = False
     """Whether it runs with other arguments, environment, directory or log than are asked for now."""
     exit_code: int | Unknown
     """The code with which it ended (128 + N: by signal N); unknown while it runs, or if its end was not seen."""
     meaning: str = ""
-    """The meaning of the exit code, in words; empty: there is none."""
+    """The meaning of the exit code, as text; empty: there is no exit code."""
     started: int | Unknown
     """When it was started, in seconds since 1970."""
     ended: int | Unknown
@@ -135,7 +134,7 @@ class ComponentSet:
     """The obstacles to a start: the name of a component, or none where it concerns all, and the reason."""
     turn: int
     busy: int
-    """The process that starts or ends some of them right now; 0: none."""
+    """The process that is starting or ending components now; 0: there is none."""
 
 
 def ask_components(components: Sequence[Component], records: str, lines: int) -> Command:
@@ -195,7 +194,10 @@ def _parts(
 
 
 def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-    """The lines of each log, after its ``part``; of one that a progress bar wrote over and over, the last state."""
+    """Return the lines of each log, which follow its ``part`` line.
+
+    A line that a progress bar overwrote has its last state.
+    """
     found: dict[str, list[str]] = {}
     name = ""
     for line in lines:
@@ -273,9 +275,9 @@ def start_components(
     grace: float,
     end_others: bool,
 ) -> Command:
-    """Start *components* in their order but for those that are *running* (name to pid:start), and watch all of them.
+    """Start *components* in order, except those that are *running* (name to pid:start), and watch all of them.
 
-    Nothing of it but the arguments ever stands in a list of processes.
+    Lists of processes show only the arguments of components.
     """
     chosen, texts = tuple(components), list[str]()
     for component in chosen:

@@ -43,9 +43,9 @@ MAX_SECOND_READING = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedTask:
-    """A task (a process, or a thread of one) that is in state D on both readings, and did not run in between.
+    """A task (a process or a thread) that is in state D in both readings, and did not run in between.
 
-    One that waits for the GPU driver may have: the driver sleeps in state D and wakes to ask a dead GPU again.
+    A task that waits for the GPU driver may have run: the driver sleeps in state D and wakes to ask a dead GPU again.
     """
 
     pid: int
@@ -76,8 +76,7 @@ class BlockedTask:
 
 
 def ask_blocked(apart: float) -> Command:
-    """Ask for the tasks in state D that still are after so many seconds, and for those of them that ran in between
-    (``ran``)."""
+    """Ask for the tasks that are in state D in two readings, so many seconds apart; ``ran``: they ran in between."""
     command = read_script(_ASK, f"{apart:g}")
     return Command(
         script=command.script, argv=command.argv, effect=command.effect, timeout=MAX_SECOND_READING, waits=apart
@@ -126,10 +125,10 @@ def _task(block: list[tuple[str, str]]) -> BlockedTask | None:
 
 
 def waits_for(wchan: str, stack: tuple[str, ...] = (), devices: tuple[str, ...] = ()) -> WaitsFor:
-    """Return the thing that a task waits for that sleeps in *wchan*, with *stack* above it and GPU *devices* open.
+    """Return the subject that a task waits for: it sleeps in *wchan*, below *stack*, with the GPU *devices* open.
 
-    A lock of the kernel alone (``rwsem_down_write_slowpath``) does not say whose it is: it is taken for that of the GPU
-    driver where the task has a GPU open.
+    A bare lock of the kernel (``rwsem_down_write_slowpath``) has no known owner.  If the task has a GPU open, the lock
+    is taken for one of the GPU driver.
     """
     for text in (wchan, *stack):
         for kind, pattern in _SYMBOLS:

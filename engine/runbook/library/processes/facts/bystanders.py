@@ -19,7 +19,7 @@ _OF_A_LOGIN = re.compile(
 
 
 def bystanders(table: Table) -> tuple[str, ...] | Unknown:
-    """The processes of ordinary users, in words; unknown where this user may not see them all."""
+    """Return the processes of ordinary users, as texts; unknown if this user may not see all processes."""
     if table.hidden:
         return Unknown(why=table.hidden)
     found = [row for row in table.rows.values() if _ordinary(row) and row.process.state not in "ZXx"]

@@ -84,7 +84,7 @@ def _after_slices(parts: list[str]) -> list[str]:
 
 
 def _nested(parts: list[str]) -> str:
-    """The container of a kind that is not known, in which a systemd of its own has made units; empty: none."""
+    """Return the container, of an unknown kind, in which a second systemd has made units; empty: there is none."""
     if not parts or parts[0].endswith(".service"):
         return ""
     if parts[0].endswith(".scope"):

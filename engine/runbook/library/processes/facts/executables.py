@@ -12,12 +12,12 @@ _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 _DELETED = " (deleted)"
 
 PROGRAMS = script(__package__, "executables")
-"""Goes after the table of processes, which has asked (``want``) for the programs of some of them.  Lines:
+"""Comes after the table of processes, which has asked (``want``) for the programs of some processes.  Lines:
 
-``exe`` (pid, kind, path): what the link says; the kind is ``same`` where the process has our mount namespace, ``other``
-where root has made it another one, and ``foreign`` where any user may have.  ``inode`` (device:inode, owner, mode in
-hexadecimal, links, /proc/PID/exe): what it runs.  ``file`` (the same, of that path and all directories above it).
-Only what lies where root keeps programs is touched, and under a time limit.
+``exe`` (pid, kind, path): the link of the program.  The kind is ``same`` if the process has our mount namespace,
+``other`` if root has made its namespace, and ``foreign`` if any user may have made it.  ``inode`` (device:inode, owner,
+mode in hexadecimal, links, /proc/PID/exe): the running program.  ``file`` (the same fields): its path and all
+directories above it.  Only directories where root keeps programs are read, and under a time limit.
 """
 
 
@@ -49,7 +49,7 @@ class _File:
 
 
 def programs_of(reported: Iterable[tuple[str, str]]) -> dict[int, Executable]:
-    """The programs in the lines of the script, by pid; who is not in it could not be inspected."""
+    """Return the programs in the lines of the script, by pid; a process that could not be inspected is missing."""
     lines = list(reported)
     inodes = dict(_file(rest) for kind, rest in lines if kind == "inode")
     files = dict(_file(rest) for kind, rest in lines if kind == "file")
@@ -70,9 +70,10 @@ def _file(text: str) -> tuple[str, _File]:
 
 
 def _is_roots(path: str, before: str, inode: _File, files: Mapping[str, _File]) -> bool:
-    """A user may give any file of root's any path in a mount namespace of his own: only the inode tells.
+    """Whether the program is a file of root; only its inode proves it.
 
-    A deleted one has no path any more to be compared with, but then it has no link left either, which takes root.
+    In a mount namespace of his own, a user may give any file of root any path.  A deleted file cannot be compared by
+    path.  It is accepted if it has no link left, because only root can remove its links.
     """
     bare = path.removesuffix(_DELETED)
     there = files.get(before + bare)

@@ -51,7 +51,7 @@ _LAST_SIGNAL = 64
 
 
 def explained(code: int) -> ExitCode:
-    """The row of *code*; for those of which nothing is known, the general rule."""
+    """Return the entry of *code*; a code without an entry gets the general rule."""
     if code in TABLE:
         return TABLE[code]
     signal = code - 128
@@ -63,10 +63,10 @@ def explained(code: int) -> ExitCode:
 
 
 def sentence(code: int, memory: tuple[str, ...], blind: str = "") -> str:
-    """Say what *code* means, for people.
+    """Explain *code* for people.
 
-    137 alone is no proof of a lack of memory: it is called that only with evidence, the lines of *memory*; *blind* says
-    what could not be inspected.
+    137 is explained as a lack of memory only with evidence, the lines of *memory*, because it alone proves none.
+    *blind*: the sources that could not be inspected.
     """
     row = explained(code)
     if code == 137 and memory:

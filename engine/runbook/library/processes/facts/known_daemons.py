@@ -29,8 +29,8 @@ DAEMON_NAMES: dict[str, str] = {
 """The protected programs by the reason; a ``*`` at the end stands for anything."""
 
 REALLY = script(__package__, "known_daemons")
-"""Goes before what looks for a process by the name that it has given itself.
+"""Comes before a script that searches for a process by its own name.
 
-Anybody who starts a setuid program of root's shows by the real user. Whom files in /proc/PID belong to says nothing: a
-process may hide that.
+A user who starts a setuid program of root is recognised by the real user id.  The owner of the files in /proc/PID
+proves nothing, because a process may hide it.
 """

@@ -43,7 +43,7 @@ class OpenFile:
 
     @property
     def gpu(self) -> int | None:
-        """The number of the GPU that it is the node of; None where it is none's."""
+        """Return the number of the GPU that this device node belongs to; None: it belongs to no single GPU."""
         kind, _, numbers = self.key.partition(":")
         if kind == "2":
             major, minor = (int(part, 16) for part in numbers.split(":"))
@@ -54,7 +54,9 @@ class OpenFile:
 
     @property
     def dull(self) -> bool:
-        """Whether it is /dev/null, a terminal or the like (devices.txt of the kernel): what holds it says nothing."""
+        """Whether it is /dev/null, a terminal or the like (devices.txt of the kernel), which does not identify its
+        holder.
+        """
         kind, _, numbers = self.key.partition(":")
         if kind != "2":
             return False

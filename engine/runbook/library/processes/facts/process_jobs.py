@@ -24,9 +24,9 @@ class ProcessJobs:
 def process_jobs(table: Table) -> ProcessJobs:
     """Group the processes that belong together: parent and child, one process group, one container or batch job.
 
-    A family ends where several jobs meet: at pid 1, at daemons (sshd, containerd-shim, slurmstepd, tmux ...), at
-    shells that a person types into, at our own connection, and at anybody who runs this tool. A container counts only
-    where we look from outside of it. Two jobs taken for one are spared together, which is the mistake on the safe side.
+    A group ends where several jobs meet: at pid 1, at daemons (sshd, containerd-shim, slurmstepd, tmux ...), at
+    interactive shells, at our own connection, and at a process that runs this tool.  A container counts only if we are
+    outside of it.  Two jobs in one group are spared together, which is a safe mistake.
     """
     borders = frozenset(pid for pid, row in table.rows.items() if _is_border(row, table)) | _above_us(table)
     outside = table.rows[1].process.container if 1 in table.rows else ""

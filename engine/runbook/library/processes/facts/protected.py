@@ -61,7 +61,7 @@ def programs(row: Row) -> tuple[str, ...]:
 
 
 _WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs", "-r", "--require", "--import", "--loader")
-"""Options of Python and of Node whose value may be a word of its own."""
+"""Options of Python and of Node that may have their value in the next argument."""
 
 
 def script_of(row: Row) -> tuple[str, ...]:
@@ -136,12 +136,11 @@ def is_this_tool(row: Row) -> bool:
 
 
 def protection(row: Row, table: Table, allow: Collection[str] = ()) -> str | Unknown:
-    """Return the reason why the process must not be ended; empty: it may be; unknown where its protected name cannot be
-    checked.
+    """Return the reason why the process must not be ended; empty: it may be; unknown: its name cannot be checked.
 
-    A name protects a process of root's and of our own user. Another user's is known by the program that it runs, if
-    only root can have put that there; an sshd also by root's sshd, which has started it. Pid 1 and whatever our own
-    connection hangs on are spared even where *allow* names their program.
+    A name protects a process of root or of our own user.  A process of another user is known by its program, if only
+    root can have installed that; an sshd also by its parent, an sshd of root.  Pid 1 and the processes of our own
+    connection are spared even if *allow* names their programs.
     """
     pid = row.process.pid
     if pid == 1:
@@ -161,7 +160,7 @@ class ProtectionSplit:
     protected: tuple[Protected, ...]
     """The processes that must not be ended, each with the reason."""
     doubt: Unknown | None
-    """The reason why this is not known of one of them, the first; None: it is known of all."""
+    """The first reason why a process is not known to be protected or not; None: it is known of all."""
 
 
 def split_by_protection(rows: Iterable[Row], table: Table, allow: Collection[str]) -> ProtectionSplit:

@@ -93,9 +93,9 @@ class Row:
     """Whether its arguments could be read."""
     uid: str = "0"
     names: tuple[str, ...] | Unknown | None = None
-    """The names that another user's process may have: after the program that it runs, if that is root's, or none.
+    """The names that a process of another user may have: after its program, if that is root's; otherwise none.
 
-    None: it is root's or our own user's, so that what it calls itself is believed.
+    None: it is a process of root or of our own user, whose own name is believed.
     """
     runs: str = ""
     """The path of that program, where it was inspected."""
@@ -109,7 +109,7 @@ class Row:
 
     @property
     def defunct(self) -> bool:
-        """Whether it has ended and holds nothing but its pid: not even a thread of it lives."""
+        """Whether the process, with all its threads, has ended, and holds only its pid."""
         return self.process.state in "ZXx" and self.threads <= 1
 
 
@@ -122,7 +122,7 @@ class Table:
     """Our own shell's ancestors, nearest first."""
     uid: int
     hidden: str = ""
-    """The reason why there may be processes that are not in it; empty: there are none."""
+    """The reason why the table may lack processes; empty: it lacks none."""
     own: frozenset[int] = field(default_factory=frozenset)
     """Our own processes, which are left out of *rows*."""
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -133,7 +133,10 @@ class Table:
         return tuple(row.process for row in self.rows.values() if not row.read)
 
     def shortened(self) -> tuple[str, ...]:
-        """In words, whose processes could not be listed whole, and why; the worst first."""
+        """Return the users whose processes could not be listed completely, with the reasons, as texts.
+
+        The worst first.
+        """
         cut: dict[str, int] = {}
         for row in self.rows.values():
             if row.cut:
@@ -142,7 +145,7 @@ class Table:
         return tuple(_shortened(user, self.left_out.get(user, 0), cut.get(user, 0)) for user in users)
 
     def blind(self) -> Unknown | None:
-        """Return the reason why finding no process by its command line would not mean that there is none."""
+        """Return the reason why a search by command line may miss a process; None: it misses none."""
         if self.hidden:
             return Unknown(why=self.hidden)
         if unread := self.unread():
@@ -341,10 +344,10 @@ def _above(rows: Mapping[int, Row], pid: int) -> tuple[int, ...]:
 
 
 def _own(rows: Mapping[int, Row], shell: int, way_in: tuple[int, ...]) -> frozenset[int]:
-    """Our shell and everything below it; over SSH, everything below the server's end of our connection.
+    """Return our shell and its descendants; over SSH, all descendants of the server process of our connection.
 
-    It is our connection's end only where nothing but shells and sudo stand between it and our shell: who runs us on
-    the host itself, having come there by SSH, may have started jobs from the same session.
+    That holds only if nothing but shells and sudo is between that process and our shell.  Otherwise a user who logged
+    in to the host by SSH runs us there, and may have started jobs from the same session.
     """
     top = {shell}
     for pid in way_in:

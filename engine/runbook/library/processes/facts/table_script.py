@@ -38,19 +38,20 @@ PROCESSES = (
     )
     + PROGRAMS
 )
-"""Lines: ``self``, ``p`` (a process), ``u`` (a user's name), ``a`` (one argument of a process), ``cut`` (a process of
-whose arguments something is missing), ``left`` (how many processes of a user are left out, and the user).
+"""Lines: ``self``, ``p`` (a process), ``u`` (the name of a user), ``a`` (one argument of a process).
 
-A newline within a name or an argument is sent as byte 1.  What a process says of itself is fenced by a random word
-that stands in our own environment only, which others cannot read, so that no argument can pass for another process's.
-Names and start times are read before the arguments: a pid that is reused in between then carries the old start
-time, and is left alone later.  Kernel threads (PF_KTHREAD, 0x200000) are left out.
+``cut``: a process with incomplete arguments; ``left``: the number of left-out processes of a user, and the user.
 
-Nobody's share is unbounded: of one process ``SHARE`` bytes are read (``CROWDED`` where a user has more than ``CROWD``
-processes), and what all users say fits into ``BUDGET``: who says least is reported whole, and what does not fit is left
-out of those who say most.
+A newline within a name or an argument is sent as byte 1.  The data of a process is fenced by a random word from our own
+environment, which others cannot read, so that no argument can be taken for another process's.  Names and start times
+are read before the arguments.  So a pid that is reused in between has the old start time, and is left alone later.
+Kernel threads (PF_KTHREAD, 0x200000) are left out.
 
-The last word of ``self`` is ``hidden`` where /proc is mounted so that it shows some processes to some users only.  A
-process that ends while it is being read makes some awks give up, so that the walk is begun again.  Reading arguments
-takes a lock that a process stuck in the kernel may hold for ever (proc(5), mmap_lock), hence ``timeout``.
+All amounts are bounded.  ``SHARE`` bytes of one process are read (``CROWDED`` if its user has more than ``CROWD``
+processes), and all users together fit into ``BUDGET``.  Users with the least data are reported completely; the rest is
+cut from users with the most.
+
+The last word of ``self`` is ``hidden`` if the mount of /proc hides processes from some users.  A process that ends
+while it is being read makes some awks give up; then the walk begins again.  Reading arguments takes a lock that a
+process stuck in the kernel may hold forever (proc(5), mmap_lock), hence ``timeout``.
 """

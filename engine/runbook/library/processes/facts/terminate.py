@@ -43,9 +43,9 @@ _DENIED = re.compile(r"^([0-9]+) not permitted$", re.MULTILINE)
 
 
 def with_second_signal(words: str, outputs: Iterable[str]) -> str:
-    """*words* on a change that has ended processes, with those that ended only after the second signal.
+    """Return *words*, about a change that has ended processes, with the processes that only the second signal ended.
 
-    One that no signal has reached, because this user may not send it any, survives nothing.
+    A process that got no signal, because this user may not send it one, is not said to survive a signal.
     """
     outputs = tuple(outputs)
     for pid in (pid for text in outputs for pid in _DENIED.findall(text)):

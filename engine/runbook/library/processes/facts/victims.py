@@ -51,7 +51,7 @@ class EndArguments:
     then: Literal["KILL", "nothing"] = "KILL"
     """The signal for the processes that remain."""
     max_victims: int = field(default=0, metadata={"minimum": 0})
-    """If more processes than this would be ended, none is; 0: any number."""
+    """If more processes than this would be ended, none is ended; 0: any number."""
 
     @property
     def manner(self) -> Manner:
@@ -73,10 +73,11 @@ def decision(
     *,
     names_spared: bool = False,
 ) -> Decision:
-    """End *victims*; *what* says what they were chosen by, *spared* who else was found and why he is left alone.
+    """Return the decision to end *victims*.
 
-    *doubts* are those of whom it is not known whether they are victims: they are left alone, and named.
-    *names_spared*: a change names *spared*, too, because somebody asked for their end.
+    *what*: the criterion that they were chosen by.  *spared*: processes that are left alone, with the reasons.
+    *doubts*: processes that may be victims; they are left alone and named.  *names_spared*: a change names *spared*,
+    too, because somebody asked for their end.
     """
     if isinstance(victims, Unknown):
         return Blocked(why=victims.why)
@@ -129,7 +130,7 @@ class ProcessSnapshot:
 def gone(before: ProcessSnapshot, after: ProcessSnapshot) -> bool:
     """Whether every victim of *before* is gone, and no new one has come.
 
-    One that was at work before and is left over now is no new one: this change was not about it.
+    A process that was at work before and is left over now is not new: this change was not about it.
     """
     if isinstance(before.victims, Unknown) or isinstance(after.found, Unknown):
         return False

@@ -39,7 +39,7 @@ class Node:
     responds: bool = True
     """Whether the scheduler hears from the host."""
     obstacle: str = ""
-    """Another obstacle to jobs, which taking back a drain would override or hide; empty: none."""
+    """Another obstacle to jobs, which the end of a drain would override or hide; empty: there is none."""
     host_name: str = ""
     """The name of the machine that the node is; empty: not said."""
     jobs: tuple[str, ...] | Unknown = ()

@@ -27,7 +27,7 @@ class Clock:
     """The time that it shows: seconds since 1970."""
     synchronized: bool | Unknown
     by: str = ""
-    """The program that reports it: chronyd, systemd-timesyncd, the kernel; empty: none does."""
+    """The program that reports it: chronyd, systemd-timesyncd, the kernel; empty: no program does."""
     source: str = ""
     """The server, or the clock, that it is set by; empty where none is named."""
     offset: float | Unknown = field(default_factory=lambda: Unknown(why="nobody on this host says how far it is off"))
@@ -71,11 +71,11 @@ def read_clock(done: Completed) -> Clock:
 
 
 def _chrony(lines: list[str]) -> Clock | None:
-    """Parse the answer of chronyd; None: it gives none.
+    """Parse the answer of chronyd; None: there is no answer.
 
     Fields of ``chronyc -c tracking``: reference (as a number, as a name), stratum, time, offset of the system clock
-    (positive: slow) ... state of the leap second.  chronyd is asked before the kernel: without `rtcsync` it leaves the
-    kernel's flag as it is.
+    (positive: slow) ... state of the leap second.  chronyd is asked before the kernel, because without `rtcsync` it
+    does not set the kernel's flag.
     """
     words = lines[0].split(",") if len(lines) == 1 else []
     if len(words) != 14:

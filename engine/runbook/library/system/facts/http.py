@@ -26,7 +26,7 @@ for the first words of an error.
 
 
 _NOBODY = frozenset({5, 6, 7, 28, 35, 51, 52, 55, 56, 58, 59, 60, 83, 92, 95, 96, 97})
-"""Exit codes of curl (its manual, EXIT CODES): the other side did not answer, or not in a way to be trusted."""
+"""Exit codes of curl (its manual, EXIT CODES) for a server that did not answer, or gave no trustworthy answer."""
 
 _NOTHING_SENT = frozenset({5, 6, 7, 35, 51, 58, 59, 60})
 
@@ -39,7 +39,7 @@ class HttpRequest:
     method: str = "GET"
     headers: Mapping[str, Json]
     body: Json = None
-    """Text as it is; anything else is sent as JSON; None: nothing."""
+    """The body: a text is sent as it is, other values as JSON; None: no body."""
     at_most: float = 10.0
     max_size: int = 1 << 20
 

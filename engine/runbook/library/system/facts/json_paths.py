@@ -44,7 +44,7 @@ def value_at(value: Json, path: str) -> Json | Unknown:
 
 
 def _why_unknown(value: Json) -> str | None:
-    """Return the reason why *value* is not known; None where it is."""
+    """Return the reason why *value* is unknown; None: it is known."""
     return str(value[UNKNOWN]) if isinstance(value, Mapping) and UNKNOWN in value else None
 
 

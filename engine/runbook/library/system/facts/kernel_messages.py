@@ -47,7 +47,7 @@ class Message:
     text: str
     """Without time, host and level."""
     at: float | None = None
-    """Seconds since the epoch; None where that is not known."""
+    """Seconds since the epoch; None: unknown."""
     since_boot: float | None = None
     """Seconds since boot, where the line says it."""
     facility: str = "kern"
@@ -96,7 +96,7 @@ def _without_level(rest: str, clock: HostClock) -> Message:
 
 
 def _journal_entry(line: str) -> Message | None:
-    """An entry of ``journalctl -o json``; None where it is none."""
+    """Return an entry of ``journalctl -o json``; None: *line* is none."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

@@ -29,14 +29,14 @@ class PackageManager:
     """The program that a host has to install packages with."""
 
     manager: str
-    """One of ``MANAGERS``; empty: none of them."""
+    """One of ``MANAGERS``; empty: the host has none of them."""
     root: bool
     lacking: tuple[str, ...]
     """Programs that were asked for, and are not on PATH."""
 
 
 def ask_package_manager(programs: Iterable[str]) -> Command:
-    """Ask for the package manager, for the user that we are, and for those of *programs* that are missing."""
+    """Ask for the package manager, for the present user, and for the missing programs among *programs*."""
     return read_script(_GROUND, *programs)
 
 
@@ -125,9 +125,9 @@ _REFRESH_FIRST = script(__package__, "packages_refresh_first")
 
 
 def install(manager: str, names: tuple[str, ...], *, refresh: bool) -> Command:
-    """Add *names*, and nothing that they could do without; *refresh*: fetch apt's lists first.
+    """Install the packages *names* with required dependencies only; *refresh*: fetch apt's lists first.
 
-    Lists that could not be fetched are reported, and the installation is tried all the same.
+    If the lists cannot be fetched, this is reported, and the installation is tried nevertheless.
     """
     argv, env = (*_INSTALL[manager], *names), _QUIET if manager == "apt" else (("LC_ALL", "C"),)
     script = _REFRESH_FIRST if refresh and manager == "apt" else ""

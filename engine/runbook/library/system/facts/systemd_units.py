@@ -30,8 +30,7 @@ STEERED: dict[str, str] = {
     "the system depends on it": "dbus dbus-broker user@* init emergency rescue initrd-* polkit",
     "it is part of systemd": "systemd-*",
 }
-"""The units, without their type, that are not stopped, restarted or disabled unless somebody names them; by the
-reason."""
+"""Units, without their type, that are stopped, restarted or disabled only if a playbook names them; by the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,10 +93,10 @@ def timed(text: str) -> Logs:
 def of_container(
     name: str, stamped: Iterable[str], starts: Sequence[float], deaths: Sequence[float], now: float
 ) -> tuple[Logs, tuple[int, ...]]:
-    """The log of a container, each line with its time before it, and in it a line for each start: at which places.
+    """Return the log of a container, with a line for each start, and the places of these lines.
 
-    Docker notes a start only when the program runs already: what was written since the death before belongs to it, or
-    in the last moments, where Docker remembers none.
+    *stamped*: its lines, each with the time before it.  Docker records a start only after the program runs.  So lines
+    since the death before it belong to a start; if no death is known, lines of the last moments do.
     """
     split = [(epoch(stamp), text) for stamp, _, text in (word.partition(" ") for word in stamped)]
     begins = [max((death for death in deaths if death < at), default=at - JUST_BEFORE) for at in starts]
@@ -192,7 +192,7 @@ class State:
     failed: tuple[str, ...] | Unknown
     """Lines of `since` that match one of `never`."""
     failed_before: tuple[str, ...] | Unknown
-    """Lines between the last start but one and the last one that match one of `never`."""
+    """Lines between the last two starts that match one of `never`."""
     lacking: tuple[str, ...] | Unknown
     """Patterns of `expect` that no line since the last start matches."""
     through: bool | Unknown
@@ -317,7 +317,7 @@ def _lived(moments: Sequence[float], lines: Iterable[LogLine]) -> float | Unknow
 
 
 def _lacking(args: Args, lines: Sequence[LogLine], budget: SearchBudget) -> tuple[str, ...]:
-    """Return those of `expect` that are in none of *lines*."""
+    """Return the patterns of `expect` that match none of *lines*."""
     return tuple(pattern for pattern in args.expect if not any(_has(pattern, line.text, budget) for line in lines))
 
 

@@ -43,7 +43,7 @@ PARTS = 5
 
 
 class RepeatedLines:
-    """Drops lines that say of another host what has been said of one; the recap names all hosts."""
+    """Drops a line if the same was shown for another host; the recap names all hosts."""
 
     def __init__(self, *, progress: bool, many: int = MANY) -> None:
         self._progress = progress

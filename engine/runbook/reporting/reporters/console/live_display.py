@@ -30,12 +30,12 @@ _WORD = re.compile(rf"^(?:\S+: | +)?({'|'.join(WORD_STYLES)})\b")
 
 
 class LiveDisplay:
-    """A terminal with a region at its bottom; everything else is written above it, and stays.
+    """A terminal with a region at its bottom; all other output is written above it, and stays.
 
-    Below the region's last line stands the cursor.  Each line of the region is shorter than the terminal is wide, so
-    that the lines are as many as were written; where the terminal has been made narrower since, it has folded them,
-    and as many rows are taken back as they fill now.  (A terminal that folds before it says so, and is written to in
-    between, keeps a line of the region; tmux takes a quarter of a second.)
+    The cursor stands below the region's last line.  Each line of the region is shorter than the width of the terminal,
+    so that it fills one row.  If the terminal has been made narrower, it has folded lines: then as many rows are taken
+    back as they fill now.  (A terminal that folds before it reports so, and is written to in between, keeps a line of
+    the region; tmux takes a quarter of a second.)
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -82,9 +82,9 @@ class Progress:
                 assert_never(event)
 
     def lines(self, most: int, width: int, now: float) -> list[str]:
-        """At most *most* lines: how far the run is, then what the pending hosts do, the longest at it first.
+        """Return at most *most* lines: the progress of the run, then the work of pending hosts, the longest first.
 
-        A line is at most *width* letters long; of what does not fit, host names and what they do keep a half each.
+        A line has at most *width* letters; if it does not fit, host names and their work get a half each.
         """
         ended = sum(self._ended.values())
         counts = ", ".join(f"{self._ended[verdict]} {verdict}" for verdict in reversed(Verdict) if self._ended[verdict])

@@ -26,9 +26,9 @@ INTERRUPTED = 130
 
 
 def recap(result: RunResult, verbosity: Verbosity = Verbosity.NORMAL) -> list[str]:
-    """Every host once, the worst first, those that are alike together; then the counts, and an exit code but 0.
+    """Return the recap: every host, the worst first, with equal ones together; then the counts, and an exit code but 0.
 
-    Where *verbosity* is QUIET only hosts that are not well, and nothing at all where none is.
+    With *verbosity* QUIET, returns only unwell hosts, and nothing if there are none.
     """
     quiet, is_exec = verbosity is Verbosity.QUIET, result.playbook == "exec"
     hosts = _unwell(result.hosts) if quiet and not is_exec else result.hosts
@@ -93,7 +93,7 @@ def _end(result: RunResult) -> Iterator[str]:
 
 
 def plans(hosts: Iterable[HostPlan]) -> list[str]:
-    """The plans of all hosts for whom something would be done, those that are alike together."""
+    """Return the plans of all hosts that have work; equal plans stand together."""
     blocks = [(host.host, plan_lines(host)) for host in hosts]
     reported = []
     for names, lines in together([(host, (), lines, False) for host, lines in blocks if lines]):
@@ -102,7 +102,10 @@ def plans(hosts: Iterable[HostPlan]) -> list[str]:
 
 
 def _groups(hosts: Sequence[HostResult], lines: Callable[[HostResult], list[str]]) -> list[HostGroup]:
-    """The *hosts* of whom the like is said; those that cannot be reached for one reason, whatever their addresses."""
+    """Return *hosts* in groups with equal lines.
+
+    Unreachable hosts with the same reason are equal, whatever their addresses.
+    """
     whole = {host.host: host for host in hosts}
     folded = map(_without_own_address, hosts)
     said = [(host.host, _identity(host), lines(host), not host.verdict.is_fine) for host in folded]
@@ -119,9 +122,10 @@ def _unwell(hosts: Iterable[HostResult]) -> list[HostResult]:
 
 
 def _reasons(hosts: Iterable[HostResult]) -> list[str]:
-    """The *hosts* by verdict and cause, a line each; below it what comes next, where all have that in common.
+    """Return *hosts* by verdict and cause, one line each; below it the next action, if it is the same for all.
 
-    A finding is one cause, whatever it says of each host; of texts that differ in more than amounts some are shown.
+    A finding is one cause, although its texts differ by host.  If the texts differ in more than amounts, some are
+    shown.
     """
     groups: list[HostGroup] = []
     digests = map(host_digest, map(_without_own_address, hosts))

@@ -138,7 +138,7 @@ def _columns(hosts: Iterable[HostResult]) -> dict[tuple[Phase, str], int]:
 
 
 def _finding_groups(hosts: Sequence[HostResult]) -> tuple[list[dict[str, Any]], dict[tuple[str, str], int]]:
-    """The findings that are not absent, those of which the like is said together; and the group of each."""
+    """Return the findings that are not absent, with equal ones together; and the group of each finding."""
     kinds = grouped(
         ((finding.id, finding.severity, finding.status), (host.host, finding))
         for host in hosts

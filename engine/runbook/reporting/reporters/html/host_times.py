@@ -31,7 +31,7 @@ class HostTimes:
         return host in self._timed
 
     def began(self, host: str, step: StepResult) -> float | None:
-        """When *step* began; None where no event says it, as of probes, many of which run at the same time."""
+        """Return the start of *step*; None: no event has it, as for probes, many of which run at the same time."""
         end = self._ended.get((host, step.phase, step.id))
         return None if end is None else max(0.0, end - step.seconds)
 

@@ -32,7 +32,7 @@ _LAUNCHERS = re.compile(
     r"(sshd?|dropbear|crond?|cronie|anacron|atd|slurmd|docker|containerd|crio|cri-o|kubelet|podman|xinetd|inetd|"
     r"systemd-logind|munge)\.service|(sshd?|dropbear|getty|serial-getty|console-getty|user|docker|user-runtime-dir)@.*"
 )
-"""Services that start what is not theirs: who lies in their cgroup is no member of the service."""
+"""Services that start foreign processes: a process in such a cgroup is no member of the service."""
 
 _QUERY = script(__package__, "owners")
 
@@ -50,13 +50,13 @@ class OwnerEvidence:
     containers: Mapping[str, tuple[str, ...] | Unknown] = field(default_factory=dict)
     """The id of a container to its state, its name and its pod."""
     ports: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Pid to the ports that it listens on, but those that the kernel chose for it."""
+    """The ports that each process listens on, by pid, without the ports that the kernel chose."""
     typed: Mapping[int, float] = field(default_factory=dict)
     """The number of a terminal in /dev/pts to the seconds since somebody typed into it."""
     dark: Mapping[int, str] = field(default_factory=dict)
     """Pid to why its owner could not be asked."""
     slurmd: str = ""
-    """The reason why slurmd could not name the processes of its jobs; empty: it could, or there is none."""
+    """The reason why slurmd could not name the processes of its jobs; empty: it could, or there is no slurmd."""
     keys: Collection[str] = ()
     """The processes that were asked about, by pid and start time."""
     failed: str = ""
@@ -78,7 +78,7 @@ def ask_owners(pids: Iterable[int], table: Table) -> Command:
 
 
 def unit_question(row: Row) -> str:
-    """Return the question for the service that *row* is in; empty: it is in none of its own."""
+    """Return the question about the service of *row*; empty: it is in no service of its own."""
     unit = row.process.unit
     return "" if not unit or _LAUNCHERS.fullmatch(unit) else _unit_owner(unit, row)
 
@@ -92,7 +92,7 @@ def _unit_owner(unit: str, row: Row) -> str:
 
 
 def container_of(row: Row, outside: Row | None) -> str:
-    """The container that *row* is in, seen from outside of it; empty: none."""
+    """Return the container of *row*, as seen from outside; empty: it is in none, or we are in it ourselves."""
     box = row.process.container
     if not box or box.startswith("job_") or (outside and outside.process.container == box):
         return ""
@@ -100,7 +100,7 @@ def container_of(row: Row, outside: Row | None) -> str:
 
 
 def job_of(row: Row, outside: Row | None) -> str:
-    """The Slurm job whose cgroup *row* is in; empty: none, or we are in that job ourselves."""
+    """Return the Slurm job whose cgroup *row* is in; empty: there is none, or we are in that job ourselves."""
     box = row.process.container
     if not box.startswith("job_") or (outside and outside.process.container == box):
         return ""
@@ -126,7 +126,7 @@ def _job(row: Row, outside: Row | None) -> str:
 
 
 def read_owners(done: Completed, pids: Iterable[int], table: Table) -> OwnerEvidence:
-    """Parse *done*.  Never raises: an owner that is not known is unknown for each process."""
+    """Parse *done*.  Never raises: an owner that cannot be read is unknown."""
     asked = sorted({pid for pid in pids if pid in table.rows and not table.rows[pid].defunct})
     keys = frozenset(table.rows[pid].process.key for pid in asked[:MOST_PROCESSES])
     reported = [line.partition(" ")[::2] for line in done.stdout.split("\n")]

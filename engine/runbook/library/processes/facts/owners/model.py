@@ -13,10 +13,12 @@ class Owner:
     """The owner of a process."""
 
     kind: Kind
-    """allocated: by a job of the scheduler that has not ended; unknown: the scheduler did not answer; orphan: the
-    owner is gone."""
+    """allocated: owned by an unfinished job of the scheduler; unknown: the scheduler did not answer; orphan: the owner
+    is gone."""
     name: str
-    """In words: ``slurm job 4711 (RUNNING)``, ``service ollama.service (active)``, ``none: its launcher has gone``."""
+    """The owner as text: ``slurm job 4711 (RUNNING)``, ``service ollama.service (active)``, ``none: its launcher has
+    gone``.
+    """
 
     @property
     def lives(self) -> bool:

@@ -53,9 +53,10 @@ def owners_of(pids: Iterable[int], table: Table, evidence: OwnerEvidence) -> dic
 
 
 def of_whole_job(owners: Mapping[int, Owner], family: Iterable[int], pid: int) -> Owner:
-    """The owner of *pid* as one of a job: one that lives owns all of the job, and an unknown one hides all of it.
+    """Return the owner of *pid* as a member of the job *family*.
 
-    *family* is the job. A launcher in a session of its own, or a helper that has left the allocation, changes nothing.
+    A living owner of any member owns the whole job; an unknown owner makes the whole job unknown.  So a launcher in its
+    own session, or a helper that has left the allocation, makes no difference.
     """
     own = owners[pid]
     if own.lives:
@@ -267,7 +268,7 @@ def _logins(table: Table) -> dict[str, Row]:
 
 
 def _is_login(why: str) -> bool:
-    """Whether what protects a program says that a person works through it, or has come in by it."""
+    """Whether a program is protected because a person works or has logged in through it; *why*: its protection."""
     program, _, kind = why.partition(" is ")
     return kind in _OF_LOGINS or program == "login"
 
