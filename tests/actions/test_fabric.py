@@ -103,7 +103,7 @@ def concluded(host: Host, holders: Any = NOBODY, log: str = "", **inputs: Any) -
     """The findings but for infos, and the steps that would be done for them."""
     state = probed(host)
     looks = {"fabric": state, "holders": holders, "kernel": {"sick_switches": kernel_conclusions(log)["sick_switches"]}}
-    scope = Scope(inputs={"restart": False, **inputs}, host={"name": "h"}, run={}, states=looks)
+    scope = Scope(inputs={"restart": False, **inputs}, host={"name": "h"}, run={}, states=looks, let=BOOK.let[""])
     present: set[str] = set()
     for rule in BOOK.findings:
         if not present & set(rule.unless) and evaluate(rule.when, scope):
@@ -193,7 +193,7 @@ def test_a_fatal_fault_of_a_switch_is_not_answered_by_a_start():
 def test_holders_that_are_not_known_permit_nothing():
     blind = {key: Unknown(why="not root") for key in NOBODY}
     looks = {"fabric": probed(Host(states=NONE, **DOWN)), "holders": blind}
-    scope = Scope(inputs={"restart": True}, host={"name": "h"}, run={}, states=looks)
+    scope = Scope(inputs={"restart": True}, host={"name": "h"}, run={}, states=looks, let=BOOK.let[""])
     assert [isinstance(evaluate(it.when, scope), Unknown) for it in BOOK.remediate] == [True, True]
 
 
@@ -201,7 +201,7 @@ def test_a_driver_that_hangs_is_said_and_nothing_is_started():
     host = Host(smi=Completed(exit_code=None, timed_out=True, seconds=30), **DOWN)
     assert concluded(host) == ({"no_answer"}, set())
     (holders,) = (it for it in BOOK.diagnose if it.id == "holders")
-    scope = Scope(inputs={}, host={"name": "h"}, run={}, states={"fabric": probed(host)})
+    scope = Scope(inputs={}, host={"name": "h"}, run={}, states={"fabric": probed(host)}, let=BOOK.let[""])
     assert evaluate(holders.when, scope) is False, "nvidia-smi is not asked again where it hangs"
     with pytest.raises(ProbeError, match="did not answer within 30 s"):
         fabric.holds(fabric.Args(), probed(host))

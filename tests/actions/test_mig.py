@@ -156,7 +156,9 @@ def concluded(host: Host, **inputs: Any) -> set[str]:
     _, state = probed(host, **inputs)
     values = {it.name: getattr(state, it.name) for it in fields(state)}
     looks = {"mig": {name: value if isinstance(value, Unknown) else to_json(value) for name, value in values.items()}}
-    scope = Scope(inputs={"layout": {}, "rebuild": False, **inputs}, host={"name": "h"}, run={}, states=looks)
+    scope = Scope(
+        inputs={"layout": {}, "rebuild": False, **inputs}, host={"name": "h"}, run={}, states=looks, let=BOOK.let[""]
+    )
     present: set[str] = set()
     for rule in BOOK.findings:
         if present & set(rule.unless) or not (answer := evaluate(rule.when, scope)):

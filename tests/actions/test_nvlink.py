@@ -95,7 +95,7 @@ def concluded(host: Host, log: str = "", **arguments: Any) -> set[str]:
     values = {it.name: getattr(state, it.name) for it in fields(state)}
     links = {name: value if isinstance(value, Unknown) else to_json(value) for name, value in values.items()}
     looks = {"links": links, "kernel": {it: seen[it] for it in ("sick_switches", "xids", "xid_groups", "open_needs")}}
-    scope = Scope(inputs={"apart": "2s", "expect_links": 0}, host={"name": "h"}, run={}, states=looks)
+    scope = Scope(inputs={"apart": "2s", "expect_links": 0}, host={"name": "h"}, run={}, states=looks, let=BOOK.let[""])
     present: set[str] = set()
     for rule in BOOK.findings:
         if present & set(rule.unless) or not (answer := evaluate(rule.when, scope)):

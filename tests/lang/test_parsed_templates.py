@@ -12,6 +12,7 @@ from runbook.errors import ConfigError
 from runbook.language.expressions import templates
 from runbook.language.expressions.templates import Scope, fault_in, value_of
 from runbook.language.expressions.views import UnknownTouched
+from runbook.values.playbook import NO_LET
 from runbook.values.types import Unknown
 from tests.support.tables import every_row
 
@@ -74,7 +75,7 @@ def test_what_is_not_compiled_when_it_is_checked_would_have_compiled(expression)
     """Mutants: ``_is_plain`` without each of its conditions."""
     text = "{{ " + expression + " }}"
     try:
-        parsed = templates._parsed(text)
+        parsed = templates._parsed(text, NO_LET)
     except Exception:
         assert fault_in(text)
         return
@@ -100,7 +101,7 @@ inputs.list | round(*inputs.list)
 @every_row("expression", REFUSED)
 def test_what_cannot_be_compiled_or_computed_is_never_plain(expression):
     """Mutants: ``_is_plain`` without each of its conditions."""
-    assert not templates._parsed("{{ " + expression + " }}").plain
+    assert not templates._parsed("{{ " + expression + " }}", NO_LET).plain
 
 
 def _outcomes(text: str) -> list[object]:
@@ -136,7 +137,7 @@ def test_a_name_with_attributes_gives_what_its_compiled_template_gives(name, att
     text = "{{ " + ".".join([name, *attributes]) + " }}"
     quick = _outcomes(text)
     slow = text.replace("}}", "if true else 0 }}")
-    assert not templates._parsed(slow).path
+    assert not templates._parsed(slow, NO_LET).path
     compiled = _outcomes(slow)
     said = [str(it).replace(" if true else 0", "") for it in (quick, compiled)]
     assert said[0] == said[1]

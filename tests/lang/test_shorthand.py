@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from runbook.codec import UNKNOWN
 from runbook.errors import ConfigError
+from runbook.execution.diagnosis.diagnose import names_used
+from runbook.language.expressions.templates import Scope, names, render, say, value_of
 from runbook.language.loader import load_playbook
-from runbook.language.shorthand import values_of, written_out
-from runbook.language.yaml_source import parse_playbook
 from runbook.plugins import discover
+from runbook.values.types import Unknown
 
 TOY = """name: toy
 let:
@@ -34,53 +36,104 @@ def mistakes(text: str) -> list[str]:
     return list(map(str, raised.value.problems))
 
 
+JOBS = {"leftover": [{"pid": 7}, {"pid": 8}], "matches": [], "old": "own"}
+
+
 @pytest.mark.parametrize(
     ("value", "written", "meant"),
     [
-        ("jobs.leftover", "old", "jobs.leftover"),
-        ("jobs.leftover", "not old and 1", "not jobs.leftover and 1"),
-        ("jobs.leftover", "old[0].pid", "(jobs.leftover)[0].pid"),
-        ("jobs.leftover", "old.pid", "(jobs.leftover).pid"),
-        ("jobs.leftover | list", "old | length > 2", "jobs.leftover | list | length > 2"),
-        ("jobs.leftover or jobs.matches", "not old", "not (jobs.leftover or jobs.matches)"),
-        ("jobs.leftover or jobs.matches", "old", "jobs.leftover or jobs.matches"),
-        ("jobs.leftover", "jobs.old", "jobs.old"),
-        ("jobs.leftover", "jobs | old", "jobs | old"),
-        ("jobs.leftover", "jobs is old", "jobs is old"),
-        ("jobs.leftover", '"old" in bold', '"old" in bold'),
-        ("jobs.leftover", "f(old=old, a=old)", "f(old=jobs.leftover, a=jobs.leftover)"),
-        ("jobs.leftover", "old == older", "jobs.leftover == older"),
-        ("jobs.leftover", "(old", "(old"),
+        ("jobs.leftover", "old", [{"pid": 7}, {"pid": 8}]),
+        ("jobs.leftover", "not old and 1", False),
+        ("jobs.leftover", "old[0].pid", 7),
+        ("jobs.leftover[1]", "old.pid", 8),
+        ("jobs.leftover | list", "old | length > 2", False),
+        ("jobs.leftover or jobs.matches", "not old", False),
+        ("jobs.matches or jobs.leftover", "old | length", 2),
+        ("jobs.leftover", "jobs.old", "own"),
+        ("jobs.leftover", "jobs['old']", "own"),
+        ("jobs.leftover", "'old' in 'bold'", True),
+        ("'length'", "jobs.leftover | map(attribute='pid') | join(old)", "7length8"),
+        ("'pid'", "jobs.leftover | map(attribute=old) | list", [7, 8]),
+        ("jobs.leftover | length ~ ' jobs'", "old | length == 6", True),
+        ("jobs.leftover, 3", "old | length", 2),
+        ("-3", "old + 1", -2),
+        ("2 + 3", "old * 2", 10),
+        ("jobs.none", "jobs.matches and old.deeper", []),
+        ("{'a': 1}", "old.a", 1),
+        ("jobs.leftover", "[old is answered, jobs.gone is answered]", [True, False]),
+        ("jobs.gone", "[old is answered, old is not answered]", [False, True]),
     ],
 )
-def test_a_name_stands_for_its_expression(value, written, meant):
-    """Mutants: ``_is_free`` or ``_enclosed`` without one of their conditions; a search in the text for whole words."""
-    document = parse_playbook(f"let: {{old: {value}}}\nfindings: [{{when: x}}]", "toy.yaml")
-    document.value["findings"][0]["when"] = written
-    assert written_out(document).value["findings"][0]["when"] == meant
+def test_a_name_stands_for_the_value_of_its_expression(value, written, meant):
+    """Mutants: ``named_values`` that gives back its tree; the value put in as text, without parentheses."""
+    scope = Scope(states={"jobs": {**JOBS, "gone": {UNKNOWN: "no answer"}}}, let=(("old", value),))
+    assert value_of(written, scope) == meant
+
+
+@pytest.mark.parametrize("written", ["jobs | old", "jobs is old", "(old"])
+def test_a_name_is_no_filter_and_no_test(written):
+    with pytest.raises(ConfigError):
+        value_of(written, Scope(states={"jobs": JOBS}, let=(("old", "jobs.leftover"),)))
 
 
 def test_in_texts_it_stands_in_braces_only():
-    book = toy("old: jobs.leftover", say="old: {{ old | length }} {% if old %}{{ old | join(', ') }}{% endif %} old")
-    assert book.findings[0].say == (
-        "old: {{ jobs.leftover | length }} {% if jobs.leftover %}{{ jobs.leftover | join(', ') }}{% endif %} old"
-    )
-    assert book.remediate[0].args["processes"] == "{{ jobs.leftover }}"
+    text = "old: {{ old | length }} {% if old %}{{ old | join(', ', attribute='pid') }}{% endif %} old"
+    book = toy("old: jobs.leftover", say=text)
+    scope = Scope(states={"jobs": JOBS}, let=book.let[""])
+    assert say(book.findings[0].say, scope) == "old: 2 7, 8 old"
+    assert render(book.remediate[0].args["processes"], scope) == JOBS["leftover"]
+
+
+def test_what_a_text_binds_itself_is_its_own():
+    """Mutants: ``named_values`` without ``bound``."""
+    text = "{% for old in jobs.matches %}{{ old }}{% else %}none{% endfor %} {% set x = 1 %}{{ x }}"
+    assert say(text, Scope(states={"jobs": JOBS}, let=(("old", "1"), ("x", "2")))) == "none 1"
 
 
 def test_a_value_may_name_those_before_it_and_a_finding_rests_on_the_probes_behind_it():
-    book = toy("all: jobs.leftover or jobs.matches\nold: all | selectattr('devices') | list")
-    assert book.findings[0].when == "(jobs.leftover or jobs.matches) | selectattr('devices') | list"
+    """Mutants: ``_NamedValues`` with all values within a value; ``ProbesBehind`` without ``let``."""
+    book = toy("all: jobs.matches or jobs.leftover\nold: all | selectattr('pid', 'gt', 7) | list")
+    assert value_of(book.findings[0].when, Scope(states={"jobs": JOBS}, let=book.let[""])) == [{"pid": 8}]
     assert book.findings[0].probes == ("jobs",)
+    assert names(book.findings[0].when, book.let[""]) == {("jobs", "matches"), ("jobs", "leftover")}
 
 
-def test_a_value_is_not_shorthand_for_itself_or_for_a_later_one():
-    document = parse_playbook("let: {one: two, two: two.x, three: one}", "toy.yaml")
-    assert values_of(document) == {"one": "two", "two": "two.x", "three": "two"}
+def test_what_a_value_rests_on_is_known_before_it_is_evaluated():
+    """Of steps, too. Mutants: ``names_used`` without ``let``."""
+    book = toy("old: jobs.leftover | list")
+    assert names_used(book.remediate[0], book) == {"jobs"}
+
+
+def test_a_value_is_evaluated_only_where_it_is_needed():
+    """Mutants: values that are evaluated before the expression."""
+    scope = Scope(
+        states={"jobs": JOBS, "blind": Unknown(why="no answer")}, let=(("old", "blind.x"), ("bad", "jobs.x.y"))
+    )
+    assert value_of("jobs.matches and old", scope) == []
+    assert value_of("jobs.matches and bad", scope) == []
+    assert isinstance(value_of("old", scope), Unknown)
+    with pytest.raises(ConfigError, match="there is no 'x'"):
+        value_of("bad", scope)
+
+
+def test_an_included_playbook_has_its_own_names():
+    """Mutants: ``prefixed`` without ``let``; ``HostContext.scope`` with the names of the playbook that includes it."""
+    inner = TOY.format(
+        values="  old: jobs.leftover | list", when="old", say="{{ old | length }}", processes="{{ old }}"
+    )
+    outer = "name: outer\nlet: {old: inputs.n > 3}\ninputs: {n: {about: x, type: integer, default: 5}}\nremediate:\n  - {id: a, include: toy}\n"
+    book = load_playbook(outer, "outer.yaml", discover(), lambda name, file: ("toy.yaml", inner))
+    assert book.let == {"": (("old", "inputs.n > 3"),), "a": (("old", "jobs.leftover | list"),)}
+    assert book.findings[0].probes == ("a_jobs",)
+
+
+def test_a_value_is_not_the_name_of_itself_or_of_a_later_one():
+    scope = Scope(states={"two": {"x": 1}}, let=(("one", "two"), ("two", "two.x"), ("three", "two")))
+    assert [value_of(name, scope) for name in ("one", "two", "three")] == [{"x": 1}, 1, 1]
 
 
 def test_what_is_wrong_in_a_value_is_said_once_and_there():
-    """However often the value is used. Mutants: ``written_out`` with what is wrong in it; ``known`` without values."""
+    """However often the value is used. Mutants: ``let_of`` with what is wrong in it; ``known`` without its names."""
     text = TOY.format(values="  odl: jobs.lefover\n  old: odl | list\n  more: odd", when="old or more", say="{{ old }}",
                       processes="{{ old }}")  # fmt: skip
     assert mistakes(text) == [
@@ -195,31 +248,13 @@ UNBALANCED = """
 name: toy
 let:
   text: jobs.leftover | length ~ ' jobs'
-  pair: jobs.leftover, 3
-  negative: -inputs.n
-  answered: jobs.leftover
 inputs:
   n: {about: x, type: integer, default: 3}
 diagnose:
   - {id: jobs, processes: {patterns: [train]}}
 findings:
   - {id: a, when: text | length == 6, severity: warning, say: x, advise: [x]}
-  - {id: b, when: pair | length == 2, severity: warning, say: x, advise: [x]}
-  - {id: c, when: negative + 1 < 0, severity: warning, say: x, advise: [x]}
-  - {id: d, when: jobs.leftover is not answered or answered, severity: warning, say: "{% for pair in jobs.leftover %}{{ pair }}{% endfor %}", advise: [x]}
 """
-
-
-def test_a_value_keeps_its_parts_together_beside_any_operator():
-    """Mutants: ``binds_tightly`` that takes `~`, a tuple or a minus for one thing; ``_is_free`` of a test or a loop's name."""
-    book = load_playbook(UNBALANCED, "toy.yaml", discover())
-    assert [it.when for it in book.findings] == [
-        "(jobs.leftover | length ~ ' jobs') | length == 6",
-        "(jobs.leftover, 3) | length == 2",
-        "(-inputs.n) + 1 < 0",
-        "jobs.leftover is not answered or jobs.leftover",
-    ]
-    assert book.findings[3].say == "{% for pair in jobs.leftover %}{{ pair }}{% endfor %}"
 
 
 @pytest.mark.parametrize(

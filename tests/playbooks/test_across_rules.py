@@ -43,7 +43,8 @@ def ends(name: str, hosts: dict[str, dict[str, Any] | None], variables=None, **i
         if looks is None:
             candidates.append(Candidate(host=host, why="unreachable"))
             continue
-        scope = Scope(inputs=given, host={"name": host, **(variables or {}).get(host, {})}, states=looks)
+        own = {"name": host, **(variables or {}).get(host, {})}
+        scope = Scope(inputs=given, host=own, states=looks, let=rules.let[""])
         found: dict[str, Finding] = {}
         offers = {}
         for rule in rules.findings:

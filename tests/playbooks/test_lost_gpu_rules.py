@@ -54,5 +54,6 @@ def test_it_is_the_second_time_only_in_another_boot_of_the_last_week(now, past, 
     book = read_playbook(find_playbook("gpu-lost"), discover())
     rule = next(it for it in book.findings if it.id == "again")
     looks = {"health": now, "bus": {"boot_id": now["boot_id"]}, "earlier": {"value": journal}}
-    scope = Scope(inputs={}, host={"name": "h"}, run={}, states=looks, history=HistoryScope(past=past, host="h"))  # type: ignore[arg-type]
+    earlier = HistoryScope(past=past, host="h")  # type: ignore[arg-type]
+    scope = Scope(inputs={}, host={"name": "h"}, run={}, states=looks, history=earlier, let=book.let[""])
     assert bool(evaluate(rule.when, scope)) is again

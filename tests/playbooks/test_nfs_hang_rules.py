@@ -57,7 +57,8 @@ def found(table: str, answers: dict[str, str], tasks: tuple[Any, ...] = (), serv
         "mounts": to_json(state), "blocked": {"tasks": list(tasks)}, "expected": {"missing": []},
         "kernel": {"file_servers": list(servers), "links_down": [], "network": [], "sources": ["dmesg"]},
     }  # fmt: skip
-    scope = Scope(inputs={it.name: it.default for it in book().inputs}, host={"name": "a"}, states=looks)
+    inputs = {it.name: it.default for it in book().inputs}
+    scope = Scope(inputs=inputs, host={"name": "a"}, states=looks, let=book().let[""])
     made: dict[str, Finding] = {}
     for rule in book().findings:
         made[rule.id] = evaluated(rule, scope, made)

@@ -77,7 +77,7 @@ def found(case: dict[str, Any]) -> dict[str, str]:
     looks |= {"stacks": {"stacks": case["stacks"]}} if "stacks" in case else {}
     earlier = Earlier(case.get("seen", []), case.get("seen_ago", 0))
     scope = replace(
-        Scope(inputs=inputs, host={"name": "h", "groups": ["gpu"]}, states=looks),
+        Scope(inputs=inputs, host={"name": "h", "groups": ["gpu"]}, states=looks, let=book().let[""]),
         history=HistoryScope(past=earlier, host="h"),  # type: ignore[arg-type]
     )
     told: dict[str, str] = {}

@@ -37,7 +37,8 @@ def scope(
     name: str, looks: dict[str, Any], host: str = "gpu-01", groups: tuple[str, ...] = ("gpu",), **inputs
 ) -> Scope:
     known = {it.name: it.default for it in book(name).inputs} | inputs
-    return Scope(inputs=known, host={"name": host, "groups": list(groups)}, run={"started_at": "NOW"}, states=looks)
+    own = {"name": host, "groups": list(groups)}
+    return Scope(inputs=known, host=own, run={"started_at": "NOW"}, states=looks, let=book(name).let[""])
 
 
 def matches(**steps: list[int]) -> dict[str, Any]:

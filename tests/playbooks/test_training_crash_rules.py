@@ -39,7 +39,7 @@ def said(folder: Path, *lines: str) -> str:
         "ranks": to_json(drive(nccl_log.probe(ranks), Here())),
     }
     (rule,) = (it for it in book().findings if it.id == "collective_timeout")
-    return " ".join(str(render(rule.say, Scope(inputs={}, states=looks))).split())
+    return " ".join(str(render(rule.say, Scope(states=looks, let=book().let[""]))).split())
 
 
 def test_the_rank_that_came_least_far_is_named(tmp_path):
@@ -76,7 +76,7 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
         "jobs": {"matches": [{"pid": 1}] if working else []},
         "loop_there": {"count": 0},
     }
-    scope = Scope(inputs=inputs, host={"name": "h", "groups": []}, states=looks)
+    scope = Scope(inputs=inputs, host={"name": "h", "groups": []}, states=looks, let=book().let[""])
     own = [it for it in book().findings if it.severity.drives and not it.id.startswith(("loop_", "gpu_", "disk_"))]
     own += [it for it in book().findings if it.id in ("gpu_memory", "gpu_not_built_for")]
     told = [it for it in own if evaluate(it.when, scope) is True]
@@ -182,7 +182,7 @@ def test_the_line_that_tells_the_fault_is_quoted_not_the_first_of_the_log(findin
         "server": {"files": [], "matches": [], "found": []},
     }
     (rule,) = (it for it in book().findings if it.id == finding)
-    assert str(render(rule.say, Scope(inputs={}, states=looks))).endswith(f": {line}")
+    assert str(render(rule.say, Scope(states=looks, let=book().let[""]))).endswith(f": {line}")
 
 
 @every_row("line", ["ValueError: bad", "a quiet line", "Connection reset by peer"])
@@ -214,5 +214,5 @@ def test_a_server_that_crashed_is_told_by_what_it_said_first(lines, words):
     )
     (rule,) = (it for it in book().findings if it.id == "server_crash")
     looks = {"server": to_json(drive(log_scan.probe(args), Here()))}
-    assert words in " ".join(str(render(rule.say, Scope(inputs={}, states=looks))).split())
+    assert words in " ".join(str(render(rule.say, Scope(states=looks, let=book().let[""]))).split())
     assert found_in(*lines, server=True)[-1:] == ["server_crash"]

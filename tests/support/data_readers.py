@@ -296,7 +296,7 @@ def kernel_window(case: Case) -> Conclusions:
         "named": {"alive": [] if placed else Unknown(why="a container"), "protected": [], "faults": []},
     }
     inputs = {it.name: it.default for it in book.inputs} | given["inputs"]
-    scope = Scope(inputs=inputs, host={"name": "h"}, states=states)
+    scope = Scope(inputs=inputs, host={"name": "h"}, states=states, let=book.let[""])
     found: dict[str, Finding] = {}
     for rule in book.findings:
         found[rule.id] = evaluated(rule, scope, found)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from runbook.commands.input_files import read_playbook
-from runbook.language.expressions.templates import Scope, evaluate
+from runbook.language.expressions.templates import Scope, evaluate, names
 from runbook.library.gpu import gpu_health
 from runbook.library.gpu.facts.verdict import Condition
 from runbook.library.kernel.facts.patterns import worth_sending
@@ -56,7 +56,8 @@ def test_a_playbook_that_needs_healthy_gpus_includes_what_looks_at_them(playbook
 def test_the_health_of_gpus_has_a_finding_for_every_fault_of_a_gpu_or_of_the_machine():
     """Mutants: the findings kernel_broken and hardware_errors without one of the fields that they look at."""
     whole = read_playbook(PLAYBOOKS / "gpu-health.yaml", discover())
-    rules = [rule.when for rule in whole.findings if "kernel." in rule.when and rule.severity is not Severity.INFO]
+    grave = [rule.when for rule in whole.findings if rule.severity is not Severity.INFO]
+    rules = [when for when in grave if "kernel" in {root for root, _ in names(when, whole.let[""])}]
     serious = {"gpu_faults", "panics", "hardware_errors", "lockups"}
     held = [case for case in kernel_cases() if serious & set(case.concludes.get("faults", ()))]
     assert len(held) > 50
@@ -67,6 +68,7 @@ def test_the_health_of_gpus_has_a_finding_for_every_fault_of_a_gpu_or_of_the_mac
                 "kernel": kernel_conclusions(case.text),
                 "health": {"off_the_bus": [], "smi": "answers", "unknown": []},
             },
+            let=whole.let[""],
         )
         assert any(evaluate(rule, scope) is True for rule in rules), case.name
 

@@ -11,7 +11,7 @@ from runbook.errors import Problem
 from runbook.language.arguments import hints_of
 from runbook.language.expressions.comparison import ACROSS, Compared
 from runbook.language.expressions.history import HISTORY
-from runbook.language.expressions.templates import is_template, line_of_fault, names
+from runbook.language.expressions.templates import Scope, is_template, line_of_fault, names
 from runbook.language.history_calls import PastNames
 from runbook.language.keys import STEP
 from runbook.language.lenient_read import mapping, texts_in
@@ -21,7 +21,7 @@ from runbook.language.mistakes.shorthand_faults import faults_in_shorthand
 from runbook.language.name_resolution import ROOTS, Allowed, Naming, broken, of_sample
 from runbook.language.secret_uses import carriers
 from runbook.language.sections.comparisons import faults_in_comparison, faults_of_included
-from runbook.language.shorthand import guards_of, values_of, written_out
+from runbook.language.shorthand import guards_of, let_of, written_out
 from runbook.language.static_arguments import faults_in_arguments, faults_in_samples, unseen
 from runbook.language.yaml_source import Document, Path
 from runbook.protocols import Action
@@ -47,7 +47,7 @@ def faults_in_values(
 
     *document* is not written out yet.
     """
-    if not values_of(document) and not guards_of(document):
+    if not let_of(document) and not guards_of(document):
         return {}
     return faults_in_shorthand(document, _Checking(book, written_out(document), actions, brought).of_values())
 
@@ -58,6 +58,7 @@ class _Checking:
     ) -> None:
         self._book, self._document, self._actions, self._brought = book, document, actions, brought
         self._naming = Naming(document)
+        self._let = book.let[""]
         self._lists = frozenset(each.id for each in book.diagnose if each.each)
         self._series = {each.id: self._own_fields(each) for each in book.diagnose if each.samples}
         self._probes = {each.id: self._state_fields(each) for each in book.diagnose}
@@ -167,9 +168,8 @@ class _Checking:
             yield from self._step(step, self._allowed(self._probes, acts))
 
     def _allowed(self, probes: Mapping[str, tuple[str, ...]], later: frozenset[str]) -> Allowed:
-        names = tuple(mapping(self._document.value.get("let")))
         own = (self._input_names, later, self._lists, self._series, self._elements)
-        return Allowed(probes, *own, values=names, types=self._types, lost=self._lost)
+        return Allowed(probes, *own, let=self._let, types=self._types, lost=self._lost)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
         return shown(Series) if step.samples else self._own_fields(step)
@@ -212,7 +212,7 @@ class _Checking:
         placed += [(step.cwd, (*path, "cwd"))] if is_template(step.cwd) else []
         allowed = replace(allowed, secrets_at=frozenset({(*path, "env")}))
         for text, place in placed:
-            late = {} if broken(text) else {root: 0 for root, _ in sorted(names(text))}
+            late = {} if broken(text) else {root: 0 for root, _ in sorted(names(text, self._let))}
             wrong = [root for root in late if root == "item" or allowed.is_step(root)]
             for root in wrong:
                 words = f"{root!r} cannot be used in `{place[len(path)]}`: only inputs, host and run"
@@ -284,17 +284,18 @@ class _Checking:
             yield from self._naming.within_sample(inner, (*path, "while"), self._own_fields(step), allowed)
         amounts = {key: value for key, value in step.samples.items() if key != "while"}
         yield from self._naming.templates(amounts, path, allowed.only_inputs())
-        for fault in faults_in_samples(step, self._defaults(), self._unseen):
+        for fault in faults_in_samples(step, self._scope()):
             yield self._problem((*path, *fault.path), fault.message)
 
-    def _defaults(self) -> dict[str, Any]:
-        """Return the defaults of all inputs that have one."""
-        return {each.name: each.default for each in self._book.inputs if not each.required}
+    def _scope(self) -> Scope:
+        """Return the names that have a value before any host is contacted: the inputs that have a default."""
+        defaults = {each.name: each.default for each in self._book.inputs if not each.required}
+        return Scope(inputs=defaults, states=self._unseen, let=self._let)
 
     def _shared(self, step: Step, path: Path) -> Iterator[Problem]:
         """A probe that all hosts share rests on nothing that is a host's own."""
         for text in (step.when, step.each, *texts_in([step.args, dict(step.env), step.cwd])):
-            for root, _ in sorted(names(text)) if text and not broken(text) else ():
+            for root, _ in sorted(names(text, self._let)) if text and not broken(text) else ():
                 if root == "host" or root in self._hosts_own:
                     words = f"a probe that runs once for all hosts cannot depend on {root!r}"
                     yield self._problem(path, words, "only inputs, run and probes with `once` are the same for all")
@@ -309,7 +310,7 @@ class _Checking:
         """Arguments that are known with every input at its default."""
         if not isinstance(self._tree(path[:-1]).get(step.action) or {}, Mapping):  # reported when it was read
             return
-        for argument in faults_in_arguments(step, self._actions[step.action], self._defaults(), self._unseen):
+        for argument in faults_in_arguments(step, self._actions[step.action], self._scope()):
             yield self._problem((*path, *argument.path), f"{step.action}: {argument.message}", argument.hint)
 
     def findings(self) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from runbook.errors import ConfigError
 from runbook.language.expressions.parsed_template import HistoryCall
 from runbook.language.expressions.templates import history_calls, is_template
-from runbook.values.playbook import Playbook
+from runbook.values.playbook import NO_LET, Let, Playbook
 from runbook.values.units import time_span
 
 Near = Callable[[str, Iterable[str]], str]
@@ -41,9 +41,9 @@ class PastNames:
     """Probes with ``each``."""
 
 
-def mistakes_in_history(text: str, past: PastNames | None, near: Near) -> Iterator[Mistake]:
+def mistakes_in_history(text: str, let: Let, past: PastNames | None, near: Near) -> Iterator[Mistake]:
     """Yield the mistakes in every use of ``history`` in *text*; *past* is None if ``history`` is not allowed there."""
-    for call in history_calls(text):
+    for call in history_calls(text, let):
         if past is None:
             yield "`history` cannot be used here", WHERE
         else:
@@ -106,7 +106,7 @@ def probes_remembered(playbook: Playbook) -> frozenset[str]:
     return frozenset(
         f"{part}_{name}" if part else name
         for part, text in _texts(playbook)
-        for call in history_calls(text)
+        for call in history_calls(text, playbook.let.get(part, NO_LET))
         if call.method in ("previous", "previous_at") and call.given
         for name in [call.given[0].partition(".")[0]]
     )

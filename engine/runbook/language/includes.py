@@ -12,7 +12,7 @@ from runbook.language.inputs import faults
 from runbook.language.lenient_read import mapping, texts_in, unraw
 from runbook.language.yaml_source import Document, Path
 from runbook.values.plan import Risk
-from runbook.values.playbook import FindingRule, IncludedPlaybook, Input, Limits, Playbook, Step
+from runbook.values.playbook import NO_LET, FindingRule, IncludedPlaybook, Input, Let, Limits, Playbook, Step
 from runbook.values.types import Json
 
 Open = Callable[[str, str], tuple[str, str]]
@@ -70,6 +70,7 @@ def prefixed(inner: Playbook, part: str, given: Mapping[str, Json], document: Do
             remediate=tuple(_step(step, part, errors) for step in inner.remediate),
             verify=tuple(_step(step, part, ()) for step in inner.verify),
             parts=tuple(parts),
+            let={_joined(part, name) if name else part: let for name, let in inner.let.items()},
         ),
         part,
     )
@@ -108,7 +109,7 @@ def _rule(rule: FindingRule, part: str) -> FindingRule:
 
 
 def problems_with_inputs(
-    inner: Playbook, tree: Any, document: Document, path: Path, own: tuple[str, ...]
+    inner: Playbook, tree: Any, document: Document, path: Path, own: tuple[str, ...], let: Let
 ) -> Iterator[Problem]:
     """Yield the mistakes in the ``inputs:`` of an include; *own* are the inputs of the playbook it stands in."""
     declared = {each.name: each for each in inner.inputs}
@@ -117,9 +118,11 @@ def problems_with_inputs(
         if name not in declared:
             known = ", ".join(declared) or "none"
             yield document.problem(place, f"{inner.name} has no input {name!r}", f"there are: {known}")
-        elif late := [text for text in texts_in(value) if fault_in(text) or _foreign(text)]:
+        elif late := [text for text in texts_in(value) if fault_in(text) or _foreign(text, let)]:
             yield document.problem(place, f"{name}: only inputs can be used here", f"in: {late[0][:80]}")
-        elif unknown := [named for text in texts_in(value) for _, named in names(text) if named and named not in own]:
+        elif unknown := [
+            named for text in texts_in(value) for _, named in names(text, let) if named and named not in own
+        ]:
             yield document.problem(place, f"there is no input {unknown[0]!r}", f"there are: {', '.join(own) or 'none'}")
         elif not texts_in(value):
             for words in faults(declared[name], unraw(value)):
@@ -129,8 +132,8 @@ def problems_with_inputs(
             yield document.problem(path, f"{inner.name} requires the input {inner_input.name!r}", inner_input.about)
 
 
-def _foreign(text: str) -> bool:
-    return any(root != "inputs" for root, _ in names(text))
+def _foreign(text: str, let: Let) -> bool:
+    return any(root != "inputs" for root, _ in names(text, let))
 
 
 def inputs_of_parts(playbook: Playbook, inputs: Mapping[str, Json]) -> Mapping[str, Mapping[str, Json]]:
@@ -141,7 +144,7 @@ def inputs_of_parts(playbook: Playbook, inputs: Mapping[str, Json]) -> Mapping[s
     values: dict[str, Mapping[str, Json]] = {"": inputs}
     problems: list[Problem] = []
     for part in playbook.parts:
-        given = render(part.given, Scope(inputs=values[part.parent]))
+        given = render(part.given, Scope(inputs=values[part.parent], let=playbook.let.get(part.parent, NO_LET)))
         assert isinstance(given, Mapping)
         values[part.id] = {each.name: given.get(each.name, each.default) for each in part.inputs}
         problems += [

@@ -8,14 +8,15 @@ from typing import Any
 
 from runbook.errors import ConfigError
 from runbook.language.expressions.templates import is_template, names
-from runbook.values.playbook import Comparison, Severity, Step
+from runbook.values.playbook import Comparison, Let, Severity, Step
 from runbook.values.types import Json, Raw
 
 
 class ProbesBehind:
     """The probes that an expression rests on, among those of *diagnose*."""
 
-    def __init__(self, diagnose: tuple[Step, ...]) -> None:
+    def __init__(self, diagnose: tuple[Step, ...], let: Let) -> None:
+        self._let = let
         self._steps = {step.id: step for step in diagnose}
         self._place = {step.id: number for number, step in enumerate(diagnose)}
         self._named: dict[str, frozenset[str]] = {}
@@ -38,7 +39,7 @@ class ProbesBehind:
 
     def _in(self, text: str) -> frozenset[str]:
         try:
-            return frozenset(root for root, _ in names(text) if root in self._steps)
+            return frozenset(root for root, _ in names(text, self._let) if root in self._steps)
         except ConfigError:
             return frozenset()
 

@@ -34,10 +34,10 @@ from runbook.language.schema_violations import shown
 from runbook.language.sections.findings import findings_of
 from runbook.language.sections.placed_values import Entry, PlacedValues
 from runbook.language.sections.symptoms import with_signs
-from runbook.language.shorthand import written_out
+from runbook.language.shorthand import let_of, written_out
 from runbook.language.yaml_source import Document, Path, could_be_playbook, parse_playbook
 from runbook.protocols import Action
-from runbook.values.playbook import Input, Limits, Phase, Playbook, SecretReference, Step
+from runbook.values.playbook import Input, Let, Limits, Phase, Playbook, SecretReference, Step
 from runbook.values.secret_reference import read_secrets
 from runbook.values.types import Json, Raw
 
@@ -157,17 +157,17 @@ def load_playbook(
         words = "this is not a playbook: it has neither `about:` nor a section such as `diagnose:`"
         raise ConfigError(Problem(file=file, line=1, column=1, message=words))
     if not checked:
-        building = _Building(written_out(document), actions, [], opened, around, read, checked=False)
+        building = _Building(written_out(document), actions, [], opened, around, read, let_of(document), checked=False)
         return building.playbook(text)
     repair = repaired(document, actions)
     document = repair.document
     problems = [*repair.problems, *problems_in(document, playbook_schema(actions))]
     whole = written_out(document)
-    made, brought = _built(whole, actions, problems, opened, around, read, text)
+    made, brought = _built(whole, actions, problems, opened, around, read, let_of(document), text)
     if made is not None and (wrong := faults_in_values(made, document, actions, brought)):
         problems += [problem for each in wrong.values() for problem in each]
         whole = written_out(document, wrong)  # what is wrong in a value is said once, where it stands
-        made, brought = _built(whole, actions, [], opened, around, read, text)
+        made, brought = _built(whole, actions, [], opened, around, read, let_of(document, wrong), text)
     if made is not None:
         problems += check(made, whole, actions, brought)
     if problems or made is None:
@@ -182,10 +182,11 @@ def _built(
     opened: Open,
     around: tuple[str, ...],
     read: Read,
+    let: Let,
     text: str,
 ) -> tuple[Playbook | None, Mapping[str, Path]]:
     """The playbook that *document* is, as far as it has the right shape, and what it includes."""
-    building = _Building(document, actions, problems, opened if around else counted(opened), around, read)
+    building = _Building(document, actions, problems, opened if around else counted(opened), around, read, let)
     try:
         return building.playbook(text), building.brought
     except (TypeError, AttributeError, KeyError, ValueError):
@@ -205,10 +206,11 @@ class _Building:
         opened: Open,
         around: tuple[str, ...],
         read: Read,
+        let: Let,
         *,
         checked: bool = True,
     ) -> None:
-        self._checked = checked
+        self._checked, self._let = checked, let
         self._document, self._actions, self._problems = document, actions, problems
         self._opened, self._around, self._read = opened, around, read
         self._values = PlacedValues(document, problems)
@@ -247,12 +249,13 @@ class _Building:
             diagnose=diagnose,
             findings=(
                 *(rule for book in books for rule in book.findings),
-                *findings_of(tree.get("findings"), self._values, diagnose),
+                *findings_of(tree.get("findings"), self._values, diagnose, self._let),
             ),
             remediate=remediate,
             verify=(*verify, *(step for each in whole for step in each.verify)),
             limits=as_careful(Limits(**fields_of(LIMITS, limits)), books),
             parts=tuple(part for book in books for part in book.parts),
+            let={"": self._let, **{part: let for book in books for part, let in book.let.items()}},
             path=file,
             digest=(digest or sha256(written.encode())).hexdigest(),
         )
@@ -321,7 +324,7 @@ class _Building:
         if inner is None:
             return ()
         own = tuple(lenient_read.mapping(self._tree.get("inputs")))
-        self._problems += problems_with_inputs(inner, tree.get("inputs"), self._document, path, own)
+        self._problems += problems_with_inputs(inner, tree.get("inputs"), self._document, path, own, self._let)
         included = prefixed(inner, part, lenient_read.mapping(tree.get("inputs")), self._document, path)
         self.brought |= {part.id: path for part in included.book.parts}
         self._included.append((phase, included))

@@ -30,6 +30,7 @@ from runbook.language.mistakes.follow_on import Lost
 from runbook.language.secret_uses import WHERE, other_names
 from runbook.language.yaml_source import Document, Path
 from runbook.text.suggestions import suggest
+from runbook.values.playbook import NO_LET, Let
 
 ROOTS = ("inputs", "host", "run", "secrets")
 
@@ -53,8 +54,8 @@ class Allowed:
     """Whether ``item`` means something here."""
     secrets_at: frozenset[Path] = frozenset()
     """The places below which a secret may be inserted."""
-    values: tuple[str, ...] = ()
-    """The names under ``let``, which are written out already: a mistyped one may have been meant."""
+    let: Let = NO_LET
+    """The names of expressions."""
     past: PastNames | None = None
     """The names of earlier runs; None: none."""
     types: Types = field(default_factory=dict)
@@ -72,7 +73,7 @@ class Allowed:
 
     def only_inputs(self) -> Allowed:
         """Return the names that are left where nothing of a host is known: inputs."""
-        return Allowed({}, self.inputs, _NotYet(self))
+        return Allowed({}, self.inputs, _NotYet(self), let=self.let)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Naming:
         """The mistakes in every template of a tree of arguments."""
         match tree:
             case str() if is_template(tree):
-                yield from self._parsed(tree, fault_in(tree), path, allowed)
+                yield from self._parsed(tree, fault_in(tree, allowed.let), path, allowed)
             case Mapping():
                 for key, value in tree.items():
                     yield from self.templates(value, (*path, key), allowed)
@@ -106,31 +107,31 @@ class Naming:
 
     def expression(self, text: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """The mistakes in an expression."""
-        yield from self._parsed(text, fault_in_expression(text), path, allowed)
+        yield from self._parsed(text, fault_in_expression(text, allowed.let), path, allowed)
 
     def _parsed(self, text: str, fault: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
         if fault:
             yield self.document.problem(path, f"cannot be understood: {fault}", f"in: {' '.join(text.split())[:80]}")
             return
-        for root, attribute in sorted(names(text)):
+        for root, attribute in sorted(names(text, allowed.let)):
             yield from self._name(root, attribute, path, allowed)
-        if bends_secrets(text) and allowed.may_have_secrets(path):
+        if bends_secrets(text, allowed.let) and allowed.may_have_secrets(path):
             words = "a secret can only be inserted as it is, so that it is found and hidden wherever it turns up"
             yield self.document.problem(
                 path, words, "{{ secrets.NAME }} or {{ host.secrets.NAME }}, without filters, conditions and operators"
             )
-        elif secrets_in_template(text) and allowed.may_have_secrets(path) and (late := other_names(text)):
+        elif secrets_in_template(text) and allowed.may_have_secrets(path) and (late := other_names(text, allowed.let)):
             words = f"{late[0]!r} cannot stand beside a secret: only inputs, host and run"
             yield self.document.problem(path, words, "what is sent with a secret is filled in before any probe")
-        for message, hint in mistakes_in_history(text, allowed.past, self.hints.near):
+        for message, hint in mistakes_in_history(text, allowed.let, allowed.past, self.hints.near):
             yield self.document.problem(path, message, hint)
-        for element in element_attributes(text):
+        for element in element_attributes(text, allowed.let):
             known = allowed.elements.get(element.probe, {}).get(element.field, ())
             if known and element.attribute not in known:
                 words = f"the elements of {element.probe}.{element.field} have no {element.attribute!r}"
                 yield self.document.problem(path, words, self.hints.near(element.attribute, known))
         yield from self._typed(text, path, allowed)
-        for use in over_samples(text):
+        for use in over_samples(text, allowed.let):
             yield from self._over_samples(use, path, allowed)
 
     def _over_samples(self, use: SampleFilter, path: Path, allowed: Allowed) -> Iterator[Problem]:
@@ -141,7 +142,7 @@ class Naming:
             yield self.document.problem(path, words, "samples: {times: 6, every: 10s}")
             return
         yield from self.within_sample(
-            str(use.given[0]), path, known, replace(allowed, types=of_sample(use.probe, allowed))
+            str(use.given[0]), path, known, replace(allowed, types=of_sample(use.probe, allowed), let=NO_LET)
         )
         if fault := fault_in_filter(use.filter, use.given[1:]):
             yield self.document.problem(path, f"{use.filter}: {fault}")
@@ -151,7 +152,7 @@ class Naming:
         if fault := fault_in_expression(text):
             yield self.document.problem(path, f"cannot be understood: {fault}", f"in: {' '.join(text.split())[:80]}")
             return
-        for root, attribute in sorted(names(text)):
+        for root, attribute in sorted(names(text, allowed.let)):
             if root in ROOTS:
                 yield from self._name(root, attribute, path, allowed)
             elif root not in (*known, "at"):
@@ -162,8 +163,8 @@ class Naming:
         """The mistakes that the types of what *text* names show."""
         template = as_template(text)
         for message, hint in (
-            *mistakes_in_keys(template, allowed.types),
-            *mistakes_in_comparisons(template, allowed.types),
+            *mistakes_in_keys(template, allowed.types, allowed.let),
+            *mistakes_in_comparisons(template, allowed.types, allowed.let),
         ):
             yield self.document.problem(path, message, hint)
 
@@ -191,7 +192,7 @@ class Naming:
         elif root == "item" and not allowed.item:
             yield self.document.problem(path, "`item` exists only in a step with `each`")
         elif root not in (*ROOTS, "item"):
-            known = (*allowed.values, *allowed.probes, *ROOTS, HISTORY)
+            known = (*dict(allowed.let), *allowed.probes, *ROOTS, HISTORY)
             hint = self.hints.near(root, known)
             if not allowed.lost.explains(root, hint):
                 yield self.document.problem(path, f"the name {root!r} is not defined", hint)

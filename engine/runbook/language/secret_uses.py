@@ -11,7 +11,7 @@ from runbook.language.arguments import hints_of
 from runbook.language.expressions.parsed_template import OF_HOST
 from runbook.language.expressions.templates import Scope, is_template, names, render, secrets_in_template
 from runbook.protocols import Action
-from runbook.values.playbook import Phase, Playbook, Step
+from runbook.values.playbook import Let, Phase, Playbook, Step
 from runbook.values.types import Json, Raw
 
 Path = tuple[str | int, ...]
@@ -80,11 +80,11 @@ def uses_in(step: Step) -> Iterator[SecretUse]:
             yield SecretUse(name, step, path)
 
 
-def host_fields(step: Step) -> frozenset[str]:
+def host_fields(step: Step, let: Let) -> frozenset[str]:
     """The fields of the host that what *step* sends rests on: ``FIELD`` of ``host.FIELD``."""
     texts = (*_texts(dict(step.env), ()), *_texts(step.args, ()), *_texts(step.cwd, ()))
-    templates = {text for _, text in texts if "host" in text and is_template(text)}
-    return frozenset(field for text in templates for root, field in names(text) if root == "host")
+    templates = {text for _, text in texts if is_template(text)}
+    return frozenset(field for text in templates for root, field in names(text, let) if root == "host")
 
 
 def only_in_change(use: SecretUse, action: Action) -> bool:
@@ -134,9 +134,9 @@ def _put(tree: dict[str, Any], path: Path, value: Json) -> None:
     at[path[-1]] = value
 
 
-def other_names(text: str) -> list[str]:
+def other_names(text: str, let: Let) -> list[str]:
     """The names beside those of secrets, inputs, host and run that *text*, which inserts a secret, rests on."""
-    return sorted({root for root, _ in names(text)} - {"secrets", "inputs", "host", "run"})
+    return sorted({root for root, _ in names(text, let)} - {"secrets", "inputs", "host", "run"})
 
 
 def _texts(tree: Any, path: Path) -> Iterator[tuple[Path, str]]:

@@ -1,27 +1,21 @@
-"""Write out what a playbook says once for many places: ``let``, ``defaults``, and groups of findings.
+"""Write out what a playbook says once for many places: ``defaults``, and groups of findings; read ``let``.
 
 Afterwards the tree has steps and findings as if each had been written in full, every one with its own place in the
-file: nothing beyond this module knows of shorthand.  A value of ``let`` is therefore evaluated where it is used, only
-if it is needed, and is unknown where what it touches is unknown.
+file: nothing beyond this module knows of that shorthand.  The names under ``let`` stay names.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
-from jinja2 import TemplateError
-
 from runbook.errors import ConfigError
-from runbook.language.expressions.templates import binds_tightly, is_template, names, tokens
-from runbook.language.keys import EXPRESSIONS, STEP
+from runbook.language.expressions.templates import names
+from runbook.language.keys import STEP
 from runbook.language.lenient_read import expression, ids, mapping, text
 from runbook.language.yaml_source import Document, Path
-from runbook.values.playbook import Severity
+from runbook.values.playbook import NO_LET, Let, Severity
 
 SECTIONS = ("diagnose", "findings", "remediate", "verify")
 
@@ -29,14 +23,12 @@ SECTIONS = ("diagnose", "findings", "remediate", "verify")
 def written_out(document: Document, without: Collection[Path] = ()) -> Document:
     """Return *document* without shorthand.
 
-    *without*: the values of ``let`` and the conditions of groups (``guards_of``) that are left out.  Their mistakes are
-    reported at their own places.
+    *without*: the conditions of groups (``guards_of``) that are left out.  Their mistakes are reported at their own
+    places.
     """
-    if not isinstance(document.value, Mapping) or not {"let", "defaults", "findings"} & document.value.keys():
+    if not isinstance(document.value, Mapping) or not {"defaults", "findings"} & document.value.keys():
         return document
-    values = values_of(document, without)
     tree, places = dict(document.value), dict(document.places)
-    own = _Substitution(values)
     for section in SECTIONS:
         listed = tree.get(section)
         if not isinstance(listed, list):
@@ -45,21 +37,18 @@ def written_out(document: Document, without: Collection[Path] = ()) -> Document:
             listed = _findings(listed, places, without)
         elif isinstance(tree.get("defaults"), Mapping):
             listed = [_with_defaults(each, tree["defaults"], section) for each in listed]
-        tree[section] = [own.within(each) for each in listed] if values else listed
+        tree[section] = listed
     return replace(document, value=tree, places=places)
 
 
-def values_of(document: Document, without: Collection[Path] = ()) -> dict[str, str]:
-    """Return the expressions under ``let``; a value may name earlier values, which are inserted.
+def let_of(document: Document, without: Collection[Path] = ()) -> Let:
+    """Return the names under ``let`` with their expressions.
 
     A value in *without* is replaced by ``host``, which no check knows the value of.
     """
-    found: dict[str, str] = {}
-    for name, value in mapping(mapping(document.value).get("let")).items():
-        if isinstance(name, str) and (one := expression(value)):
-            whole = " ".join(_Substitution(found).expression(one).split("\n"))
-            found[name] = "host" if ("let", name) in without else whole
-    return found
+    given = mapping(mapping(document.value).get("let")).items()
+    written = {name: expression(value) for name, value in given if isinstance(name, str)}
+    return tuple((name, "host" if ("let", name) in without else own) for name, own in written.items() if own)
 
 
 def late_names(document: Document, name: str) -> list[str]:
@@ -67,83 +56,10 @@ def late_names(document: Document, name: str) -> list[str]:
     values = mapping(mapping(document.value).get("let"))
     order = [str(each) for each in values]
     try:
-        free = {root for root, _ in names(expression(values[name]))}
+        free = {root for root, _ in names(expression(values[name]), NO_LET)}
     except ConfigError:  # reported where it stands
         return []
     return sorted(free & set(order[order.index(name) :]))
-
-
-def with_values(written: str, values: Mapping[str, str]) -> str:
-    """*written*, an expression without braces, with *values* in the place of their names."""
-    return _Substitution(values).expression(written)
-
-
-@dataclass(frozen=True, slots=True)
-class _Substitution:
-    """Puts expressions in the place of their names."""
-
-    values: Mapping[str, str]
-
-    def within(self, tree: Any, key: str = "", around: str = "") -> Any:
-        """*tree* with every expression and every template in it written out."""
-        match tree:
-            case str() if is_template(tree):
-                return self._template(tree)
-            case str() if key in EXPRESSIONS or around == "evidence":
-                return self.expression(tree)
-            case Mapping():
-                return {name: self.within(value, str(name), key) for name, value in tree.items()}
-            case list():
-                return [self.within(each, "", key) for each in tree]
-        return tree
-
-    def expression(self, written: str) -> str:
-        """*written*, an expression without braces."""
-        if is_template(written):
-            return written
-        whole = self._template("{{" + written + "\n}}")
-        return whole[2:-3] if whole.endswith("\n}}") else written
-
-    def _template(self, written: str) -> str:
-        if not _any_of(tuple(self.values)).search(written):
-            return written
-        try:
-            found = tokens(written)
-        except TemplateError:  # reported where it stands
-            return written
-        solid = [number for number, (kind, _) in enumerate(found) if kind != "whitespace"]
-        words = [word for _, word in found]
-        own = {words[later] for number, later in pairwise(solid) if words[number] in ("for", "set")}
-        for at, number in enumerate(solid):
-            kind, word = found[number]
-            first, before, after = (
-                found[solid[near]][1] if near in range(len(solid)) else "" for near in (at - 2, at - 1, at + 1)
-            )
-            if (
-                kind == "name"
-                and word in self.values.keys() - own
-                and _is_free(before, after)
-                and (first, before) != ("is", "not")
-            ):
-                words[number] = _enclosed(self.values[word], before, after)
-        return "".join(words)
-
-
-@lru_cache(maxsize=64)
-def _any_of(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Finds a text that has one of *names* as a word."""
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b" if names else r"(?!)")
-
-
-def _is_free(before: str, after: str) -> bool:
-    """Whether the name between these texts stands for a value: it is no attribute, filter, test or argument name."""
-    return before not in (".", "|", "is") and not (after == "=" and before in ("(", ","))
-
-
-def _enclosed(value: str, before: str, after: str) -> str:
-    """Return *value*, in parentheses if the text around it would split it."""
-    alone = before in ("{{", "{{-", "(") and after in ("}}", "-}}", ")")
-    return value if alone or (after not in (".", "[", "(") and binds_tightly(value)) else f"({value})"
 
 
 def _with_defaults(step: Any, defaults: Mapping[str, Any], section: str) -> Any:

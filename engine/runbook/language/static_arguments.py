@@ -23,7 +23,7 @@ from runbook.language.expressions.templates import (
 from runbook.language.expressions.views import UnknownTouched
 from runbook.language.yaml_source import Path
 from runbook.protocols import Action
-from runbook.values.playbook import Playbook, Step, Where
+from runbook.values.playbook import NO_LET, Let, Playbook, Step, Where
 from runbook.values.types import Json, Raw, Unknown, plural
 
 MOST_ITEMS = 100
@@ -51,15 +51,12 @@ class ArgumentFault:
 States = Mapping[str, Json | Unknown]
 
 
-def faults_in_arguments(
-    step: Step, action: Action, inputs: Mapping[str, Json], states: States
-) -> Iterator[ArgumentFault]:
-    """Yield the mistakes in those arguments of *step* that depend on nothing but *inputs*; the others are left for
+def faults_in_arguments(step: Step, action: Action, scope: Scope) -> Iterator[ArgumentFault]:
+    """Yield the mistakes in those arguments of *step* that depend on nothing but inputs; the others are left for
     later.
 
-    *states* are ``unseen``.
+    The states in *scope* are ``unseen``.
     """
-    scope = Scope(inputs=inputs, states=states)
     seen: set[ArgumentFault] = set()
     for one, free in _scopes(step, scope):
         off = bool(step.when) and _is_false(step.when, one)  # then what is filled in may be empty
@@ -69,12 +66,11 @@ def faults_in_arguments(
                 yield fault
 
 
-def faults_in_samples(step: Step, inputs: Mapping[str, Json], states: States) -> Iterator[ArgumentFault]:
-    """Yield the mistakes in the ``samples`` of *step*, as far as they depend on nothing but *inputs*."""
-    scope = Scope(inputs=inputs, states=states)
+def faults_in_samples(step: Step, scope: Scope) -> Iterator[ArgumentFault]:
+    """Yield the mistakes in the ``samples`` of *step*, as far as they depend on nothing but inputs."""
     amounts = {key: value for key, value in step.samples.items() if key != "while"}
     off = bool(step.when) and _is_false(step.when, scope)
-    if not step.samples or _rests_on(amounts, inputs, ANY if off else ("host", "run", "item")):
+    if not step.samples or _rests_on(amounts, scope, ANY if off else ("host", "run", "item")):
         return
     try:
         sampling(step.samples, scope)
@@ -101,17 +97,20 @@ def problems_with_inputs_given(
     *places* are the places of values that come from a file.
     """
     found: list[tuple[Problem, str]] = []
-    states = {part: unseen(playbook, part) for part in {step.part for step in playbook.steps}}
+    scopes = {
+        part: Scope(inputs=inputs[part], states=unseen(playbook, part), let=playbook.let.get(part, NO_LET))
+        for part in {step.part for step in playbook.steps}
+    }
     for step in playbook.steps:
-        at = step.where
+        at, scope = step.where, scopes[step.part]
         given = _given(playbook, inputs[""]) if not step.part else frozenset()
-        for argument in faults_in_arguments(step, actions[step.action], inputs[step.part], states[step.part]):
+        for argument in faults_in_arguments(step, actions[step.action], scope):
             words = Problem(file=at.file, line=at.line, column=at.column, message=f"{step.action}: {argument.message}",
                             hint=argument.hint or GIVEN)  # fmt: skip
-            found.append((words, _cause(step.args, argument.path, step, given)))
-        for sample in faults_in_samples(step, inputs[step.part], states[step.part]):
+            found.append((words, _cause(step.args, argument.path, step, given, scope.let)))
+        for sample in faults_in_samples(step, scope):
             words = Problem(file=at.file, line=at.line, column=at.column, message=sample.message, hint=GIVEN)
-            found.append((words, _cause(step.samples, sample.path, step, given)))
+            found.append((words, _cause(step.samples, sample.path, step, given, scope.let)))
     return _once_for_each_cause(found, places or {})
 
 
@@ -120,7 +119,7 @@ def _given(playbook: Playbook, values: Mapping[str, Json]) -> frozenset[str]:
     return frozenset(each.name for each in playbook.inputs if each.name in values and values[each.name] != each.default)
 
 
-def _cause(tree: Any, path: Path, step: Step, given: frozenset[str]) -> str:
+def _cause(tree: Any, path: Path, step: Step, given: frozenset[str], let: Let) -> str:
     """Return the input of *given* that the value at *path* in *tree* depends on.
 
     Empty: it depends on none or several.
@@ -130,22 +129,22 @@ def _cause(tree: Any, path: Path, step: Step, given: frozenset[str]) -> str:
             tree = tree[str(key)]
         elif isinstance(tree, list) and isinstance(key, int) and key < len(tree):
             tree = tree[key]
-    used = _named(tree)
+    used = _named(tree, let)
     if any(root == "item" for root, _ in used):
-        used |= set(names(f"{{{{ {step.each} }}}}")) if step.each else set()
+        used |= set(names(step.each, let)) if step.each else set()
     found = {name for root, name in used if root == "inputs" and name in given}
     return found.pop() if len(found) == 1 else ""
 
 
-def _named(tree: Any) -> set[tuple[str, str]]:
+def _named(tree: Any, let: Let) -> set[tuple[str, str]]:
     """The names in every template of *tree*."""
     match tree:
         case str() if is_template(tree):
-            return set() if fault_in(tree) else set(names(tree))
+            return set() if fault_in(tree) else set(names(tree, let))
         case Mapping():
-            return {name for each in tree.values() for name in _named(each)}
+            return {name for each in tree.values() for name in _named(each, let)}
         case list():
-            return {name for each in tree for name in _named(each)}
+            return {name for each in tree for name in _named(each, let)}
     return set()
 
 
@@ -214,7 +213,7 @@ def _rendered(tree: Any, scope: Scope, free: tuple[str, ...]) -> Any:
             return [_rendered(each, scope, free) for each in tree]
         case str() if is_template(tree):
             later = Later(is_text=not is_single(tree))
-            if _rests_on(tree, scope.inputs, free):
+            if _rests_on(tree, scope, free):
                 return later
             try:
                 return render(tree, scope)
@@ -247,7 +246,7 @@ def _standing_in(tree: Any, text: str) -> Any:
     return tree
 
 
-def _rests_on(tree: Any, inputs: Mapping[str, Json], free: tuple[str, ...]) -> bool:
+def _rests_on(tree: Any, scope: Scope, free: tuple[str, ...]) -> bool:
     """Whether a template in *tree* needs a name in *free*, which has no value yet, or an input without a value."""
     match tree:
         case Raw():
@@ -255,13 +254,14 @@ def _rests_on(tree: Any, inputs: Mapping[str, Json], free: tuple[str, ...]) -> b
         case str() if is_template(tree):
             if fault_in(tree):
                 return True
-            used = names(tree)
             free = (*free, "secrets")
-            return "inputs" in free or any(root in free or (root == "inputs" and it not in inputs) for root, it in used)
+            return "inputs" in free or any(
+                root in free or (root == "inputs" and it not in scope.inputs) for root, it in names(tree, scope.let)
+            )
         case Mapping():
-            return any(_rests_on(each, inputs, free) for each in tree.values())
+            return any(_rests_on(each, scope, free) for each in tree.values())
         case list():
-            return any(_rests_on(each, inputs, free) for each in tree)
+            return any(_rests_on(each, scope, free) for each in tree)
     return False
 
 

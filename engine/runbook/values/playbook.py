@@ -353,6 +353,12 @@ class Symptom:
     """Of a step: the names of the signs that are meant; empty: all."""
 
 
+Let = tuple[tuple[str, str], ...]
+"""The names under ``let`` of one file, each with its expression, which may use the names before it."""
+
+NO_LET: Let = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Playbook:
     """A whole playbook."""
@@ -374,6 +380,8 @@ class Playbook:
     limits: Limits = Limits()
     parts: tuple[IncludedPlaybook, ...] = ()
     """The included playbooks, each after the part that includes it."""
+    let: Mapping[str, Let] = field(default_factory=dict)
+    """By part (``""``: the playbook itself): the names that its expressions may use for others."""
     path: str = ""
     digest: str = ""
     """sha256 of the file, and of every file that it includes or sends, hexadecimal."""

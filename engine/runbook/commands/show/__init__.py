@@ -22,9 +22,11 @@ from runbook.protocols import Action
 from runbook.secrets.masking import Masking, masked
 from runbook.values.command import shown_variable
 from runbook.values.playbook import (
+    NO_LET,
     FindingRule,
     IncludedPlaybook,
     Input,
+    Let,
     Phase,
     Playbook,
     SecretReference,
@@ -127,6 +129,12 @@ def playbook_lines(book: Playbook, path: str, actions: Mapping[str, Action], wid
         lines += ["", "SECRETS (read right before a run that needs them)"]
         lines += [line for secret in book.secrets for line in _secret_lines(secret, wide)]
     writer = _Writer(book, actions, wide)
+    if any(book.let.values()):
+        lines += ["", "NAMES (used in conditions and arguments below)"]
+        own = ((part, name, value) for part, let in book.let.items() for name, value in let)
+        for part, name, value in own:
+            within = f" (in {part})" if part else ""
+            lines += wrapped(f"{name}{within}: {' '.join(value.split())}", "  ", wide, further="    ")
     if book.diagnose:
         lines += ["", *wrapped("1. DIAGNOSE (changes nothing; a dry run does all of it, too)", "", wide)]
         lines += writer.steps(1, book.diagnose)
@@ -213,7 +221,7 @@ class _Writer:
     def _items(self, step: Step) -> str:
         """The items of its ``each``, where the inputs say which they are."""
         try:
-            found = value_of(step.each, Scope(inputs=self._inputs.get(step.part, {}))) if step.each else None
+            found = value_of(step.each, self._scope(step)) if step.each else None
         except ConfigError:
             return ""
         return plain(found) if isinstance(found, list) else ""
@@ -221,9 +229,12 @@ class _Writer:
     def _rendered(self, text: str, step: Step) -> str:
         """*text* with the inputs at their defaults; as it stands where that cannot be."""
         try:
-            return str(render(text, Scope(inputs=self._inputs.get(step.part, {}))))
+            return str(render(text, self._scope(step)))
         except ConfigError:
             return text
+
+    def _scope(self, step: Step) -> Scope:
+        return Scope(inputs=self._inputs.get(step.part, {}), let=self._book.let.get(step.part, NO_LET))
 
     def _stands_in(self, value: Any, step: Step) -> bool:
         """Whether *value* is a template that falls back on something because an input is empty by default."""
@@ -247,7 +258,7 @@ class _Writer:
         item = ITEM if step.each else None
         wanted = {name: value for name, value in step.args.items() if name not in SPARES}
         try:
-            rendered = render(wanted, Scope(inputs=self._inputs.get(step.part, {}), states=states, item=item))
+            rendered = render(wanted, replace(self._scope(step), states=states, item=item))
             return build(action.Args, rendered) if isinstance(rendered, Mapping) else None
         except (UnknownTouched, ConfigError):
             return None
@@ -257,7 +268,8 @@ class _Writer:
 
     def finding(self, number: str, rule: FindingRule) -> list[str]:
         """A finding, with what people should do about it."""
-        lines = self._wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say)}", "  ")
+        let = self._book.let.get(rule.part, NO_LET)
+        lines = self._wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say, let)}", "  ")
         if rule.across:
             by = f", by {rule.across.by}" if rule.across.by else ""
             lines += self._wrapped(f"compared across all hosts, once each is probed: {rule.across.value}{by}", "      ")
@@ -268,7 +280,7 @@ class _Writer:
         lines += self._wrapped(", ".join(words), "      ") if words else []
         for count, advice in enumerate(rule.advise, 1):
             indent = "      if it is still present: " if count == 1 else "                   "
-            lines += self._wrapped(f"{count}. {_spoken(advice)}", indent)
+            lines += self._wrapped(f"{count}. {_spoken(advice, let)}", indent)
         return lines
 
 
@@ -289,11 +301,11 @@ def _inputs(book: Playbook) -> Mapping[str, Mapping[str, Json]]:
         return {"": own}
 
 
-def _spoken(text: str) -> str:
+def _spoken(text: str, let: Let) -> str:
     """*text* with each template in it as the names that it will be filled from: ``<holders.leftover>``."""
 
     def shorter(found: re.Match[str]) -> str:
-        used = sorted(f"{root}.{field}" if field else root for root, field in names(found[0]) if root != "inputs")
+        used = sorted(f"{root}.{field}" if field else root for root, field in names(found[0], let) if root != "inputs")
         return f"<{', '.join(used)}>" if used else found[0]
 
     return re.sub(r"\{\{.*?\}\}", shorter, text, flags=re.DOTALL)

@@ -15,7 +15,7 @@ from runbook.execution.diagnosis.sampling import REPORTED_FROM_SECONDS, remark, 
 from runbook.language.expressions.templates import is_template, names
 from runbook.text.shortened import first_few
 from runbook.values.plan import Blocked, Skip
-from runbook.values.playbook import Phase, Playbook, Step
+from runbook.values.playbook import NO_LET, Let, Phase, Playbook, Step
 from runbook.values.result import Fault, Status, StepResult, failure
 from runbook.values.sampling import Series
 from runbook.values.types import Json, Raw, Unknown, plural
@@ -39,7 +39,7 @@ def diagnose(context: HostContext) -> Diagnosis:
     states: dict[str, Json | Unknown] = {}
     taken: dict[str, tuple[StepInstance | SkippedInstance, ...]] = {}
     results: dict[str, StepResult] = {}
-    for wave in _waves(context.playbook.diagnose):
+    for wave in _waves(context.playbook):
         ready: list[Step] = []
         for step in wave:
             match step_instances(step, context, states):
@@ -218,15 +218,16 @@ def _unanswered(step: Step, result: StepResult) -> Unknown:
     return Unknown(why=f"{step.id}: {result.why}", probe=next(iter(result.rests_on), step.id))
 
 
-def _waves(steps: Sequence[Step]) -> list[list[Step]]:
-    """The steps in groups, each of which needs only what the groups before it saw.
+def _waves(playbook: Playbook) -> list[list[Step]]:
+    """The probes of *playbook* in groups, each of which needs only what the groups before it saw.
 
     Each is taken as late as can be, so that what the findings weigh together is seen together.
     """
     earliest: dict[str, int] = {}
     needs: dict[str, set[str]] = {}
+    steps = playbook.diagnose
     for step in steps:
-        needs[step.id] = names_used(step) & earliest.keys()
+        needs[step.id] = names_used(step, playbook) & earliest.keys()
         earliest[step.id] = 1 + max((earliest[need] for need in needs[step.id]), default=-1)
     count = max(earliest.values(), default=-1) + 1
     level = dict.fromkeys(earliest, count - 1)
@@ -236,21 +237,22 @@ def _waves(steps: Sequence[Step]) -> list[list[Step]]:
     return [[step for step in steps if level[step.id] == number] for number in range(count)]
 
 
-def names_used(step: Step) -> set[str]:
+def names_used(step: Step, playbook: Playbook) -> set[str]:
     """The roots of every name that *step* uses in ``when`` and in its arguments."""
+    let = playbook.let.get(step.part, NO_LET)
     texts = [word for word in (step.when, step.each) if word]
-    found = {root for text in texts for root, _ in names(text)} | _names_in(step.args)
+    found = {root for text in texts for root, _ in names(text, let)} | _names_in(step.args, let)
     return {f"{step.part}_{word}" for word in found} if step.part else found
 
 
-def _names_in(tree: object) -> set[str]:
+def _names_in(tree: object, let: Let) -> set[str]:
     match tree:
         case Raw():
             return set()
         case str():
-            return {root for root, _ in names(tree)} if is_template(tree) else set()
+            return {root for root, _ in names(tree, let)} if is_template(tree) else set()
         case Mapping():
-            return set().union(*map(_names_in, tree.values()))
+            return set().union(*(_names_in(each, let) for each in tree.values()))
         case list() | tuple():
-            return set().union(*map(_names_in, tree))
+            return set().union(*(_names_in(each, let) for each in tree))
     return set()

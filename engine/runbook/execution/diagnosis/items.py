@@ -62,7 +62,7 @@ def _items(step: Step, scope: Scope) -> list[Json] | Skip | Blocked:
         return Blocked(why=f"each: {error}")
     match found:
         case Unknown(why=why) as unknown:
-            of_each = step.when and any(root == "item" for root, _ in names(step.when))
+            of_each = step.when and any(root == "item" for root, _ in names(step.when, scope.let))
             off = None if of_each else _guarded(step, scope)
             return off if isinstance(off, Skip) else _blocked_by(unknown, f"`each` is unknown: {why}")
         case list() if len(found) <= MAX_ITEMS:

@@ -102,7 +102,7 @@ class Evidence:
         rules = self._rules([step for step, _ in steps])
         probes = {probe for rule in rules for probe in rule.probes}
         for step, _ in steps:
-            probes |= names_used(replace(step, args={}))
+            probes |= names_used(replace(step, args={}), self._context.playbook)
         # nothing was changed: no finding is given time to go (`settle`), only to be really gone
         self._until_settled(probes, [rule for rule in rules if rule.gone_for and self._was_present(rule)], 0.0)
         for step, planned in steps:
@@ -216,7 +216,8 @@ class Evidence:
 
     def has_current_arguments(self, step: Step) -> bool:
         """Whether *step* acts on what an expression gives, which may be less than when the plan was made."""
-        return bool(_restrictable(self._context.action(step).Args).keys() & step.args.keys()) and bool(names_used(step))
+        lists = _restrictable(self._context.action(step).Args).keys() & step.args.keys()
+        return bool(lists) and bool(names_used(step, self._context.playbook))
 
     def current_arguments(self, step: Step, planned: PlannedStep) -> CurrentArguments | Refusal:
         """Return the arguments of *planned*, without list items that the current probes do not give.
@@ -224,7 +225,7 @@ class Evidence:
         The probes of these arguments are run again if they are older than the last change.  Returns a refusal if the
         step is not called for any more, or if that is unknown.  Raises TransportError and Cancelled.
         """
-        self.refresh(names_used(step))
+        self.refresh(names_used(step, self._context.playbook))
         states = self.diagnosis.states
         refusal = skipped_now(step, planned.item, self._context, states)
         now = refusal or prepare(step, self._context.scope(states, step.part, planned.item))

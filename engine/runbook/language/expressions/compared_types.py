@@ -9,8 +9,11 @@ from typing import Any
 
 from jinja2 import Environment, TemplateError, nodes
 
+from runbook.language.expressions.parsed_template import named_values
 from runbook.language.expressions.static_types import ANY, TEXT, Kind, Type, Types, field_of, type_of
+from runbook.language.expressions.templates import as_template
 from runbook.text.suggestions import suggest
+from runbook.values.playbook import NO_LET, Let
 
 SIGNS = {"eq": "==", "ne": "!=", "gt": ">", "gteq": ">=", "lt": "<", "lteq": "<=", "in": "in", "notin": "not in"}
 """Jinja's names of comparisons, as they are written."""
@@ -56,9 +59,9 @@ class _Side:
         return isinstance(self.constant, str) and bool(re.fullmatch(r"-?\d+(?:\.\d+)?", self.constant))
 
 
-def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, str]]:
+def mistakes_in_comparisons(template: str, names: Types, let: Let = NO_LET) -> Iterator[tuple[str, str]]:
     """Yield the mistakes in the comparisons of *template*, with hints; *names* are the names whose types are known."""
-    if not MAY_COMPARE.search(template) or (tree := tree_of(template)) is None:
+    if not MAY_COMPARE.search(template) or (tree := tree_of(template, let)) is None:
         return
     names = unbound(tree, names)
     found = {}
@@ -70,10 +73,10 @@ def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, 
 
 
 @lru_cache(maxsize=4096)
-def tree_of(template: str) -> nodes.Template | None:
+def tree_of(template: str, let: Let) -> nodes.Template | None:
     """Return *template* parsed; None: it cannot be parsed, which is reported elsewhere."""
     try:
-        return _PARSER.parse(template)
+        return named_values(_PARSER.parse(template), let, lambda value: _PARSER.parse(as_template(value)))
     except (TemplateError, RecursionError):
         return None
 

@@ -10,6 +10,7 @@ from jinja2 import nodes
 from runbook.language.expressions.compared_types import tree_of, unbound, written
 from runbook.language.expressions.static_types import ANY, Kind, Type, Types, field_of, type_of
 from runbook.text.suggestions import suggest
+from runbook.values.playbook import Let
 
 OF_ELEMENTS = {"map": (), "groupby": (0,), "selectattr": (0,), "rejectattr": (0,)}
 """Filters that take an attribute of each element: by keyword, or as this argument."""
@@ -18,9 +19,9 @@ SINGLE = (Kind.LIST, Kind.TEXT, Kind.NUMBER, Kind.BOOLEAN)
 """The kinds without keys."""
 
 
-def mistakes_in_keys(template: str, names: Types) -> Iterator[tuple[str, str]]:
+def mistakes_in_keys(template: str, names: Types, let: Let) -> Iterator[tuple[str, str]]:
     """Yield the keys that *template* takes from a mapping that cannot have them, or from a list, with hints."""
-    if not ("." in template or "[" in template) or (tree := tree_of(template)) is None:
+    if (tree := tree_of(template, let)) is None:
         return
     names = unbound(tree, names)
     called = {id(call.node) for call in tree.find_all(nodes.Call)}

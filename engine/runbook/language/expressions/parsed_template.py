@@ -4,16 +4,20 @@ to be compiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from jinja2 import TemplateError, meta, nodes
+from jinja2.visitor import NodeTransformer
 
 from runbook.language.expressions.history import HISTORY
 from runbook.language.expressions.sandbox import Environment
 from runbook.language.expressions.series import NAMES
+from runbook.values.playbook import Let
+
+N = TypeVar("N", bound=nodes.Node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,34 @@ class ParsedTemplate:
             return self.environment.from_string(self.tree)
         except (TemplateError, RecursionError, SyntaxError, ValueError):
             return None
+
+
+class _NamedValues(NodeTransformer):
+    """Puts the expressions of named values (``let``) in the place of their names.
+
+    Each is a tree of its own, so that nothing beside a name takes its expression to pieces.
+    """
+
+    def __init__(self, let: Let, bound: Collection[str], parse: Callable[[str], nodes.Template]) -> None:
+        self._values = {name: (value, let[:number]) for number, (name, value) in enumerate(let) if name not in bound}
+        self._parse = parse
+
+    def visit_Name(self, node: nodes.Name) -> nodes.Node:  # noqa: N802 - as Jinja's visitor calls it
+        if node.name not in self._values:
+            return node
+        value, earlier = self._values[node.name]
+        (output,) = self._parse(value).body
+        (inner,) = output.nodes  # type: ignore[attr-defined]  # of an Output
+        return named_values(cast(nodes.Node, inner), earlier, self._parse)
+
+
+def named_values(tree: N, let: Let, parse: Callable[[str], nodes.Template]) -> N:
+    """Return *tree* with the expressions of *let* in the place of their names; *parse* makes a template of each.
+
+    A name that *tree* binds itself, as the variable of a loop, is its own.  Raises what *parse* raises.
+    """
+    bound = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
+    return cast(N, _NamedValues(let, bound, parse).visit(tree)) if let else tree
 
 
 def read_tree(tree: nodes.Template, environment: Environment) -> ParsedTemplate:

@@ -23,11 +23,13 @@ from runbook.language.expressions.parsed_template import (
     HistoryCall,
     ParsedTemplate,
     SampleFilter,
+    named_values,
     read_tree,
 )
-from runbook.language.expressions.sandbox import JOINED, Environment, Rounds
+from runbook.language.expressions.sandbox import Environment, Rounds
 from runbook.language.expressions.series import ROUNDS, SAMPLE, OfSample, filters
 from runbook.language.expressions.views import LONGEST, UnknownTouched, finite, known, plain, view
+from runbook.values.playbook import NO_LET, Let
 from runbook.values.types import Json, Raw, Unknown
 
 INSTEAD = {"&": "and", "!": "not", "^": "and, or, not", "?": "A if CONDITION else B", "$": "a name as it is"}
@@ -124,6 +126,8 @@ class Scope:
     """The values of secrets, only for a command that is sent; otherwise the text of the template itself."""
     history: HistoryScope | None = field(default=None, repr=False)
     """None: expressions of this kind have no history."""
+    let: Let = NO_LET
+    """The names of expressions."""
 
     def names(self, mentioned: Iterable[str]) -> dict[str, Any]:
         """The variables of a template in which *mentioned* stand: of very many probes it names a few."""
@@ -149,17 +153,16 @@ def _environment() -> Environment:
     return made
 
 
-def _inside(expression: str, names: Mapping[str, Any]) -> Any:
+def _inside(expression: str, names: Mapping[str, Any], let: Let = NO_LET) -> Any:
     """Evaluate *expression* over one sample; *names* are the names of the surrounding template."""
-    made = list(_pieces(_over_sample(expression).root_render_func(_over_sample(expression).new_context(dict(names)))))
+    template = _over_sample(expression, let)
+    made = list(_pieces(template.root_render_func(template.new_context(dict(names)))))
     return _joined(as_template(expression), made, whole=False)
 
 
 @cache
-def _over_sample(expression: str) -> Any:
-    environment = _environment()
-    tree = environment.parse(as_template(expression))
-    return environment.from_string(OfSample().visit(tree))
+def _over_sample(expression: str, let: Let) -> Any:
+    return _environment().from_string(OfSample().visit(_tree(as_template(expression), let)))
 
 
 def evaluate(expression: str, scope: Scope) -> bool | Unknown:
@@ -186,7 +189,7 @@ def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unk
 def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) -> bool | Unknown:
     """Whether *condition* is true of one sample.  Raises ConfigError."""
     try:
-        return bool(_inside(condition, {**scope.names(()), ROUNDS: Rounds(), SAMPLE: view(sample)}))
+        return bool(_inside(condition, {**scope.names(()), ROUNDS: Rounds(), SAMPLE: view(sample)}, scope.let))
     except UnknownTouched as error:
         return error.unknown
     except FAULTS as error:
@@ -243,12 +246,12 @@ def as_template(text: str) -> str:
 
 def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False) -> Any:
     try:
-        parsed = _parsed(text)
+        parsed = _parsed(text, scope.let)
         names = scope.names(parsed.mentioned)
         if parsed.path:
             pieces = iter([_at(parsed.path, names)])
         else:
-            template = _compiled(text)
+            template = _compiled(text, scope.let)
             pieces = template.root_render_func(template.new_context({**names, ROUNDS: Rounds()}))
         return _joined(text, list(_pieces(pieces)), whole=whole, gaps=gaps)
     except UnknownTouched:
@@ -280,7 +283,7 @@ def _explained(text: str, error: Exception, scope: Scope) -> str:
         return found
 
     try:
-        tree = environment.parse(text if is_template(text) else as_template(text))
+        tree = _tree(as_template(text), scope.let)
         return explained(text, error, tree, value, scope.states)
     except FAULTS:  # what cannot even be parsed is its own explanation
         return _reason(text, error)
@@ -328,14 +331,14 @@ def _reason(text: str, error: Exception) -> str:
     return f"`{shown}`: {getattr(error, 'message', None) or error}"
 
 
-def _compiled(text: str) -> Any:
+def _compiled(text: str, let: Let) -> Any:
     """The template that *text* is.  Raises what Jinja has against it."""
-    return _parsed(text).compiled or _environment().from_string(text)
+    return _parsed(text, let).compiled or _environment().from_string(_tree(text, let))
 
 
-def fault_in(text: str) -> str:
+def fault_in(text: str, let: Let = NO_LET) -> str:
     """Return the reason why *text* is no template; empty: it is one."""
-    return _fault(lambda: _parsed(text).plain or _compiled(text))
+    return _fault(lambda: _parsed(text, let).plain or _compiled(text, let))
 
 
 def _fault(read: Callable[[], object]) -> str:
@@ -359,60 +362,48 @@ def line_of_fault(text: str) -> int:
     return 0
 
 
-@cache
-def binds_tightly(expression: str) -> bool:
-    """Whether no operator beside *expression* takes it to pieces: a name, an attribute, a filter, a literal."""
-    try:
-        (output,) = _environment().parse("{{ " + expression + "\n}}").body
-    except (TemplateError, ValueError):
-        return False
-    (node,) = output.nodes  # type: ignore[attr-defined]  # of an Output
-    several = isinstance(node, nodes.Tuple) or (isinstance(node, nodes.Filter) and node.name == JOINED)
-    return not several and isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem | nodes.Filter | nodes.Literal)
-
-
-def tokens(text: str) -> list[tuple[str, str]]:
-    """The kinds and the texts of the tokens of a template, which together are *text*.  Raises TemplateError."""
-    return [(kind, word) for _, kind, word in _environment().lexer.tokeniter(text, None)]
-
-
-def fault_in_expression(expression: str) -> str:
+def fault_in_expression(expression: str, let: Let = NO_LET) -> str:
     """Return the reason why *expression* is malformed; empty: it is well-formed."""
     if is_template(expression):
         return "write an expression without {{ }}"
     braced = "{{ " + expression + "\n}}"
-    fault = fault_in(as_template(expression))
+    fault = fault_in(as_template(expression), let)
     return fault or (_fault(lambda: _environment().parse(braced)) if ")" in expression else "")  # `a) or (b`
 
 
-def names(text: str) -> frozenset[tuple[str, str]]:
+def names(text: str, let: Let) -> frozenset[tuple[str, str]]:
     """Every free name in an expression or a template with its first attribute, or an empty text without one.
 
-    Raises ConfigError when *text* cannot be parsed.
+    The names of *let* stand for those in their expressions.  Raises ConfigError when *text* cannot be parsed.
     """
-    return _understood(text).names
+    return _understood(text, let).names
 
 
-def _understood(text: str) -> ParsedTemplate:
+def _understood(text: str, let: Let) -> ParsedTemplate:
     """As ``_parsed``, of an expression or a template.  Raises ConfigError."""
     try:
-        return _parsed(as_template(text))
+        return _parsed(as_template(text), let)
     except (TemplateError, RecursionError) as error:
         raise ConfigError(_reason(text, error if isinstance(error, Exception) else ValueError("too deep"))) from error
 
 
 @cache
-def _parsed(template: str) -> ParsedTemplate:
+def _parsed(template: str, let: Let) -> ParsedTemplate:
     """*template* parsed; every author writes the same ones again and again.
 
     Raises TemplateError or RecursionError where it cannot be parsed.
     """
-    return read_tree(_environment().parse(template), _environment())
+    return read_tree(_tree(template, let), _environment())
 
 
-def history_calls(text: str) -> tuple[HistoryCall, ...]:
+def _tree(template: str, let: Let) -> nodes.Template:
+    parse = _environment().parse
+    return named_values(parse(template), let, lambda value: parse(as_template(value)))
+
+
+def history_calls(text: str, let: Let) -> tuple[HistoryCall, ...]:
     """Every use of ``history`` in *text*.  Raises ConfigError when it cannot be parsed."""
-    return _understood(text).history if HISTORY in text else ()
+    return _understood(text, let).history if any(HISTORY in each for each in (text, *dict(let).values())) else ()
 
 
 def secrets_in_template(text: str) -> frozenset[str]:
@@ -422,20 +413,19 @@ def secrets_in_template(text: str) -> frozenset[str]:
     """
     if SECRETS not in text or not is_template(text) or fault_in(text):
         return frozenset()
-    return _parsed(text).secrets
+    return _parsed(text, NO_LET).secrets
 
 
-def bends_secrets(text: str) -> bool:
+def bends_secrets(text: str, let: Let) -> bool:
     """Whether *text* does more with secrets than to insert them.  Raises ConfigError when it cannot be parsed."""
-    return SECRETS in text and _understood(text).bends_secrets
+    return SECRETS in text and _understood(text, let).bends_secrets
 
 
-def element_attributes(text: str) -> tuple[ElementAttribute, ...]:
+def element_attributes(text: str, let: Let) -> tuple[ElementAttribute, ...]:
     """Every attribute that *text* takes from elements of a probe's lists.  Raises ConfigError."""
-    return _understood(text).elements
+    return _understood(text, let).elements
 
 
-def over_samples(text: str) -> Iterator[SampleFilter]:
+def over_samples(text: str, let: Let) -> tuple[SampleFilter, ...]:
     """Every filter over samples in *text*.  Raises ConfigError when it cannot be parsed."""
-    if "|" in text:
-        yield from _understood(text).over_samples
+    return _understood(text, let).over_samples

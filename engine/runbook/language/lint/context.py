@@ -8,16 +8,21 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, get_args
 
+from jinja2 import nodes
+
 from runbook.errors import ConfigError
 from runbook.language.arguments import hints_of
+from runbook.language.expressions.compared_types import tree_of
 from runbook.language.expressions.sampling import sampling
-from runbook.language.expressions.templates import Scope, evaluate, is_template, names
+from runbook.language.expressions.templates import Scope, as_template, evaluate, is_template, names
 from runbook.language.lenient_read import texts_in, unraw
 from runbook.language.yaml_source import Document, Path
 from runbook.protocols import Action
-from runbook.values.playbook import FindingRule, Playbook, Step
+from runbook.values.playbook import FindingRule, Let, Playbook, Step
 from runbook.values.sampling import Sampling
 from runbook.values.types import ProcessPattern
+
+_WORD = re.compile(r"(?<![\w.])\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class RuleMatch:
     message: str
     hint: str = ""
     written: bool = False
-    """Whether *path* is one of the file as it is written, before `let` and groups are written out."""
+    """Whether *path* is one of the file as it is written, before groups are written out."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class LintContext:
 
     book: Playbook
     document: Document
-    """With what ``let``, ``defaults`` and groups stand for."""
+    """With what ``defaults`` and groups stand for."""
     written: Mapping[str, Any]
     """The tree as it is written."""
     actions: Mapping[str, Action]
@@ -63,6 +68,25 @@ class LintContext:
         """The findings that drive remediation."""
         return tuple(finding for finding in self.book.findings if finding.severity.drives)
 
+    @property
+    def let(self) -> Let:
+        """The names of expressions in this file."""
+        return self.book.let[""]
+
+    def tree(self, text: str) -> nodes.Template:
+        """*text*, an expression or a template, with the expressions behind its names."""
+        return tree_of(as_template(text), self.let) or nodes.Template([])
+
+    def constant(self, expression: str) -> bool | None:
+        """Return the constant value of *expression*; None: it is not constant."""
+        try:
+            if not expression or names(expression, self.let):
+                return None
+            answer = evaluate(expression, Scope(let=self.let))
+        except ConfigError:
+            return None
+        return answer if isinstance(answer, bool) else None
+
     def action(self, step: Step) -> Action:
         """The action of *step*."""
         return self.actions[step.action]
@@ -71,7 +95,7 @@ class LintContext:
         """Return the sampling of *step* if every input has its default; None: no samples, or it is not known."""
         inputs = {each.name: each.default for each in self.book.inputs if not each.required}
         try:
-            return sampling(step.samples, Scope(inputs=inputs)) if step.samples else None
+            return sampling(step.samples, Scope(inputs=inputs, let=self.let)) if step.samples else None
         except ConfigError:
             return None
 
@@ -100,7 +124,7 @@ class LintContext:
 
     def texts(self) -> Iterator[str]:
         """Every text of the file outside of ``inputs``."""
-        for section in ("diagnose", "findings", "remediate", "verify"):
+        for section in ("let", "diagnose", "findings", "remediate", "verify"):
             yield from texts_of(self.document.value.get(section))
 
     @cached_property
@@ -113,13 +137,16 @@ class LintContext:
 
     @cached_property
     def words(self) -> Mapping[str, set[Path]]:
-        """Every word that could be a name, with the steps and findings in which it stands."""
+        """Every word that could be a name, with the steps and findings in which it, or a name for it, stands."""
         found: dict[str, set[Path]] = {}
         for section in ("diagnose", "findings", "remediate", "verify"):
             for number, tree in enumerate(self.document.value.get(section) or ()):
                 for text in texts_of(tree):
-                    for word in re.findall(r"(?<![\w.])\w+", text):
+                    for word in _WORD.findall(text):
                         found.setdefault(word, set()).add((section, number))
+        for name, expression in reversed(self.let):
+            for word in _WORD.findall(expression):
+                found.setdefault(word, set()).update(found.get(name, ()))
         return found
 
 
@@ -179,17 +206,6 @@ def ends_processes(action: Action) -> bool:
 def follows(step: Step) -> bool:
     """Whether *step* follows what became of other steps, not a finding."""
     return bool(step.if_failed or step.if_changed)
-
-
-def constant(expression: str) -> bool | None:
-    """Return the constant value of *expression*; None: it is not constant."""
-    try:
-        if not expression or names(expression):
-            return None
-        answer = evaluate(expression, Scope())
-    except ConfigError:
-        return None
-    return answer if isinstance(answer, bool) else None
 
 
 def programs(step: Step) -> Iterator[tuple[str, Path]]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
+
+from jinja2 import nodes
 
 from runbook.language.expressions.templates import is_template, names, over_samples
 from runbook.language.keys import EXPRESSIONS
 from runbook.language.lenient_read import unraw
-from runbook.language.lint.context import LintContext, RuleMatch, constant, ends_processes, follows, programs, texts_of
+from runbook.language.lint.context import LintContext, RuleMatch, ends_processes, follows, programs, texts_of
 from runbook.language.name_resolution import broken
 from runbook.language.secret_uses import secret_uses
 from runbook.language.yaml_source import Path
@@ -132,14 +134,14 @@ def unused_values(context: LintContext) -> Iterator[RuleMatch]:
 
 def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
     """Remedies that end other processes, or more of them, than their finding names."""
-    lists = "|".join(re.escape(step.id) for step, _ in context.steps if step.action in ("processes", "device_holders"))
-    chosen = {rule.id for rule, _ in context.findings if lists and re.search(_CHOOSES.format(lists), rule.when)}
+    lists = [step.id for step, _ in context.steps if step.action in ("processes", "device_holders")]
+    chosen = {rule.id for rule, _ in context.findings if _chooses(context.tree(rule.when), lists)}
     rules = {rule.id: rule for rule, _ in context.findings}
     for step, path in context.killers.steps:
         found = [rules[name] for name in step.for_ if name in rules]
         given = step.args.get("processes")
         if "processes" in {field.name for field in fields(context.action(step).Args)}:
-            if found and isinstance(given, str) and (what := _other_processes(given, found)):
+            if found and isinstance(given, str) and (what := _other_processes(given, found, context)):
                 what = f"{step.id} may end processes that {found[0].id} does not name: {what}"
                 yield RuleMatch((*path, step.action, "processes"), what, "give both the same value of `let`")
         elif named := [rule.id for rule in found if rule.id in chosen]:
@@ -149,21 +151,48 @@ def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
             )
 
 
-def _other_processes(given: str, found: Sequence[FindingRule]) -> str:
+def _other_processes(given: str, found: Sequence[FindingRule], context: LintContext) -> str:
     """Return the reason why *given*, the expression of an `end`, may hit processes that no finding of *found* is about.
 
     Empty: there is none.
     """
     texts = [text for rule in found for text in (rule.when, rule.say, *rule.evidence.values())]
-    theirs = {name for text in texts for name in names(text)}
-    if others := sorted(f"{probe}.{field}" for probe, field in names(given) - theirs if field and probe != "inputs"):
+    theirs = {name for text in texts for name in names(text, context.let)}
+    own = names(given, context.let)
+    if others := sorted(f"{probe}.{field}" for probe, field in own - theirs if field and probe != "inputs"):
         return f"it takes {others[0]}"
-    if any(re.search(_CHOOSES.format(r"\w+"), rule.when) for rule in found):
-        expression = "".join(given.strip().removeprefix("{{").removesuffix("}}").split())
-        whole = re.compile(re.escape(expression) + r"(?![\w.|\[])")
-        if not any(whole.search("".join(text.split())) for text in texts):
-            return "it leaves out what the finding chooses them by"
-    return "it takes them where the finding is not" if _is_negated(given, found) else ""
+    processes = _only(context.tree(given))
+    conditions = [context.tree(rule.when) for rule in found]
+    if any(map(_chooses, conditions)) and not any(_stands_in(processes, context.tree(text)) for text in texts):
+        return "it leaves out what the finding chooses them by"
+    negated = any(_only(tree) == nodes.Not(processes) for tree in conditions)
+    return "it takes them where the finding is not" if negated else ""
+
+
+def _only(tree: nodes.Template) -> nodes.Node | None:
+    """Return the expression that *tree* is; None: it is more than one, or text."""
+    match tree.body:
+        case [nodes.Output(nodes=[only])]:
+            return only
+    return None
+
+
+def _chooses(tree: nodes.Template, probes: Collection[str] = ()) -> bool:
+    """Whether *tree* takes some items out of the list of a probe; *probes* are those that count, without them all."""
+    for node in tree.find_all((nodes.Filter, nodes.Getitem)):
+        if isinstance(node, nodes.Getitem) or node.name in _CHOOSING:  # type: ignore[attr-defined]  # of a Filter
+            for listed in nodes.Output([node.node]).find_all(nodes.Getattr):  # type: ignore[attr-defined]  # of both
+                probe = listed.node.name if isinstance(listed.node, nodes.Name) else ""
+                if listed.attr in _PROCESSES and probe and (not probes or probe in probes):
+                    return True
+    return False
+
+
+def _stands_in(part: nodes.Node | None, tree: nodes.Template) -> bool:
+    """Whether *part* stands in *tree* as a whole: nothing takes an item, or some of them, out of it there."""
+    wholes = [node for node in tree.find_all(nodes.Node) if node == part]
+    taken = {id(node.node) for node in tree.find_all((nodes.Filter, nodes.Getattr, nodes.Getitem))}  # type: ignore[attr-defined]
+    return any(id(node) not in taken for node in wholes)
 
 
 def processes_elsewhere(context: LintContext) -> Iterator[RuleMatch]:
@@ -171,7 +200,7 @@ def processes_elsewhere(context: LintContext) -> Iterator[RuleMatch]:
     probes = {step.id: step for step, path in context.steps if path[0] == "diagnose"}
     for step, path in context.killers.steps:
         given = step.args.get("processes")
-        named = sorted(root for root, _ in names(given)) if isinstance(given, str) else []
+        named = sorted(root for root, _ in names(given, context.let)) if isinstance(given, str) else []
         for probe in (probes[name] for name in named if name in probes):
             if probe.on != step.on or probe.once:
                 where = probe.on or "the host of the run"
@@ -182,16 +211,11 @@ def processes_elsewhere(context: LintContext) -> Iterator[RuleMatch]:
                 yield RuleMatch((*path, step.action, "processes"), what, "probe, and end, on the same host")
 
 
-def _is_negated(given: str, found: Sequence[FindingRule]) -> bool:
-    """Whether a finding is there just where *given* is empty."""
-    expression = "".join(given.strip().removeprefix("{{").removesuffix("}}").split())
-    return any("".join(rule.when.split()) in (f"not{expression}", f"not({expression})") for rule in found)
+_CHOOSING = ("selectattr", "rejectattr", "select", "reject", "first", "last")
+"""Filters that take some items out of a list."""
 
-
-_CHOOSES = (
-    r"\b(?:{})\.(?:matches|processes|leftover)\b[\s)]*(?:\|\s*(?:selectattr|rejectattr|select|reject|first|last)\b|\[)"
-)
-"""The forms that take some items out of the list of a probe."""
+_PROCESSES = ("matches", "processes", "leftover")
+"""Fields of a probe that are lists of processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,13 +333,13 @@ def volume_prunes(context: LintContext) -> Iterator[RuleMatch]:
 
 def never_run(context: LintContext) -> Iterator[RuleMatch]:
     """Steps and findings that nothing can call for."""
-    dead = {rule.id for rule, _ in context.findings if constant(rule.when) is False}
+    dead = {rule.id for rule, _ in context.findings if context.constant(rule.when) is False}
     for rule, path in context.findings:
         if rule.id in dead:
             yield RuleMatch((*path, "when"), f"{rule.id} is never present: `{rule.when}` is always false", "")
     drivers = [rule for rule in context.drivers if rule.id not in dead]
     for step, path in context.steps:
-        if constant(step.when) is False:
+        if context.constant(step.when) is False:
             yield RuleMatch((*path, "when"), "it never runs: its `when` is always false", "remove it")
         if step.for_ and dead.issuperset(step.for_):
             yield RuleMatch((*path, "for"), f"it never runs: {' and '.join(step.for_)} is never present", "")
@@ -327,7 +351,7 @@ def never_run(context: LintContext) -> Iterator[RuleMatch]:
 
 def _never_followed(context: LintContext) -> Iterator[RuleMatch]:
     """Steps that depend on an end that no earlier step can come to."""
-    still = {step.id for step, _ in context.steps if step.action == "note" or constant(step.when) is False}
+    still = {step.id for step, _ in context.steps if step.action == "note" or context.constant(step.when) is False}
     waits = {step.id for step, _ in context.steps if context.action(step).decide is None}
     for step, path in context.steps:
         if step.if_failed and still.issuperset(step.if_failed):
@@ -400,7 +424,7 @@ def short_samples(context: LintContext) -> Iterator[RuleMatch]:
     """Samples over less time than is asked about: the answer is never known."""
     taken = {step.id: made for step, _ in context.steps if (made := context.sampling(step))}
     for rule, path in context.findings:
-        for use in over_samples(rule.when) if not broken(rule.when) else ():
+        for use in over_samples(rule.when, context.let) if not broken(rule.when) else ():
             span = use.given[1] if use.filter == "sustained" and len(use.given) > 1 else None
             if use.probe in taken and span is not None and taken[use.probe].seconds < duration(span):
                 own = seconds(taken[use.probe].seconds)
@@ -430,7 +454,9 @@ def lasting_lines(context: LintContext) -> Iterator[RuleMatch]:
     cured = {name for step in changing for name in step.for_}
     for rule, path in context.findings:
         if rule.id in cured and not broken(rule.when):
-            for probe in sorted({root for root, field in names(rule.when) if root in scans and field in _LINES}):
+            for probe in sorted(
+                {root for root, field in names(rule.when, context.let) if root in scans and field in _LINES}
+            ):
                 what = f"{rule.id} rests on lines of {probe}, which stay in the log: it cannot go after its step"
                 yield RuleMatch((*path, "when"), what, f"give {probe} a `since`, such as 10m")
 

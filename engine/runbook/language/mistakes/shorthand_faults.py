@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runbook.errors import Problem
 from runbook.language.name_resolution import Allowed, Naming
-from runbook.language.shorthand import guards_of, late_names, values_of, with_values
+from runbook.language.shorthand import guards_of, late_names, let_of
 from runbook.language.yaml_source import Document, Path
 
 
@@ -14,15 +16,17 @@ def faults_in_shorthand(document: Document, allowed: Allowed) -> dict[Path, list
     *document* is not written out yet; *allowed*: the names that may be used.
     """
     naming, found = Naming(document), dict[Path, list[Problem]]()
-    for name in values_of(document):
+    for number, (name, value) in enumerate(let_of(document)):
         place: Path = ("let", name)
         if late := late_names(document, name):
             words = f"a value may name only those before it, and {', '.join(late)} is not"
             found[place] = [document.problem(place, words)]
-        elif problems := list(naming.expression(values_of(document, found)[name], place, allowed)):
+            continue
+        earlier = replace(allowed, let=let_of(document, found)[:number])
+        if problems := list(naming.expression(value, place, earlier)):
             found[place] = problems
-    for place, written in guards_of(document).items():
-        guard = with_values(written, values_of(document, found))
+    allowed = replace(allowed, let=let_of(document, found))
+    for place, guard in guards_of(document).items():
         if problems := list(naming.expression(guard, place, allowed)):
             found[place] = problems
     return found

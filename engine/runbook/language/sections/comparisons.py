@@ -12,7 +12,7 @@ from runbook.language.expressions.comparison import ACROSS
 from runbook.language.expressions.templates import names
 from runbook.language.yaml_source import Path
 from runbook.text.suggestions import suggest
-from runbook.values.playbook import FindingRule, Playbook
+from runbook.values.playbook import FindingRule, Let, Playbook
 
 Fault = tuple[Path, str, str]
 """Where in the entry of the finding, what is wrong there, and a hint."""
@@ -33,7 +33,7 @@ def faults_in_comparison(rule: FindingRule, book: Playbook, tree: Mapping[str, A
     for key in ("settle", "gone_for"):
         if key in tree:
             yield (key,), f"`{key}` is not allowed beside `{ACROSS}`: nothing is changed before hosts are compared", ""
-    if rule.when and not _names_comparison(rule.when):
+    if rule.when and not _names_comparison(rule.when, book.let[rule.part]):
         hint = f"{ACROSS}.value < {ACROSS}.highest, or leave `{ACROSS}` out"
         yield ("when",), f"`{ACROSS}` compares hosts, but `when` does not name what was found", hint
     yield from _unknown_findings(rule, book)
@@ -65,9 +65,9 @@ def faults_of_included(part: str, book: Playbook) -> Iterator[Fault]:
             yield (), words, ALONE
 
 
-def _names_comparison(when: str) -> bool:
+def _names_comparison(when: str, let: Let) -> bool:
     """Whether *when* uses the result of a comparison; True also if it cannot be parsed, which is reported elsewhere."""
     try:
-        return any(root == ACROSS for root, _ in names(when))
+        return any(root == ACROSS for root, _ in names(when, let))
     except ConfigError:
         return True

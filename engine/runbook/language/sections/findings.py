@@ -9,13 +9,13 @@ from runbook.language.keys import FINDING, fields_of
 from runbook.language.lenient_read import ProbesBehind
 from runbook.language.sections.placed_values import Entry, PlacedValues
 from runbook.language.yaml_source import Path
-from runbook.values.playbook import FindingRule, Step
+from runbook.values.playbook import FindingRule, Let, Step
 
 
-def findings_of(listed: Any, values: PlacedValues, diagnose: tuple[Step, ...]) -> tuple[FindingRule, ...]:
+def findings_of(listed: Any, values: PlacedValues, diagnose: tuple[Step, ...], let: Let) -> tuple[FindingRule, ...]:
     """The rules of *listed*, the list under ``findings``; *diagnose* are the probes that they rest on."""
     made = []
-    behind = ProbesBehind(diagnose)
+    behind = ProbesBehind(diagnose, let)
     for number, tree in enumerate(listed if isinstance(listed, list) else ()):
         path: Path = ("findings", number)
         if not isinstance(tree, Mapping) or not isinstance(tree.get("id"), str):
