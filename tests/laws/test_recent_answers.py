@@ -15,7 +15,7 @@ from runbook.execution.executor import Consent, execute
 from runbook.execution.planner import make_plan
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.plan import Change, NoChange, Risk
-from runbook.values.playbook import Phase, Retry, Step
+from runbook.values.playbook import Phase, Playbook, Retry, Step
 from tests.support.tables import every_row
 from tests.support.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site, with_run
 
@@ -168,8 +168,11 @@ def test_a_plan_that_is_carried_out_at_once_is_not_asked_for_again_until_somethi
     assert seen(there, "1") == [asked + 1]
 
 
-def steps(**needs: str) -> list[Step]:
-    return [Step(id=name, phase=Phase.DIAGNOSE, action="x", when=when) for name, when in needs.items()]
+def probes(**needs: str) -> Playbook:
+    return Playbook(
+        name="x",
+        diagnose=tuple(Step(id=name, phase=Phase.DIAGNOSE, action="x", when=when) for name, when in needs.items()),
+    )
 
 
 @every_row(
@@ -183,7 +186,7 @@ def steps(**needs: str) -> list[Step]:
     ],
 )
 def test_looks_are_taken_as_late_as_can_be_so_that_they_see_one_moment(written, waves):
-    assert [[it.id for it in wave] for wave in _waves(steps(**written))] == waves
+    assert [[it.id for it in wave] for wave in _waves(probes(**written))] == waves
 
 
 def test_a_probe_is_not_given_its_own_answer_again(host, place):
