@@ -56,8 +56,9 @@ def here(tmp_path, monkeypatch) -> Path:
 # -- the library
 
 
-def test_there_are_seventy_errors_and_ten_of_other_trades():
-    assert (len(CASES["errors"]), len(CASES["others"])) == (70, 10)
+def test_there_are_at_least_seventy_errors_and_ten_of_other_trades():
+    assert len(CASES["errors"]) >= 70
+    assert len(CASES["others"]) >= 10
     assert {case["playbook"] for case in CASES["errors"]} <= {book.name for book in books()}
 
 

@@ -62,6 +62,21 @@ MISTAKES = [
     (LOOK + "    when: run = 1\n    memory: {}", "`=` compares nothing: write `==`", ""),
     (LOOK + "    when: run | defalt(1)\n    memory: {}", "there is no filter `defalt`: did you mean `default`?", ""),
     (LOOK + "    when: run is defned\n    memory: {}", "there is no test `defned`: did you mean `defined`?", ""),
+    (
+        LOOK + "    when: '[1] | select(''defned'')'\n    memory: {}",
+        "there is no test `defned`: did you mean `defined`?",
+        "",
+    ),
+    (
+        LOOK + "    when: '[1] | rejectattr(''a'', ''greater'', 1)'\n    memory: {}",
+        "there is no test `greater`: did you mean `greaterthan`?",
+        "",
+    ),
+    (
+        LOOK + "    when: '[1] | map(''lengt'')'\n    memory: {}",
+        "there is no filter `lengt`: did you mean `length`?",
+        "",
+    ),
     (FINDING + "say: '{{ run'", "is opened and not closed", ""),
     (FINDING + "say: '{% if run %}x'", "`{% if %}` is opened and not closed by `{% endif %}`", ""),
     (FINDING + "say: '{% endfor %}'", "`{% endfor %}` is not allowed here", ""),

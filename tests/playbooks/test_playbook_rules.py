@@ -417,6 +417,23 @@ def test_only_the_newest_holder_of_a_lock_that_is_not_in_state_d_is_ended():
     assert not evaluate(step.when, scope("gpu-hang", looks))
 
 
+@every_row(
+    ("name", "next_step"),
+    [
+        ("nvidia-smi", "runbook run gpu-hang --hosts gpu-01"),
+        ("UVM global queue", "runbook run gpu-hang --hosts gpu-01"),
+        ("nfsd", "`sudo cat /proc/7/stack`"),
+        ("nvme-wq", "`sudo cat /proc/7/stack`"),
+    ],
+)
+def test_the_advice_for_a_hung_task_depends_on_whose_it_is(name, next_step):
+    """Mutants: ``driver_hangs`` that takes an nvme thread for one of the driver; a test that Jinja does not have."""
+    task = {"name": name, "pid": 7, "waited": 122, "at": "now"}
+    seen = scope("gpu-health", {"kernel": {"hung_tasks": [task], "lockups": []}})
+    (lockup,) = (it for it in book("gpu-health").findings if it.id == "machine_hangs")
+    assert next_step in say(lockup.advise[0], seen)
+
+
 def words_of(name: str) -> list[str]:
     """What a person reads of a playbook: its own name, its inputs, its steps, and what it finds and advises."""
     made = book(name)

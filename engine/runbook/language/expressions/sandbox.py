@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from jinja2 import StrictUndefined, Undefined, nodes, pass_context
 from jinja2.compiler import Frame
-from jinja2.exceptions import SecurityError
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.nativetypes import NativeCodeGenerator, NativeEnvironment
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
@@ -116,6 +116,9 @@ class _Asking(NativeCodeGenerator):
 class _Bounding(NodeTransformer):
     """Counts loops and measures joined texts; refuses statements that could evade this."""
 
+    def __init__(self, environment: Environment) -> None:
+        self._filters, self._tests = environment.filters, environment.tests
+
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         if isinstance(node, nodes.Stmt) and not isinstance(node, STATEMENTS):
             word = type(node).__name__.lower()
@@ -140,6 +143,7 @@ class _Bounding(NodeTransformer):
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802 - as above
         """Allow the author's own text to be evaluated within a sample, never a text of a host."""
         self.generic_visit(node)
+        self._named(node)
         if node.name in ("map", *SERIES) and (node.dyn_args or node.dyn_kwargs):
             raise SecurityError(f"`{node.name}` needs its arguments written out, without `*`")
         given = [_text(item) for item in node.args]
@@ -149,6 +153,15 @@ class _Bounding(NodeTransformer):
         if name in SERIES and not (given and given[0]):
             raise SecurityError(f"`{name}` needs its condition or field written out, in quotes")
         return node
+
+    def _named(self, node: nodes.Filter) -> None:
+        """Refuse a test or a filter that is named in quotes, and that is not there: Jinja looks it up only when it is
+        needed."""
+        place = {"select": 0, "reject": 0, "selectattr": 1, "rejectattr": 1, "map": 0}.get(node.name, len(node.args))
+        name = _text(node.args[place]) if place < len(node.args) else ""
+        kind, known_names = ("filter", self._filters) if node.name == "map" else ("test", self._tests)
+        if name and name not in known_names:
+            raise TemplateSyntaxError(f"No {kind} named {name!r}.", node.lineno)
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - as above
         self.generic_visit(node)
@@ -192,7 +205,7 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
-        made: nodes.Template = _Bounding().visit(tree)
+        made: nodes.Template = _Bounding(self).visit(tree)
         return made
 
     def getattr(self, obj: Any, attribute: str) -> Any:

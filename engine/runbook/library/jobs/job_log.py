@@ -22,7 +22,7 @@ from runbook.library.jobs.facts.job_log import (
     strongest,
     unsaved,
 )
-from runbook.library.jobs.facts.job_log_signs import ENDS, SIGNS, Role, of_a_job
+from runbook.library.jobs.facts.job_log_signs import ENDS, RAISED, SIGNS, Role, of_a_job
 from runbook.protocols import Probe
 from runbook.text.signatures import SignatureSearch, check_signatures
 from runbook.values.command import Completed
@@ -101,8 +101,9 @@ class State:
 
 
 def signs(_: Mapping[str, Any]) -> Mapping[str, Symptom]:
-    """The rows of the table, and `end` for the ends of a training."""
+    """The rows of the table; `end` for the ends of a training, and `raised` for the error of one without a traceback."""
     found = {"end": Symptom(written=f"(?i){'|'.join(ENDS)}", kind=SymptomKind.END)}
+    found["raised"] = Symptom(written=RAISED, kind=SymptomKind.TRACE)
     for sign in SIGNS:
         pattern = "|".join(sign.patterns)
         if sign.role is Role.TRACE:  # programs of all kinds end with an exit code or a traceback

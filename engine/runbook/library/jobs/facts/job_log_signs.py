@@ -126,7 +126,7 @@ SIGNS = (
         r"\bibv_(?:modify|create)_qp\b.{0,40}\bfail",
     )),
     Sign("numbers", Role.CAUSE, (
-        r"loss scale already at minimum|found (?:inf|nan) (?:in|value)",
+        r"loss scale already at minimum|minimum loss scale reached|found (?:inf|nan) (?:in|value)",
         r"nans? (?:loss )?(?:was |were )?(?:detected|found|appeared)",
         r"loss (?:is|was|became|went|has become|of) ?(?:to )?(?:nan|inf|not finite)\b.{0,40}(?:stop|abort|exit|$)",
         r"(?:detected|found|encountered|got) (?:a )?(?:nan|inf|non-?finite)\b",
@@ -231,6 +231,10 @@ _JOB = (
     r"torch\w*|cuda\w*|nccl\w*|local_rank|rank ?\d+|srun|slurm\w*|deepspeed|megatron\w*|accelerate|transformers"
     r"|vllm|sglang|prime[-_]rl|openrlhf|verl|areal|ray|jax|tensorflow|lightning|trainer|train(?:ing)?(?:_\w+)?|gpus?"
 )
+
+
+RAISED = r"^(?:\[?[Rr]ank ?\d+\]?:? *|E +)?(?:RuntimeError|FloatingPointError): "
+"""The line of an exception as numerical programs raise it, alone."""
 
 
 def of_a_job(pattern: str) -> str:

@@ -25,6 +25,14 @@ _HARMLESS = frozenset({"corrected", "deferred", "info", "informational"})
 """Deferred: wrong data was found and marked, and no program has used it."""
 _TELLING = ("device_id: ", "STATUS[", "physical_address: ", "section_type: ")
 """Words in the lines of a record that name the part, the best first."""
+_REFUSED = re.compile(r"(?P<driver>[\w-]+) [0-9a-f:.]{7,12}: AMD-Vi: Event logged \[IO_PAGE_FAULT")
+_USED_BY_JOBS = re.compile(
+    r"nvidia|nouveau|nova\w*|amdgpu|xe|i915|vfio-pci|pcieport|nvme|ahci|m[ep][gt]\w*|hpsa|smartpqi|virtio\w*"
+    r"|mlx\w*|irdma|ice|i40e|iavf|ixgbe\w*|igb|e1000e|bnxt\w*|tg3|efa|ena|hfi1|qed\w*|cxgb4|gve|atlantic|r81\w*"
+)
+"""The drivers of GPUs, network cards and disks."""
+_HOT = re.compile(r"\b(Core|Package) temperature (?:is )?above threshold")
+_COOLED = re.compile(r"\b(Core|Package) temperature/speed normal")
 TOGETHER = 5.0
 """Seconds within which a machine check is announced, and described by EDAC."""
 BOOTING = 10.0
@@ -74,13 +82,13 @@ def hardware_errors(messages: Sequence[Message], of_gpus: Sequence[GpuFault]) ->
     """Return the hardware errors in *messages*, without those of a GPU's own bus that *of_gpus* has already."""
     uncorrected: list[KernelFault] = []
     corrected: list[KernelFault] = []
-    for unit in _units(messages):
+    for unit in _units(_without_cooled(messages)):
         if isinstance(unit, _Record) and (severity := unit.severity or unit.severity_by_edac()):
             (corrected if severity in _HARMLESS else uncorrected).append(unit.fault())
             continue
         # a line of its own, or a record whose headline is not in the log: each line for itself
         lines = unit.lines if isinstance(unit, _Record) else [unit]
-        uncorrected += faults("hardware", [line for line in lines if not _at_boot(line)])
+        uncorrected += faults("hardware", [line for line in lines if not (_at_boot(line) or _of_another_device(line))])
         corrected += faults("corrected", lines)
     slots = {fault.bus_id.rpartition(".")[0] for fault in of_gpus if fault.kind == "bus_error" and fault.bus_id}
     others = [fault for fault in uncorrected if not fault.device or fault.device.rpartition(".")[0] not in slots]
@@ -90,6 +98,20 @@ def hardware_errors(messages: Sequence[Message], of_gpus: Sequence[GpuFault]) ->
 def _at_boot(line: Message) -> bool:
     """Whether an IOMMU reports a device that reads the firmware's memory before its driver is loaded."""
     return line.since_boot is not None and line.since_boot < BOOTING and "DMAR: [DMA" in line.text
+
+
+def _of_another_device(line: Message) -> bool:
+    """Whether the IOMMU names the driver of a device that no job uses, such as a sound card."""
+    found = _REFUSED.match(line.text)
+    return bool(found) and not _USED_BY_JOBS.fullmatch(found["driver"])
+
+
+def _without_cooled(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return *messages* without the processors that were too hot, and are not any more."""
+    cooled = {found[1]: number for number, line in enumerate(messages) if (found := _COOLED.search(line.text))}
+    hot = ((number, _HOT.search(line.text)) for number, line in enumerate(messages))
+    gone = {number for number, found in hot if found and number < cooled.get(found[1], 0)}
+    return [line for number, line in enumerate(messages) if number not in gone]
 
 
 def _units(messages: Sequence[Message]) -> Iterator[Message | _Record]:

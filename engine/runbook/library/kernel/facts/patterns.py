@@ -112,7 +112,11 @@ KINDS: Mapping[str, Kind] = {
         "aer: ",
         pattern=r"nvidia [0-9a-f:.]{12}: AER: (?:.*severity=Uncorrect(?:ed|able) \(Fatal\)|can't recover)",
     ),
-    "other_driver": _driver("is already bound to", pattern=r"NVRM:? GPU \S+ is already bound to (?!vfio-pci)(\w+)"),
+    "other_driver": _driver(
+        "is already bound to|obtained ownership of|probe routine was not called",
+        pattern=r"NVRM:? GPU \S+ is already bound to (?!vfio-pci)(\w+)|NVRM: The NVIDIA probe routine was not called for"
+        r"|NVRM: was loaded and obtained ownership of the NVIDIA",
+    ),
     "init_failed": _driver(
         "nvrm|nvidia: probe of|probe with driver nvidia|[nvidia-drm]|nvidia: disagrees about|nvidia: version magic",
         pattern=r"NVRM:?.*(?:(?:RmInitAdapter|rm_init_adapter).*fail|failed to initialize the NVIDIA"
@@ -165,8 +169,8 @@ KINDS: Mapping[str, Kind] = {
         r"|Fatal error (?:message )?(?:received|reported).*|\[IO_PAGE_FAULT .*|DMAR: \[DMA .*fault addr.*"
         r"|\bpciehp\b.*\bslot\([^)]*\): Link Down.*|\bDPC: containment event.*|, device inaccessible$"
         r"|\bnot ready \d+ms after .*; giving up|\bNMI: (?:IOCK|PCI system) error.*|\bNMI received for unknown reason.*"
-        r"|temperature above threshold.*|critical temperature reached.*|swiotlb buffer is full.*"
-        r"|\b(?:i915|xe|amdgpu|radeon) .*GPU (?:HANG|reset begin).*",
+        r"|temperature (?:is )?above threshold.*|critical temperature reached.*|swiotlb buffer is full.*"
+        r"|\b(?:i915|xe|amdgpu|radeon) .*GPU (?:HANG|reset begin).*|\buncorrectable hardware error\b.*",
     ),
     "corrected": _kind(
         "aer: |edac |hardware error|severity=correct",
