@@ -101,7 +101,7 @@ class State:
 
 
 def signs(_: Mapping[str, Any]) -> Mapping[str, Symptom]:
-    """The rows of the table; `end` for the ends of a training, and `raised` for the error of one without a traceback."""
+    """The rows of the table; `end` for the ends of a training, `raised` for its error without a traceback."""
     found = {"end": Symptom(written=f"(?i){'|'.join(ENDS)}", kind=SymptomKind.END)}
     found["raised"] = Symptom(written=RAISED, kind=SymptomKind.TRACE)
     for sign in SIGNS:

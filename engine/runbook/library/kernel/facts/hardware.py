@@ -103,15 +103,18 @@ def _at_boot(line: Message) -> bool:
 def _of_another_device(line: Message) -> bool:
     """Whether the IOMMU names the driver of a device that no job uses, such as a sound card."""
     found = _REFUSED.match(line.text)
-    return bool(found) and not _USED_BY_JOBS.fullmatch(found["driver"])
+    return found is not None and not _USED_BY_JOBS.fullmatch(found["driver"])
 
 
 def _without_cooled(messages: Sequence[Message]) -> Sequence[Message]:
     """Return *messages* without the processors that were too hot, and are not any more."""
     cooled = {found[1]: number for number, line in enumerate(messages) if (found := _COOLED.search(line.text))}
-    hot = ((number, _HOT.search(line.text)) for number, line in enumerate(messages))
-    gone = {number for number, found in hot if found and number < cooled.get(found[1], 0)}
-    return [line for number, line in enumerate(messages) if number not in gone]
+
+    def gone(number: int, line: Message) -> bool:
+        hot = _HOT.search(line.text)
+        return hot is not None and number < cooled.get(hot[1], 0)
+
+    return [line for number, line in enumerate(messages) if not gone(number, line)]
 
 
 def _units(messages: Sequence[Message]) -> Iterator[Message | _Record]:

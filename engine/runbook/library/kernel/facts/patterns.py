@@ -114,8 +114,8 @@ KINDS: Mapping[str, Kind] = {
     ),
     "other_driver": _driver(
         "is already bound to|obtained ownership of|probe routine was not called",
-        pattern=r"NVRM:? GPU \S+ is already bound to (?!vfio-pci)(\w+)|NVRM: The NVIDIA probe routine was not called for"
-        r"|NVRM: was loaded and obtained ownership of the NVIDIA",
+        pattern=r"NVRM:? GPU \S+ is already bound to (?!vfio-pci)(\w+)"
+        r"|NVRM: The NVIDIA probe routine was not called for|NVRM: was loaded and obtained ownership of the NVIDIA",
     ),
     "init_failed": _driver(
         "nvrm|nvidia: probe of|probe with driver nvidia|[nvidia-drm]|nvidia: disagrees about|nvidia: version magic",
