@@ -38,27 +38,6 @@ def told(text, **values):
     return drive(kernel_log.probe(build(kernel_log.Args, {"text": text, **values})), Here())
 
 
-def test_an_old_kernel_may_kill_another_than_it_chose():
-    (kill,) = told(
-        "[100.1] worker invoked oom-killer: gfp_mask=0x280da, order=0, oom_score_adj=0\n"
-        "[100.2] Out of memory: Kill process 71 (parent) score 246 or sacrifice child\n"
-        "[100.3] Killed process 72 (child (x)) total-vm:1972392kB, anon-rss:4096kB, file-rss:0kB\n"
-    ).oom
-    assert (kill.pid, kill.name, kill.scope, kill.invoked_by) == (72, "child (x)", "host", "worker")
-    assert (kill.resident_kb, kill.limit) == (4096, "")
-    assert isinstance(kill.cgroup, Unknown)
-    assert isinstance(kill.at, Unknown)
-
-
-def test_an_old_kernel_says_which_limit_was_reached():
-    (kill,) = told(
-        f"Task in /docker/{CONTAINER} killed as a result of limit of /docker\n"
-        "Memory cgroup out of memory: Kill process 5 (hog) score 996 or sacrifice child\n"
-        "Killed process 5 (hog) total-vm:33558652kB, anon-rss:920kB, file-rss:452kB\n"
-    ).oom
-    assert (kill.scope, kill.container, kill.limit) == ("cgroup", CONTAINER, "/docker")
-
-
 NEW = (
     "[Sun Feb 23 16:24:18 2025] tokio invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0\n"
     "[Sun Feb 23 16:24:18 2025] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=docker-{0}.scope,"
@@ -67,59 +46,6 @@ NEW = (
     "[Sun Feb 23 16:24:18 2025] Memory cgroup out of memory: KILLED PROCESS 4711 (python) total-vm:9kB, "
     "anon-rss:7kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:80kB oom_score_adj:0\n"
 ).format("cd" * 32, CONTAINER)
-
-
-def test_a_new_kernel_names_the_container_of_who_died_and_not_of_who_asked():
-    (kill,) = told(NEW).oom
-    assert (kill.pid, kill.container, kill.scope) == (4711, CONTAINER, "cgroup")
-    assert kill.limit == f"/system.slice/docker-{CONTAINER}.scope"
-    assert kill.at == "2025-02-23T16:24:18Z"
-    assert told(NEW).oom_cgroup == (kill,)
-    assert told(NEW).oom_host == ()
-
-
-def test_the_hosts_own_want_of_memory_is_told_from_a_containers():
-    line = (
-        "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),global_oom,task_memcg=/user.slice,task=a b,pid=9,uid=1\n"
-    )
-    state = told(f"{line}Out of memory: Killed process 9 (a b) total-vm:1kB, anon-rss:1kB\n")
-    assert [(it.scope, it.cgroup, it.container, it.name) for it in state.oom_host] == [
-        ("host", "/user.slice", "", "a b")
-    ]
-    assert state.oom_cgroup == ()
-
-
-def test_a_kill_whose_last_line_has_been_dropped_is_still_told():
-    assert [it.pid for it in told("\n".join(NEW.splitlines()[:2])).oom] == [4711]
-    (vague,) = told("Out of memory: Kill process 71 (parent) score 246 or sacrifice child").oom
-    assert "chose 71 (parent)" in to_json(vague)["pid"]["$unknown"]
-
-
-def test_the_summary_of_one_kill_says_nothing_of_the_next():
-    first, second = told(f"{NEW}[Sun Feb 23 16:24:20 2025] Killed process 12 (other) total-vm:1kB").oom
-    assert (first.pid, second.pid) == (4711, 12)
-    assert isinstance(second.scope, Unknown)
-    assert isinstance(told("Killed process 12 (other)").oom_host, Unknown)
-
-
-def test_a_group_that_dies_together_is_told_one_by_one():
-    kills = told(
-        f"{NEW}Tasks in /a are going to be killed due to memory.oom.group set\n"
-        "Memory cgroup out of memory: Killed process 1 (x) total-vm:1kB\n"
-        "Memory cgroup out of memory: Killed process 2 (y) total-vm:1kB\n"
-    ).oom
-    assert [(it.pid, it.limit) for it in kills[1:]] == [(1, "/a"), (2, "/a")]
-
-
-def test_a_kill_that_is_told_twice_counts_once():
-    line = "[100.0] Out of memory: Killed process 9 (a) total-vm:1kB\n"
-    later = "2025-02-23T16:24:18+0100 h kernel: Out of memory: Killed process 9 (a)\n"
-    assert len(told(line * 2).oom) == 1
-    assert len(told(later + later.replace("16:24:18", "17:24:18")).oom) == 2
-
-
-def test_talk_about_memory_is_no_kill():
-    assert told("oom_reaper: reaped process 5\nsys: room zoom oom_score_adj changed\nCUDA out of memory").oom == ()
 
 
 @every_row(
@@ -152,14 +78,6 @@ def test_a_gpu_fault_is_read_whatever_is_missing_from_it(line, code, bus, pid, n
     assert fault.name == name if name else isinstance(fault.name, Unknown)
 
 
-def test_a_fault_of_a_switch_is_none_of_a_gpu():
-    state = told(
-        "nvidia-nvswitch2: SXid (PCI:0000:c5:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\nXid (PCI:0000:01:00): 8"
-    )
-    assert [(it.switch, it.code) for it in state.sxids] == [("nvidia-nvswitch2", 20034)]
-    assert state.xid_codes == (8,)
-
-
 @every_row(
     ("line", "device"),
     [
@@ -173,15 +91,6 @@ def test_a_fault_of_a_switch_is_none_of_a_gpu():
 )
 def test_a_failing_disk_is_named(line, device):
     assert [it.device for it in told(line).io_errors] == [device]
-
-
-def test_a_healthy_mount_is_no_error_of_a_disk():
-    assert told("EXT4-fs (vda): mounted filesystem r/w. Opts: errors=remount-ro").io_errors == ()
-
-
-def test_a_hung_task_is_named_by_what_stands_before_the_last_colon():
-    (task,) = told("INFO: task nv::queue:2210 blocked for more than 122 seconds.").hung_tasks
-    assert (task.name, task.pid, task.waited) == ("nv::queue", 2210, 122)
 
 
 MOMENT = 1740327858.0
