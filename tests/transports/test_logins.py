@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from runbook.connections.transports import ssh
-from runbook.connections.transports.ssh import private_keys
+from runbook.connections.transports.ssh import host_key_check, private_keys
+from runbook.connections.transports.ssh.bounded_transport import BoundedTransport
 from runbook.connections.transports.ssh.private_keys import Agent
 from runbook.values.inventory import Address, Host, HostKeys
 from tests.support.real_processes import gone, shows_up
 from tests.support.sshd import free_port, make_key, start_sshd
+from tests.support.tables import every_row
 from tests.support.waiting import appears, soon
 from tests.transports.client_process import killed, started
 from tests.transports.commands import change, look
@@ -210,6 +212,43 @@ def test_a_wrong_user_and_a_key_that_ssh_config_names(home, sshd, interrupt):
 def test_a_broken_ssh_config_is_said_and_breaks_nothing_else(home, sshd, interrupt):
     (home / ".ssh" / "config").write_text("Host x\n Nonsense\n")
     assert "your ssh_config cannot be read" in refusal(sshd.host(), interrupt)
+
+
+def cipher(monkeypatch, host, interrupt) -> str:
+    """The cipher of a new connection to *host*."""
+    made: list[BoundedTransport] = []
+
+    class Kept(BoundedTransport):
+        def __init__(self, *args, **keys):
+            super().__init__(*args, **keys)
+            made.append(self)
+
+    monkeypatch.setattr(host_key_check, "BoundedTransport", Kept)
+    says_in(connected(host, interrupt))
+    return made[-1].remote_cipher
+
+
+@every_row(
+    ("written", "used"),
+    [
+        ("", "aes128-gcm@openssh.com"),
+        ("aes256-ctr,aes128-gcm@openssh.com", "aes256-ctr"),
+        ("-*gcm*", "aes128-ctr"),
+        ("^aes192-ctr", "aes192-ctr"),
+        ("+3des-cbc", "aes128-gcm@openssh.com"),
+    ],
+)
+def test_a_cipher_that_checks_itself_comes_first_unless_ssh_config_chooses(
+    written, used, home, sshd, interrupt, monkeypatch
+):
+    """Mutants: ``_preferred_ciphers`` as paramiko has them; ``chosen`` without a sign; in the order of those known."""
+    (home / ".ssh" / "config").write_text(f"Host *\n Ciphers {written}\n" if written else "")
+    assert cipher(monkeypatch, sshd.host(), interrupt) == used
+
+
+def test_ciphers_that_nobody_has_are_said(home, sshd, interrupt):
+    (home / ".ssh" / "config").write_text("Host *\n Ciphers chacha20-poly1305@openssh.com\n")
+    assert "Ciphers of your ssh_config names none of aes128-gcm@openssh.com" in refusal(sshd.host(), interrupt)
 
 
 @pytest.fixture

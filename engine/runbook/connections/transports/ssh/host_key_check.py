@@ -17,6 +17,7 @@ from typing import Any
 import paramiko
 
 from runbook.connections.transports.ssh.bounded_transport import BoundedTransport
+from runbook.connections.transports.ssh.ssh_config import chosen
 from runbook.errors import Unreachable
 from runbook.protocols import ConnectOptions
 from runbook.values.inventory import Host, HostKeys
@@ -142,8 +143,11 @@ class Trust(paramiko.MissingHostKeyPolicy):
         self._mode = HostKeys.STRICT if strict else host.host_keys
         self._own = OwnFile(options.known_hosts)
 
-    def transport_factory(self, name: str) -> Any:
-        """A maker of Transports that ask for the kinds of key first that are known of *name*."""
+    def transport_factory(self, name: str, ciphers: str = "") -> Any:
+        """A maker of Transports that ask for the kinds of key first that are known of *name*.
+
+        *ciphers*: the list of ssh_config.
+        """
         known = [] if self._mode is HostKeys.IGNORE else [host.kind for host in self._known(name) if not host.revoked]
         wanted = [word for kind in dict.fromkeys(known) for word in SIGNATURES.get(kind, (kind,))]
 
@@ -153,6 +157,10 @@ class Trust(paramiko.MissingHostKeyPolicy):
             offered = list(security.key_types)
             first = [word for word in wanted if word in offered]
             security.key_types = [*first, *(word for word in offered if word not in first)]
+            if not (allowed := chosen(ciphers, security.ciphers)):
+                transport.sock.close()
+                raise Unreachable(f"Ciphers of your ssh_config names none of {', '.join(security.ciphers)}: {ciphers}")
+            security.ciphers = allowed
             return transport
 
         return made

@@ -182,7 +182,9 @@ def _prepare(connection: fabric.Connection, host: Host, options: ConnectOptions)
     connection.connect_kwargs = {
         **given,
         "auth_strategy": Login(connection.user, host.key, given.pop("key_filename", ()), options),
-        "transport_factory": trust.transport_factory(name if connection.port == 22 else f"[{name}]:{connection.port}"),
+        "transport_factory": trust.transport_factory(
+            name if connection.port == 22 else f"[{name}]:{connection.port}", connection.ssh_config.get("ciphers", "")
+        ),
         "banner_timeout": wait,
         "auth_timeout": 2 * wait,
         "channel_timeout": wait,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import paramiko
@@ -55,6 +57,18 @@ class MatchExec:
             if running.returncode is None:
                 os.killpg(running.pid, signal.SIGKILL)
                 running.wait()
+
+
+def chosen(written: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return those of *known* algorithms that a list of ssh_config chooses, such as ``Ciphers``, in its order.
+
+    ``+``, ``-`` and ``^`` before the list add to the known ones, remove from them, or prefer some (ssh_config(5)).
+    """
+    sign = written[0] if written[:1] in ("+", "-", "^") else ""
+    patterns = [part.strip() for part in written.removeprefix(sign).split(",")]
+    named = tuple(each for part in patterns for each in known if fnmatchcase(each, part))
+    others = tuple(each for each in known if each not in named)
+    return {"": named, "+": tuple(known), "-": others, "^": (*named, *others)}[sign] if written else tuple(known)
 
 
 paramiko.config.invoke = MatchExec  # type: ignore[attr-defined]  # its stubs leave out what it imports
