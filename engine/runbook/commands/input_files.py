@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ from runbook.values.types import Json, plural
 
 ENDINGS = (".yaml", ".yml")
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
+CHECKED = "checked.json"
+"""The cache of the playbooks without a mistake: the path of each, with the digests of its text and of all its files."""
+MOST_CHECKED = 500
 LARGEST_SENT = 256 * 1024
 """Bytes that a file may have whose text goes to every host."""
 
@@ -119,11 +123,29 @@ def known_playbooks(actions: Mapping[str, Action]) -> KnownPlaybooks:
     return KnownPlaybooks(usable, faulty)
 
 
-def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
-    """The playbook in *path*.  Raises ConfigError with every mistake in it."""
+def read_playbook(path: Path, actions: Mapping[str, Action], *, anew: bool = False) -> Playbook:
+    """The playbook in *path*.  Raises ConfigError with every mistake in it.
+
+    It is checked unless this program has checked this very text of it, and of what it includes, before; *anew*: in any
+    case.
+    """
+    from runbook.commands.program_cache import ProgramCache
     from runbook.language.loader import load_playbook
 
-    return load_playbook(read_text(path), str(path), actions, open_included, read=read_beside)
+    text, cache = read_text(path), ProgramCache(CHECKED)
+    kept = cache.read()
+    known: dict[str, list[str]] = kept if isinstance(kept, dict) else {}
+    place, own = str(path.absolute()), sha256("\0".join([text, *sorted(actions)]).encode()).hexdigest()
+    if not anew and known.get(place, ())[:1] == [own]:
+        with suppress(ConfigError):  # what it includes has changed: all its mistakes are found below
+            book = load_playbook(text, str(path), actions, open_included, read=read_beside, checked=False)
+            if known[place] == [own, book.digest]:
+                return book
+    book = load_playbook(text, str(path), actions, open_included, read=read_beside)
+    if known.pop(place, None) != [own, book.digest]:
+        newest = list(known.items())[-MOST_CHECKED:]
+        cache.write({**dict(newest), place: [own, book.digest]})
+    return book
 
 
 def open_included(name: str, file: str) -> tuple[str, str]:
@@ -224,8 +246,6 @@ def no_garbage_collection() -> Iterator[None]:
 
 def read_inventory(paths: Sequence[Path]) -> Inventory:
     """Every host in *paths*.  Raises ConfigError with every mistake in them."""
-    from hashlib import sha256
-
     from runbook.commands.inventory_files import open_inventory
     from runbook.inventory import read
 

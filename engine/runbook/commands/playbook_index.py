@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -12,15 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from runbook.commands.input_files import find_playbook, library, open_included, playbook_files, read_beside
+from runbook.commands.program_cache import ProgramCache
 from runbook.errors import ConfigError
-from runbook.extensions import ACTIONS, installed
-from runbook.records.private_folder import PrivateFolder
 from runbook.text_files import read_text
 from runbook.values.playbook import Playbook, Symptom, SymptomKind
-from runbook.version import __version__
 
 FILE = "playbooks.json"
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +38,7 @@ def playbook_cards() -> tuple[PlaybookCard, ...]:
     A card is kept for as long as the program, the playbook and the files that it includes are as they were.  Where no
     cache can be kept, every playbook is read.
     """
-    return _Index(_folder()).cards()
+    return _Index().cards()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +50,8 @@ class _Entry:
 
 
 class _Index:
-    def __init__(self, folder: PrivateFolder | None) -> None:
-        self._folder = folder
-        self._program = _program()
+    def __init__(self) -> None:
+        self._cache = ProgramCache(FILE)
         self._digest = cache(_digest)
 
     def cards(self) -> tuple[PlaybookCard, ...]:
@@ -111,26 +105,16 @@ class _Index:
         return _Entry(card, {file: self._digest(file) for file in sorted(files)})
 
     def _read(self, there: str) -> dict[str, _Entry]:
-        if self._folder is None:
-            return {}
         try:
-            tree = json.loads(self._folder.read(FILE))
-            if (tree["format"], tree["program"], tree["there"]) != (FORMAT, self._program, there):
-                return {}
-            return {path: _entry(entry) for path, entry in tree["playbooks"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged, or not ours: made again
+            tree = self._cache.read()
+            return {path: _entry(entry) for path, entry in tree["playbooks"].items()} if tree["there"] == there else {}
+        except (ValueError, KeyError, TypeError, AttributeError):  # none is there, or it is damaged: made again
             return {}
 
     def _write(self, there: str, entries: Mapping[str, _Entry]) -> None:
-        if self._folder is None:
-            return
         # a faulty playbook is read again each time: the reason may lie elsewhere, as the mode of a directory
         kept = {path: _tree(entry) for path, entry in entries.items() if entry.files}
-        tree = {"format": FORMAT, "program": self._program, "there": there, "playbooks": kept}
-        try:
-            self._folder.write(FILE, json.dumps(tree))
-        except OSError:  # a full disk, a home that cannot be written: the next call reads every playbook again
-            return
+        self._cache.write({"there": there, "playbooks": kept})
 
 
 def card_of(name: str, playbook: Playbook) -> PlaybookCard:
@@ -179,28 +163,3 @@ def _digest(file: str) -> str:
         return sha256(Path(file).read_bytes()).hexdigest()
     except OSError:
         return ""
-
-
-def _folder() -> PrivateFolder | None:
-    """Return the folder ``$XDG_CACHE_HOME/runbook``; None: this user has no home directory."""
-    named = os.environ.get("XDG_CACHE_HOME") or ""
-    path = Path(named) if named.startswith("/") else Path(os.path.expanduser("~/.cache"))
-    return PrivateFolder(path / "runbook") if path.is_absolute() else None
-
-
-def _program() -> str:
-    """Return a digest of the program's own files, by their sizes and times, and of the packages that add actions."""
-    package = Path(__file__).parents[1]
-    parts = [__version__, *(f"{each.name} {each.module} {each.package}" for each in installed(ACTIONS))]
-    parts += _stamps(str(package))
-    return sha256("\0".join(parts).encode()).hexdigest()
-
-
-def _stamps(folder: str) -> Iterator[str]:
-    entries: Sequence[os.DirEntry[str]] = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from () if entry.name == "__pycache__" else _stamps(entry.path)
-        elif entry.name.endswith((".py", ".sh", ".csv")):
-            there = entry.stat()
-            yield f"{entry.path} {there.st_size} {there.st_mtime_ns}"

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from runbook.errors import ConfigError, Problem
-from runbook.language.playbook_schema import violations
 from runbook.language.yaml_source import parse_playbook
 from runbook.text.suggestions import suggest
 from runbook.values.playbook import Input, Playbook, Where
@@ -83,6 +82,8 @@ def _placed(problem: Problem, name: str, places: Mapping[str, Where] | None) -> 
 
 def faults(declared: Input, value: Json) -> list[str]:
     """Return the reasons why *value* does not fit the input; the value of a secret input is not repeated in them."""
+    from runbook.language.playbook_schema import violations  # it needs jsonschema, which takes long to import
+
     found = violations(value, declared.schema)
     return ["does not match its schema"] if found and declared.hides(value) else found
 

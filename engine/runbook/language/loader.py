@@ -12,7 +12,6 @@ from runbook.errors import ConfigError, Problem
 from runbook.language import lenient_read
 from runbook.language.ansible_hints import stands_for_action
 from runbook.language.arguments import hints_of
-from runbook.language.checks import check, faults_in_values
 from runbook.language.expressions.templates import is_template
 from runbook.language.includes import (
     DEEPEST,
@@ -24,13 +23,8 @@ from runbook.language.includes import (
     prefixed,
     problems_with_inputs,
 )
-from runbook.language.input_schema import faults_in_schema
 from runbook.language.inputs import faults
 from runbook.language.keys import INPUT, LIMITS, PLAYBOOK, STEP, fields_of
-from runbook.language.mistakes.follow_on import once
-from runbook.language.mistakes.repairs import repaired
-from runbook.language.playbook_schema import playbook_schema, problems_in
-from runbook.language.schema_violations import shown
 from runbook.language.sections.findings import findings_of
 from runbook.language.sections.placed_values import Entry, PlacedValues
 from runbook.language.sections.symptoms import with_signs
@@ -156,9 +150,14 @@ def load_playbook(
     if not ours:  # nothing of it is repeated: it may be any file
         words = "this is not a playbook: it has neither `about:` nor a section such as `diagnose:`"
         raise ConfigError(Problem(file=file, line=1, column=1, message=words))
-    if not checked:
+    if not checked:  # it needs none of the modules that find mistakes, whose import takes a tenth of a second
         building = _Building(written_out(document), actions, [], opened, around, read, let_of(document), checked=False)
         return building.playbook(text)
+    from runbook.language.checks import check, faults_in_values
+    from runbook.language.mistakes.follow_on import once
+    from runbook.language.mistakes.repairs import repaired
+    from runbook.language.playbook_schema import playbook_schema, problems_in
+
     repair = repaired(document, actions)
     document = repair.document
     problems = [*repair.problems, *problems_in(document, playbook_schema(actions))]
@@ -267,25 +266,34 @@ class _Building:
             if not isinstance(tree, Mapping):
                 continue
             schema = {key: lenient_read.unraw(value) for key, value in tree.items() if key not in INPUT}
-            if not name.isidentifier():
-                self._wrong(path, f"{name!r} is not a name: letters, digits and _ only, and no digit first")
-            if wrong := faults_in_schema(schema):
-                for inner, words, hint in wrong:
-                    self._wrong((*path, *inner), f"input {name}: {words}", hint)
+            if self._checked and not self._is_input(name, tree, schema):
                 continue
-            if "default" not in tree and tree.get("required") is not True:
-                self._wrong(path, f"input {name}: give it a default, or required: true")
             declared = Input(
                 name=name,
                 schema=schema,
                 **fields_of(INPUT, Entry(tree, path, self._values)),
                 where=self._document.where(path),
             )
-            if "default" in tree:
+            if "default" in tree and self._checked:
                 for words in faults(declared, declared.default):
                     self._wrong((*path, "default"), f"the default of {name} does not match its schema: {words}")
             made.append(declared)
         return tuple(made)
+
+    def _is_input(self, name: str, tree: Mapping[str, Any], schema: Mapping[str, Json]) -> bool:
+        """Whether *tree* can be read as an input; its mistakes are noted in any case."""
+        from runbook.language.input_schema import faults_in_schema
+
+        path: Path = ("inputs", name)
+        if not name.isidentifier():
+            self._wrong(path, f"{name!r} is not a name: letters, digits and _ only, and no digit first")
+        if wrong := faults_in_schema(schema):
+            for inner, words, hint in wrong:
+                self._wrong((*path, *inner), f"input {name}: {words}", hint)
+            return False
+        if "default" not in tree and tree.get("required") is not True:
+            self._wrong(path, f"input {name}: give it a default, or required: true")
+        return True
 
     def _secrets(self) -> tuple[SecretReference, ...]:
         found = read_secrets(self._tree.get("secrets"), self._document.where)
@@ -367,6 +375,8 @@ class _Building:
         args = tree[action] if tree[action] is not None else {}
         if not isinstance(args, Mapping):
             hint = f"write each argument as a key: runbook actions {action} lists them"
+            from runbook.language.schema_violations import shown
+
             self._wrong((*path, action), f"{action}: expected a mapping of arguments, got {shown(args)}", hint)
             args = {}
         step_id = tree.get("id")
