@@ -17,7 +17,7 @@ from runbook.commands.find import MAX_SEARCHED_BYTES, SymptomSearch, read_error_
 from runbook.commands.input_files import library, read_playbook
 from runbook.commands.playbook_index import PlaybookCard, card_of, playbook_cards
 from runbook.errors import ConfigError
-from runbook.language import loader
+from runbook.language import checks
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.values.playbook import Symptom, SymptomKind
@@ -205,7 +205,7 @@ def test_a_message_of_the_kernel_leads_to_the_playbook_that_reads_it(playbook, t
 def test_only_what_the_program_brings_is_read_unchecked(here, monkeypatch):
     """Its own playbooks are known to be good. Mutants: ``checked`` for neither, or for both."""
     checked = []
-    monkeypatch.setattr(loader, "check", lambda book, *_: checked.append(book.name) or [])
+    monkeypatch.setattr(checks, "check", lambda book, *_: checked.append(book.name) or [])
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
     assert len(playbook_cards()) > 40
     assert checked == ["mine"]

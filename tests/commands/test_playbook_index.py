@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runbook.commands import playbook_index
+from runbook.commands import playbook_index, program_cache
 from runbook.commands.playbook_index import PlaybookCard, playbook_cards
 
 MINE = "name: mine\nabout: Mend {}.\nsymptom: [the flux capacitor is dry, {{pattern: 'flux=.*'}}]\n"
@@ -24,7 +24,7 @@ diagnose:
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(playbook_index, "_stamps", lambda _: ["the program"])
+    monkeypatch.setattr(program_cache, "_stamps", lambda _: ["the program"])
     (tmp_path / "playbooks").mkdir(mode=0o755)
     (tmp_path / "playbooks" / "mine.yaml").write_text(MINE.format("it"))
     monkeypatch.chdir(tmp_path)
@@ -89,7 +89,7 @@ def test_another_program_reads_everything_anew(here, loads, monkeypatch):
     """Mutant: ``_program`` without the program's files."""
     playbook_cards()
     loads.clear()
-    monkeypatch.setattr(playbook_index, "_stamps", lambda _: ["the next program"])
+    monkeypatch.setattr(program_cache, "_stamps", lambda _: ["the next program"])
     assert len(playbook_cards()) == len(loads)
 
 
@@ -100,12 +100,12 @@ def test_a_playbook_that_others_may_write_by_now_is_not_believed(here):
     assert card("mine").mistakes == 1
 
 
-@pytest.mark.parametrize("damage", ["", "[]", "{", '{"format": 1}', "null"])
+@pytest.mark.parametrize("damage", ["", "[]", "{", '{"program": 1}', '{"kept": 1}', "null"])
 def test_a_damaged_index_is_made_anew(here, damage):
     first = playbook_cards()
     (here / "cache" / "runbook" / "playbooks.json").write_text(damage)
     assert playbook_cards() == first
-    assert json.loads((here / "cache" / "runbook" / "playbooks.json").read_text())["format"] == 1
+    assert json.loads((here / "cache" / "runbook" / "playbooks.json").read_text())["kept"]["playbooks"]
 
 
 def test_a_forged_index_of_another_shape_is_made_anew(here):
@@ -113,7 +113,7 @@ def test_a_forged_index_of_another_shape_is_made_anew(here):
     first = playbook_cards()
     place = here / "cache" / "runbook" / "playbooks.json"
     tree = json.loads(place.read_text())
-    for entry in tree["playbooks"].values():
+    for entry in tree["kept"]["playbooks"].values():
         entry["about"] = ["a list"]
     place.write_text(json.dumps(tree))
     assert playbook_cards() == first

@@ -67,7 +67,7 @@ def checked(names: Sequence[str]) -> Iterator[Checked]:
         try:
             path = find_playbook(name)
             text = read_text(path)
-            book = read_playbook(path, actions, anew=True)
+            book = read_playbook(path, actions, again=True)
         except ConfigError as error:
             yield Checked(masked_by(secrets_in_playbook_file(name), str(error)), good=False)
             continue

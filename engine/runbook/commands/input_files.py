@@ -123,10 +123,10 @@ def known_playbooks(actions: Mapping[str, Action]) -> KnownPlaybooks:
     return KnownPlaybooks(usable, faulty)
 
 
-def read_playbook(path: Path, actions: Mapping[str, Action], *, anew: bool = False) -> Playbook:
+def read_playbook(path: Path, actions: Mapping[str, Action], *, again: bool = False) -> Playbook:
     """The playbook in *path*.  Raises ConfigError with every mistake in it.
 
-    It is checked unless this program has checked this very text of it, and of what it includes, before; *anew*: in any
+    It is checked unless this program has checked this very text of it, and of what it includes, before; *again*: in any
     case.
     """
     from runbook.commands.program_cache import ProgramCache
@@ -136,7 +136,7 @@ def read_playbook(path: Path, actions: Mapping[str, Action], *, anew: bool = Fal
     kept = cache.read()
     known: dict[str, list[str]] = kept if isinstance(kept, dict) else {}
     place, own = str(path.absolute()), sha256("\0".join([text, *sorted(actions)]).encode()).hexdigest()
-    if not anew and known.get(place, ())[:1] == [own]:
+    if not again and known.get(place, ())[:1] == [own]:
         with suppress(ConfigError):  # what it includes has changed: all its mistakes are found below
             book = load_playbook(text, str(path), actions, open_included, read=read_beside, checked=False)
             if known[place] == [own, book.digest]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ class ProgramCache:
 
     def __init__(self, name: str) -> None:
         self._name, self._folder = name, _folder()
+        self._program = _program() if self._folder else ""
 
     def read(self) -> Any:
         """Return what was written; None: nothing was, or by another program, or the file is damaged."""
@@ -27,7 +27,7 @@ class ProgramCache:
             return None
         try:
             tree = json.loads(self._folder.read(self._name))
-            return tree["kept"] if tree["program"] == _program() else None
+            return tree["kept"] if tree["program"] == self._program else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -36,7 +36,7 @@ class ProgramCache:
         if self._folder is None:
             return
         try:
-            self._folder.write(self._name, json.dumps({"program": _program(), "kept": kept}))
+            self._folder.write(self._name, json.dumps({"program": self._program, "kept": kept}))
         except OSError:
             return
 
@@ -47,7 +47,6 @@ def _folder() -> PrivateFolder | None:
     return PrivateFolder(path / "runbook") if path.is_absolute() else None
 
 
-@cache
 def _program() -> str:
     """Return a digest of the program's own files, by their sizes and times, and of the packages that add actions."""
     package = Path(__file__).parents[1]

@@ -1,0 +1,97 @@
+"""A playbook that this program has checked is checked again only where something has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from runbook.commands import program_cache
+from runbook.commands.input_files import read_playbook
+from runbook.errors import ConfigError
+from runbook.language import checks
+from runbook.plugins import discover
+
+WHOLE = "name: whole\ndiagnose:\n  - {id: part, include: part}\n  - {id: there, command: {argv: [echo, hi]}}\n"
+PART = "name: part\ndiagnose:\n  - {id: inner, command: {argv: [echo, hi]}}\n"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(program_cache, "_stamps", lambda _: ["the program"])
+    (tmp_path / "whole.yaml").write_text(WHOLE)
+    (tmp_path / "part.yaml").write_text(PART)
+    return tmp_path
+
+
+@pytest.fixture
+def checked(monkeypatch) -> list[str]:
+    """The playbooks that were checked."""
+    found: list[str] = []
+    made = checks.check
+    monkeypatch.setattr(checks, "check", lambda book, *rest: [found.append(book.name), made(book, *rest)][1])
+    return found
+
+
+def read(here: Path, **keys):
+    return read_playbook(here / "whole.yaml", discover(), **keys)
+
+
+def test_the_second_time_nothing_is_checked_and_the_playbook_is_the_same(here, checked):
+    """Mutants: ``read_playbook`` that never reads its cache, or never writes it."""
+    first = read(here)
+    assert sorted(checked) == ["part", "whole"]
+    assert read(here) == first
+    assert sorted(checked) == ["part", "whole"]
+    assert read(here, again=True) == first
+    assert len(checked) == 4
+
+
+@pytest.mark.parametrize("file", ["whole", "part"])
+def test_a_changed_playbook_is_checked(here, file):
+    """Mutants: ``known`` by the path alone; without the digest of what is included."""
+    read(here)
+    path = here / f"{file}.yaml"
+    path.write_text(path.read_text().replace("argv:", "argvs:"))
+    with pytest.raises(ConfigError, match="argvs"):
+        read(here)
+
+
+def test_the_same_text_in_another_place_is_checked(here):
+    """What it includes is another file there, and its name has to be that of its file. Mutant: without the path."""
+    read(here)
+    (here / "other.yaml").write_text(WHOLE)
+    with pytest.raises(ConfigError, match="its file"):
+        read_playbook(here / "other.yaml", discover())
+
+
+def test_another_program_and_other_actions_check_it(here, checked, monkeypatch):
+    """Mutants: a cache for every program; a digest without the actions."""
+    read(here)
+    monkeypatch.setattr(program_cache, "_stamps", lambda _: ["the next program"])
+    read(here)
+    assert len(checked) == 4
+    fewer = {name: action for name, action in discover().items() if name == "command"}
+    read_playbook(here / "whole.yaml", fewer)
+    assert len(checked) == 6
+
+
+@pytest.mark.parametrize("kept", ["[]", '{"x": 1}', "null", '"x"'])
+def test_a_damaged_cache_counts_for_nothing(here, checked, kept):
+    first = read(here)
+    place = here / "cache" / "runbook" / "checked.json"
+    tree = json.loads(place.read_text())
+    place.write_text(json.dumps({**tree, "kept": json.loads(kept)}))
+    assert read(here) == first
+    assert len(checked) == 4
+
+
+def test_a_cache_that_others_can_write_is_not_believed(here, checked):
+    """Law 9."""
+    read(here)
+    os.chmod(here / "cache" / "runbook", 0o777)
+    read(here)
+    assert len(checked) == 4
