@@ -108,12 +108,18 @@ class SymptomSearch:
         """The symptoms that were not searched to the end, and why."""
         self.end: SymptomMatch | None = None
         """The normal end of a job, before which no error counts."""
+        self.after = 0
+        """The line of a traceback after it, which may be noise of the shutdown; 0: none."""
 
     def found_in(self, playbooks: Sequence[PlaybookCard]) -> list[FoundPlaybook]:
         """Return the playbooks that the text has symptoms of, the most likely first."""
         ends = {symptom for playbook in playbooks for symptom in playbook.symptoms if symptom.kind is SymptomKind.END}
         found = filter(None, map(self._last_match, ends))
         self.end = max(found, key=lambda match: match.line, default=None)
+        if self.end:
+            lines = (numbered for piece in reversed(self._pieces) for numbered in piece.lines)
+            traced = (self._before + number for number, line in lines if "Traceback (most recent call last)" in line)
+            self.after = next((number for number in traced if number > self.end.line), 0)
         return self._found_in(playbooks, traces=False) or self._found_in(playbooks, traces=True)
 
     def _found_in(self, playbooks: Sequence[PlaybookCard], *, traces: bool) -> list[FoundPlaybook]:
@@ -330,6 +336,8 @@ class _Result:
     error: ErrorText
     many_lines: bool
     end: SymptomMatch | None
+    after: int
+    """See ``SymptomSearch.after``."""
     found: tuple[FoundPlaybook, ...]
     left_out: tuple[tuple[str, str], ...]
     """Playbooks that were not searched completely, each with the reason."""
@@ -360,7 +368,7 @@ def _search(error: ErrorText) -> _Result:
         for symptom in playbook.symptoms
         if symptom in search.slow
     ]
-    return _Result(error, search.lines > 1, search.end, tuple(found), (*faulty, *slow))
+    return _Result(error, search.lines > 1, search.end, search.after, tuple(found), (*faulty, *slow))
 
 
 def _lines(result: _Result) -> Iterator[str]:
@@ -374,7 +382,11 @@ def _lines(result: _Result) -> Iterator[str]:
         yield f"    {line_to_type(found.playbook)}"
     if not result.found and result.end:
         end = on_one_line(result.end.text.strip(), SHOWN)
-        yield f"No playbook is needed: the job ended by itself (line {result.end.line}: {end}), and no error follows."
+        if result.after:
+            yield f"The job ended by itself (line {result.end.line}: {end}); a traceback follows (line {result.after})."
+            yield "    Is it noise of the end? runbook run training-crash --hosts HOSTS --dry-run"
+        else:
+            yield f"No playbook is needed: the job ended by itself (line {result.end.line}: {end})."
     elif not result.found:
         yield NOTHING
     if result.error.before is not None:

@@ -15,6 +15,7 @@ from runbook.library.jobs.facts.job_log import (
     RootFailure,
     after_older,
     explains,
+    failure_after,
     first_errors,
     is_consequence,
     job_search,
@@ -86,6 +87,8 @@ class State:
     """Whether the log says that the training ended; false: only its progress at 100 %, or an exit code 0, does."""
     unsaved: bool = False
     """Whether something was not written after the training had ended."""
+    failed_after: str = ""
+    """The error with which the program failed after the training had ended; empty: none, but for its shutdown."""
     ranks: tuple[LogSign, ...] = ()
     """The first error of each rank or actor, without those that only follow from another's."""
     followers: int = 0
@@ -185,6 +188,7 @@ def _state(args: Args, reading: LogReading, read: list[tuple[LogFile, LogStory]]
         counts=Counter(sign.signature for sign in counted),
         certain=all(story.certain for story in ends),
         unsaved=well and unsaved(sign for story in ends for sign in story.after),
+        failed_after=failure_after(sign for story in ends for sign in story.after) if well else "",
         ranks=() if well else tuple(sign for sign in first if not is_consequence(sign))[:KEPT],
         followers=0 if well else sum(map(is_consequence, first)),
         root=next((story.root for story in stories if story.root), None),

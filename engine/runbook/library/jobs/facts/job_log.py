@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from runbook.library.jobs.facts.job_log_signs import ENDS, SERVER_ENDS, SIGNS, SOFT_ENDS, UNSAVED, Role
+from runbook.library.jobs.facts.job_log_signs import AFTER_ALL, ENDS, SERVER_ENDS, SIGNS, SOFT_ENDS, UNSAVED, Role
 from runbook.text.signatures import SignatureSearch
 from runbook.text.timestamps import line_time
 
@@ -19,6 +19,9 @@ SURVIVED = 3
 
 SAVED_ABOVE = 40
 """Lines of a traceback that an ignored exception may have."""
+
+_TRACKERS = re.compile(r"[/\\](?:wandb|mlflow|comet_ml|neptune|clearml|aim|tensorboard\w*|swanlab|trackio)[/\\]")
+"""A frame of a library that records a run: a thread of it that fails does not end the training."""
 
 ROLES = {sign.name: sign.role for sign in SIGNS}
 STRENGTH = {sign.name: place for place, sign in enumerate(SIGNS)}
@@ -234,17 +237,23 @@ def _segments(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def _counting(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """The lines without what an ignored exception prints: it ends nothing."""
-    ignored = 0
+    """The lines without what an ignored exception prints, or one in a thread that only records: it ends nothing."""
+    ignored, thread = 0, list[tuple[int, str]]()
     for number, line in lines:
-        plain = _PREFIX.sub("", line, count=1) if ignored else line
+        plain = _PREFIX.sub("", line, count=1) if ignored or thread else line
+        ends = bool(re.match(r"\S*(?:Error|Exception|Interrupt|Exit|Timeout)\b(?!.*Traceback)", plain))
         if "Exception ignored in" in line:
             ignored = SAVED_ABOVE
         elif ignored:
-            ends = bool(re.match(r"\S*(?:Error|Exception|Interrupt|Exit)\b", plain))
             ignored = 0 if ends else ignored - 1
+        elif thread or "Exception in thread " in line:
+            thread.append((number, line))
+            if len(thread) > 1 and (ends or len(thread) > SAVED_ABOVE):
+                yield from () if any(_TRACKERS.search(each) for _, each in thread) else thread
+                thread = []
         else:
             yield number, line
+    yield from () if any(_TRACKERS.search(each) for _, each in thread) else thread
 
 
 class _Reading:
@@ -386,3 +395,20 @@ def _negated(text: str, at: int) -> bool:
 def unsaved(after: Iterable[LogSign]) -> bool:
     """Whether something after the end of the training was not written."""
     return any(sign.signature in UNSAVED for sign in after)
+
+
+_AFTER_ALL = re.compile("|".join(AFTER_ALL), re.IGNORECASE)
+
+
+def failure_after(after: Iterable[LogSign]) -> str:
+    """Return the error with which the program failed after the end of the training; empty: none, but for its shutdown.
+
+    It is one with a traceback: an evaluation, saving or an upload comes after the training.
+    """
+    traced = False
+    for sign in after:
+        traced = traced or sign.signature == "traceback"
+        error = ROLES[sign.signature] in (Role.CAUSE, Role.GENERIC)
+        if traced and error and not _AFTER_ALL.search(sign.text):
+            return sign.text
+    return ""

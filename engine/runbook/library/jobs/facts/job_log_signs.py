@@ -64,7 +64,8 @@ SIGNS = (
         r"\bterm_(?:runlimit|owner|preempt|cpulimit)\b|\bevicted\b",
         r"pbs: job killed|job killed: walltime|walltime \d+ exceeded",
         r"(?:job|task|instance|node|pod) (?:is|was|has been|will be|being) (?:\w+ )?preempt(?!ed/)",
-        r"\b(?:job|task|instance|node|pod|vm)\b.{0,30}\bpreempted\b(?! by preemptionmode|/)|requeued? job|job requeued",
+        r"\b(?:job|task|instance|node|pod|vm)\b.{0,30}\bpreempted\b(?! by preemptionmode|/|,? or\b)",
+        r"requeued? job|job requeued",
         r"caught (?:signal )?(?:sighup|sigterm|sigusr[12]|sigint)",
         r"(?:received|got|handling) (?:signal:? (?:15|2|term|int|sigterm|sigint)|sigterm|sigint)\b",
         r"spot instance interruption|maintenance event.{0,40}terminat",
@@ -89,7 +90,7 @@ SIGNS = (
         "cuda out of memory|outofmemoryerror|oom when allocating tensor|no available memory for the cache",
         r"larger than the (?:available kv cache memory|maximum number of tokens that can be stored in kv cache)",
         r"free memory on device.{0,120}less than|hip out of memory",
-        r"cuda failure .{0,6}out of memory|cuda error: out of memory",
+        r"cuda failure .{0,6}out of memory|cuda (?:runtime |driver )?error\b.{0,200}\bout of memory",
         r"cuda_error_out_of_memory|failed to cuda (?:calloc|malloc)",
         "cublas_status_alloc_failed|resource_exhausted: out of memory",
     )),
@@ -135,7 +136,7 @@ SIGNS = (
     Sign("hung", Role.CAUSE, (r"watchdog timeout \(self\.watchdog_timeout",)),
     Sign("node_lost", Role.CONSEQUENCE, (
         r"its node has died|owner.s node has crashed",
-        r"node .{0,80}marked (?:as )?dead|raylet(?!\) ).{0,40}(?:died|exited)",
+        r"node .{0,160}marked (?:as )?dead|raylet(?!\) ).{0,40}(?:died|exited)",
     )),
     Sign("worker", Role.CONSEQUENCE, (
         "error executing method|actor(?:died|unavailable)error|workercrashederror|a worker died or was killed",
@@ -194,9 +195,16 @@ SIGNS = (
         r"failed \(exitcode|non-zero (?:exit|status)",
         *ended_by(ABRT, FPE), r"core dumped|aborted\b",
     )),
-    Sign("traceback", Role.TRACE, (r"^traceback \(most",)),
+    Sign("traceback", Role.TRACE, (r"(?:^|\])traceback \(most",)),
 )  # fmt: skip
 """In the order of their strength; a line is a sign of the first row that it matches."""
+
+AFTER_ALL = (
+    "brokenpipe|connection(?:reset|aborted|refused)|eoferror|keyboardinterrupt|systemexit|cancellederror|interruptederror",
+    "bad file descriptor|event loop is closed|after (?:interpreter )?shutdown|is killed by signal|resource_tracker",
+    "destroy_process_group|tcpstore|distnetworkerror|nccl",
+)
+"""Words of an error of the shutdown itself: connections that close, threads and workers that are ended."""
 
 UNSAVED = ("quota", "no_space", "unwritten")
 """Signs that still count after the end of the training: its result may not be on the disk."""
