@@ -83,6 +83,28 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
     return [it.id for it in told if not {other.id for other in told} & set(it.unless)]
 
 
+STEPS = [f"2026-11-28 10:{minute:02}:00 step {minute} | loss 2.1" for minute in range(0, 60, 12)]
+
+
+@every_row(
+    ("lines", "age", "told"),
+    [
+        (["rank 0: Setting up process group for : env:// [rank=0, world_size=2]"], 2100, ["silent_hang"]),
+        (["rank 0: Setting up process group for : env:// [rank=0, world_size=2]"], 300, []),
+        (["ValueError: a rank failed, and the others wait"], 2100, ["silent_hang"]),
+        (["step 9 | loss nan"] * 3, 2100, ["diverged"]),
+        (["training completed"], 2100, []),
+        (STEPS, 1200, []),
+        (STEPS, 2400, ["silent_hang"]),
+        (["Step: 3 | Loss: 1.2 | Time: 700s"], 1900, []),
+        (["Step: 3 | Loss: 1.2 | Time: 700s"], 2200, ["silent_hang"]),
+    ],
+)
+def test_a_training_that_lives_and_is_silent_is_hung_unless_its_pauses_are_as_long(lines, age, told):
+    """Mutants: ``silent_after`` without the pauses of the log, or without its steps; ``usual_pause`` that is never known."""
+    assert found_in(*lines, age=age, working=True) == told
+
+
 @every_row(
     ("lines", "cause"),
     [

@@ -429,7 +429,8 @@ def job_log_conclusions(text: str) -> Conclusions:
     return {
         "found": list(state.found), "first": next(iter(state.found), "nothing"), "certain": state.certain,
         "unsaved": state.unsaved,
-        "failed_after": state.failed_after, "ranks": [sign.rank for sign in state.ranks], "followers": state.followers,
+        "failed_after": state.failed_after,
+        "usual_pause": state.usual_pause, "ranks": [sign.rank for sign in state.ranks], "followers": state.followers,
         "root": to_json(state.root), "checkpoint": to_json(state.checkpoint), "next_job": state.next_job,
         "quoted": next((sign.text for sign in state.matches if sign.signature == state.found[0]), ""),
     }  # fmt: skip

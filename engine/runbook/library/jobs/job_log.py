@@ -97,6 +97,8 @@ class State:
     """The process that torchrun says failed first (rank, host, exit_code); null: nothing."""
     checkpoint: Checkpoint | None = None
     """The last checkpoint in the log (path, step, text, before_end); null: the log names none."""
+    usual_pause: float | None = None
+    """The second longest pause between two lines with a time, in seconds; null: too few lines have one."""
     next_job: str = ""
     """The number of the next job, by the log; empty: the log names none."""
     unread: int = 0
@@ -193,6 +195,7 @@ def _state(args: Args, reading: LogReading, read: list[tuple[LogFile, LogStory]]
         followers=0 if well else sum(map(is_consequence, first)),
         root=next((story.root for story in stories if story.root), None),
         checkpoint=next((story.checkpoint for story in stories if story.checkpoint), None),
+        usual_pause=max((story.pause for story in stories if story.pause is not None), default=None),
         next_job=next((story.next_job for story in stories if story.next_job), ""),
         unread=sum(file.older for file, story in read if not story.went_on) if signs and not explains(signs) else 0,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,6 +17,9 @@ LINE = 10_000
 
 SURVIVED = 3
 """So many lines of progress after an error, and the training went on in spite of it."""
+
+PAUSES = 500
+"""The last pauses between lines of which the usual one is taken."""
 
 SAVED_ABOVE = 40
 """Lines of a traceback that an ignored exception may have."""
@@ -137,6 +141,8 @@ class LogStory:
     next_job: str = ""
     went_on: bool = False
     """Whether lines of progress stand before the signs, so that older lines explain nothing."""
+    pause: float | None = None
+    """See ``usual_pause``."""
 
 
 @cache
@@ -272,10 +278,14 @@ class _Reading:
         self.saved: tuple[str, float | None] | None = None
         self.next_job = ""
         self.time: float | None = None
+        self.pauses = deque[float](maxlen=PAUSES)
 
     def take(self, number: int, line: str) -> None:
         low = line.lower()
-        self.time = line_time(line, 0.0, 0.0) or self.time
+        at = line_time(line, 0.0, 0.0)
+        if at is not None and self.time is not None and at > self.time:
+            self.pauses.append(at - self.time)
+        self.time = at or self.time
         self._note(line, low)
         if self._is_end(low):
             self.end, self.after, self.progress_after = self._sign("done", number, line, low), [], 0
@@ -365,6 +375,7 @@ class _Reading:
             checkpoint=self._checkpoint(),
             next_job=self.next_job,
             went_on=self.went_on,
+            pause=usual_pause(self.pauses),
         )
         failed = any(ROLES[sign.signature] is Role.CAUSE for sign in self.signs)
         if self.end and not failed:
@@ -385,6 +396,15 @@ class _Reading:
             text=line.strip(),
             before_end=self.time - at if self.time is not None and at is not None else None,
         )
+
+
+def usual_pause(pauses: Iterable[float]) -> float | None:
+    """Return the longest pause between two lines of a log that is usual: the second longest, in seconds.
+
+    None: too few lines have a time.  The longest may be an incident of its own, such as a night between two starts.
+    """
+    longest = sorted(pauses)[-2:]
+    return longest[0] if len(longest) == 2 else None
 
 
 def _negated(text: str, at: int) -> bool:
