@@ -184,6 +184,10 @@ class State:
     """Ranks that had reached fewer collectives than another rank of this host, of the same group."""
     op: str | Unknown
     """The collective that most ranks waited in, with its number."""
+    differing: tuple[Rank, ...] | Unknown = ()
+    """Ranks that wait in the same number for different collectives, such as 3 in ALLREDUCE and 7 in BROADCAST: one of
+    each.
+    """
     waited: float | Unknown
     """The longest wait, in seconds."""
     errors: tuple[JobError, ...] | Unknown
@@ -216,6 +220,7 @@ def read_state(args: Args, reading: LogReading) -> State:
         "silent": silent,
         "behind": tuple(rank.rank for rank in _behind(ranks)),
         "op": _operation(reporting),
+        "differing": _differing(reporting),
         "waited": max((rank.waited for rank in reporting), default=0.0),
         "errors": errors,
         "standing": replace(
@@ -230,6 +235,21 @@ def read_state(args: Args, reading: LogReading) -> State:
         last=_last(reading.files),
         **(dict.fromkeys(known, doubt) if doubt else known),
     )
+
+
+_PAIRED = ("SEND", "RECV", "COALESCED", "UNKNOWN", "")
+"""Operations in which the ranks of a pair rightly differ."""
+
+
+def _differing(ranks: Sequence[Rank]) -> tuple[Rank, ...]:
+    """Return one rank of each collective that ranks of one group wait in at the same number; none: all agree."""
+    by_number: dict[int | None, dict[str, Rank]] = {}
+    groups = {rank.group for rank in ranks if rank.group}
+    for rank in ranks if len(groups) <= 1 else ():
+        op = rank.op.removeprefix("_").removesuffix("_BASE")
+        if rank.timed_out and rank.waits_in is not None and op not in _PAIRED:
+            by_number.setdefault(rank.waits_in, {}).setdefault(op, rank)
+    return next((tuple(ops.values()) for ops in by_number.values() if len(ops) > 1), ())
 
 
 def _ranks(files: Sequence[LogFile], search: SignatureSearch, most: int) -> dict[int, Rank]:
