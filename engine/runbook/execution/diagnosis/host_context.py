@@ -1,4 +1,4 @@
-"""Everything that belongs to one host during a run: playbook, inputs, connections, results."""
+"""Everything that belongs to one host during a run: playbook, inputs, connections, earlier changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from runbook.values.types import Json, Unknown
 
 @dataclass(frozen=True, slots=True)
 class RecentAnswer:
-    """An answer of a host, and its time."""
+    """The answer of a host to a command, its number, and the time when the command was sent."""
 
     answer: Completed
     number: int
@@ -33,7 +33,7 @@ class RecentAnswer:
 
 
 class RecentAnswers:
-    """The answers to commands with ``valid_for``, by the place that was asked and the command."""
+    """The answers to commands with ``valid_for``, keyed by the host that was asked and the command."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class RecentAnswers:
 
     @contextmanager
     def while_planning(self) -> Iterator[None]:
-        """Keep answers, and forget them at the end, unless the plan is carried out at once."""
+        """Keep answers within this context; forget them at its end, unless the plan is carried out at once."""
         self._planning = True
         try:
             yield
@@ -54,7 +54,7 @@ class RecentAnswers:
 
     @contextmanager
     def while_carried_out_at_once(self) -> Iterator[None]:
-        """Keep the answers of planning for the steps, which may use them until something is waited for or changed."""
+        """Keep the answers of planning for the steps of the plan; forget them at the end of this context."""
         self._lasting = True
         try:
             yield
@@ -63,29 +63,32 @@ class RecentAnswers:
             self.forget()
 
     def note(self, place: str, command: Command, answer: Completed, sent: float) -> int:
-        """Keep *answer* to *command*, which was *sent* then, while a plan is made; the number of the answer."""
+        """Keep *answer* to *command*, if a plan is being made; return the number of the answer.
+
+        *sent*: the time when *command* was sent.
+        """
         self._count += 1
         if self._planning and command.valid_for and command.effect is Effect.READ and answer.exit_code == 0:
             self._kept.setdefault((place, _question(command)), []).append(RecentAnswer(answer, self._count, sent))
         return self._count
 
     def known(self, place: str, command: Command, after: int) -> RecentAnswer | None:
-        """Return the first answer to *command* that is still valid and has a number above *after*.
+        """Return the first answer to *command* that is still valid and has a number above *after*; None if there is
+        none.
 
-        None: send the command.
-        The first one is taken so that two probes which ask twice get the same two answers.
+        The first answer is taken so that two probes which ask twice get the same two answers.
         """
         oldest = self._clock.now() - command.valid_for
         kept = self._kept.get((place, _question(command)), ())
         return next((answer for answer in kept if answer.number > after and answer.at >= oldest), None)
 
     def forget(self) -> None:
-        """Drop every answer: what is asked from now on is sent to the host."""
+        """Drop every answer, so that each later command is sent to the host."""
         self._kept.clear()
 
 
 def _question(command: Command) -> Command:
-    """*command* without what has no part in its answer."""
+    """Return *command* without the fields that do not affect its answer."""
     return replace(command, timeout=0.0, owed=False)
 
 
@@ -102,14 +105,16 @@ class _Hang:
 
 
 class HangingPrograms:
-    """The programs that did not answer in time, by the place that was asked and the program (``Command.hangs``)."""
+    """The programs that did not answer in time, keyed by the host that was asked and the program
+    (``Command.hangs``).
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._noted: dict[tuple[str, str], _Hang] = {}
 
     def note(self, place: str, command: Command, answer: Completed) -> None:
-        """Remember *answer* if *command* timed out; if it answered, forget that its program hung."""
+        """Remember the program of *command* as hanging if *answer* timed out; forget it if the program answered."""
         if not command.hangs:
             return
         if answer.timed_out:
@@ -119,14 +124,16 @@ class HangingPrograms:
             self._noted.pop((place, command.hangs), None)
 
     def known(self, place: str, command: Command) -> Completed | None:
-        """The answer to *command* that need not be waited for: its program has just had as long there, in vain."""
+        """Return the recent timeout of the program of *command*, instead of waiting for it again; None: send the
+        command.
+        """
         noted = self._noted.get((place, command.hangs))
         if noted is None or command.effect is not Effect.READ or command.timeout > noted.patience:
             return None
         return noted.answer if self._clock.now() - noted.at <= RESTS else None
 
     def forget(self) -> None:
-        """Ask everything again: something was changed, or an author asks for another try."""
+        """Forget all hanging programs, so that each command is sent again."""
         self._noted.clear()
 
 
@@ -135,11 +142,13 @@ States = Mapping[str, Json | Unknown]
 
 
 def ignore_partial(_: PartialSamples) -> None:
-    """The default receiver of samples that were cut short: drops them."""
+    """Drop samples that were cut short; the default for ``HostContext.cut``."""
 
 
 def host_variables(host: Host) -> dict[str, Json]:
-    """Return the names behind ``host.`` in expressions: the fields of its file, and what follows from them."""
+    """Return the values of ``host.`` in expressions: the variables of the inventory, and name, address, user and so
+    on.
+    """
     return {
         **host.vars,
         "name": host.name,
@@ -159,7 +168,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """Values that all hosts of a run share: made once, and handed on whole."""
+    """The values that all hosts of a run share; made once for the run."""
 
     inputs: Mapping[str, Json]
     facts: Mapping[str, Json]
@@ -188,7 +197,7 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostContext:
-    """One host, the playbook held against it, and the way there."""
+    """One host of a run, its playbook, and the connection to it."""
 
     run: RunContext
     playbook: Playbook
@@ -227,13 +236,15 @@ class HostContext:
         object.__setattr__(self, "began", self.clock.now())
 
     def at(self, place: str) -> Connection:
-        """The connection to the host *place*; to this one if it is empty."""
+        """Return the connection to the host named *place*; if *place* is empty, the connection to this host."""
         return self.elsewhere(place) if place else self.connection
 
     def scope(self, states: States, part: str = "", item: Json = None) -> Scope:
         """Return the names that an expression may use, with the states of probes.
 
-        *part*: the included playbook in which the expression stands, whose own names these are then.
+        *part*: the included playbook that contains the expression; empty: the playbook itself.  The expression then
+        uses
+        the inputs and probes of the included playbook.
         """
         own, inputs = states, self.run.inputs
         if part:
@@ -250,15 +261,18 @@ class HostContext:
         )
 
     def sending_scope(self, part: str = "") -> Scope:
-        """Return the names for a command that is sent: inputs, host, run, and the values of secrets.
+        """Return the names that a command may use when it is sent: inputs, host, run, and the values of secrets.
 
-        No plan and no record holds these values.  In a dry run, a secret that no probe needs has no value.
+        No plan and no record contains these values.  In a dry run, a secret that no probe needs has no value.
         """
         values = ChainMap({**self.secrets.get(part, {})}, WRITTEN_SECRETS)  # type: ignore[arg-type] # only read
         return replace(self.scope({}, part), secrets=values)
 
     def unread_secret(self, step: Step, *, changing: bool) -> str:
-        """A secret that the commands of *step* need (its probe; *changing*: its change) and that was not read."""
+        """Return the name of a secret that *step* needs and that was not read; empty if there is none.
+
+        Without *changing*, only the secrets that the probe of *step* needs count.
+        """
         own = self.secrets.get(step.part, {})
         for use in uses_in(step):
             if use.name not in own and (changing or not only_in_change(use, self.action(step))):
@@ -266,5 +280,5 @@ class HostContext:
         return ""
 
     def action(self, step: Step) -> Action:
-        """The action of *step*; the loader has proved that there is one."""
+        """Return the action of *step*; the loader has checked that it exists."""
         return self.run.actions[step.action]

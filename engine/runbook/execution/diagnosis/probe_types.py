@@ -1,4 +1,4 @@
-"""A probe that is to run, and its outcome."""
+"""The request to run a probe, and the outcome of the probe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest:
-    """A step whose state is wanted, with its rendered arguments."""
+    """A step to probe, with its rendered arguments."""
 
     step: Step
     args: Mapping[str, Json]
@@ -24,7 +24,7 @@ class ProbeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """The probe answered."""
+    """The answer of a probe: the arguments, and the state of the host."""
 
     args: Any
     """The action's own ``Args``."""
@@ -36,7 +36,7 @@ class ProbeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFailure:
-    """The probe did not answer."""
+    """The reason why a probe gave no answer."""
 
     why: str
     malformed: bool = False

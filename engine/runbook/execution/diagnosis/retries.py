@@ -1,4 +1,4 @@
-"""Retry probes until they answer, and share one probe between hosts where a step has ``once``."""
+"""Retry probes until they answer, and share one probe between hosts if a step has ``once``."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def probe_shared(
     *,
     fresh: bool,
 ) -> tuple[ProbeResult, ...]:
-    """*take* the probes of this host in one go, and each that all hosts share once for all of them."""
+    """Run the probes of *requests* with *take*, and return the results in order.
+
+    The probes of this host run in one call.  A probe of a step with ``once`` runs once for all hosts.
+    """
     own = [request for request in requests if not (request.step.once and context.run.once)]
     seen = dict(zip(map(id, own), take(own), strict=True))
     for request in requests:
