@@ -1,4 +1,4 @@
-"""Chain lines of JSON by their digests, so that one that was edited, removed, doubled or moved is found later."""
+"""Chain lines of JSON by their digests, so that a line that was edited, removed, doubled or moved is found later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _END = len(_SEAL) + 64 + len('"}')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A line of a chain."""
+    """A line of a chain, with its digest and its fault."""
 
     number: int
     """From 1."""
@@ -35,13 +35,15 @@ class Link:
 
 
 def sealed(body: str, before: str) -> tuple[str, str]:
-    """The JSON object *body* with its digest, which covers that of the line *before*; and the digest."""
+    """Return the JSON object *body* with its digest added, and the digest; it covers *before*, the digest of the
+    line before.
+    """
     sha = sha256((before + body).encode()).hexdigest()
     return f'{body[:-1]}{_SEAL}{sha}"}}', sha
 
 
 def links(lines: Iterable[bytes]) -> Iterator[Link]:
-    """The lines of a chain, each with its fault; a line without a newline is not whole, and is left out."""
+    """Yield the lines of a chain, each with its fault; a line without a newline is incomplete, and is left out."""
     before, broken = START, ""
     for number, raw in enumerate(lines, 1):
         if not raw.endswith(b"\n"):
@@ -54,7 +56,7 @@ def links(lines: Iterable[bytes]) -> Iterator[Link]:
 
 
 def position(raw: bytes) -> tuple[int, str] | None:
-    """Return the number and the digest that a line (without its newline) claims; None: they cannot be read."""
+    """Return the number and the digest that a line (without its newline) claims; None if they cannot be read."""
     link = _link(0, raw, START)
     number = link.value.get("n") if isinstance(link.value, dict) else None
     if not link.sha or not isinstance(number, int) or not 0 < number < MAX_LINES:

@@ -27,13 +27,13 @@ VARIABLE = "SSH_AUTH_SOCK"
 
 
 class Agent(AgentSSH):
-    """The agent at ``$SSH_AUTH_SOCK``, which is asked when its keys are first needed.
+    """The agent at ``$SSH_AUTH_SOCK``; it is asked when its keys are first needed.
 
     Paramiko's own class waits forever for an agent that does not answer, such as one forwarded from a sleeping machine.
     """
 
     def __init__(self, within: float) -> None:
-        """*within*: seconds for one answer."""
+        """Set the seconds *within* which the agent must answer each request."""
         super().__init__()
         self._within, self._asked = within, False
         self.fault = ""
@@ -54,7 +54,7 @@ class Agent(AgentSSH):
         return self.get_keys()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection to the agent."""
         self._close()  # type: ignore[attr-defined] # as paramiko's own does
 
     def _send_message(self, msg: Any) -> Any:
@@ -85,7 +85,7 @@ UNANSWERED = "Authentication timeout"
 
 
 class _Locked(Exception):
-    """The key in a file is encrypted; *public* is its other half."""
+    """The key in a file is encrypted; *public* is its public half."""
 
     def __init__(self, public: bytes) -> None:
         self.public = public
@@ -93,17 +93,17 @@ class _Locked(Exception):
 
 
 class Login:
-    """Our identity for one host; paramiko calls ``authenticate`` once the host's key is accepted."""
+    """The login to one host; paramiko calls ``authenticate`` once the host's key is accepted."""
 
     def __init__(self, user: str, named: str, configured: Iterable[str], options: ConnectOptions) -> None:
-        """*named*: the key file in the inventory; *configured*: the key files in ssh_config."""
+        """Collect the key files; *named*: the key file in the inventory; *configured*: the key files in ssh_config."""
         self._user, self._named, self._options = user, _expanded(named), options
         written = [self._named] if named else [_expanded(word) for word in configured]
         self._files = written or [word for word in map(_expanded, DEFAULT) if Path(word).is_file()]
         self._notes: list[str] = []
 
     def authenticate(self, transport: paramiko.Transport) -> None:
-        """Offer one key after the other.
+        """Offer the keys one after the other, until the server accepts one.
 
         Raises Unreachable if none is accepted, NextAddress if the server stops answering.
         """
@@ -145,8 +145,7 @@ class Login:
         return f"login as {self._user}{key} was refused" + (f" ({notes})" if notes else "")
 
     def _keys(self, agent: Agent) -> Iterator[paramiko.PKey]:
-        """Yield the keys in the order of the offer; the agent is asked once a key needs it, or none of the files has
-        sufficed."""
+        """Yield the keys in the order in which they are offered; the agent is asked only when it is needed."""
         yield from self._from_files(agent)
         yield from agent.held()[: STRANGERS + len(self._files)]
 
@@ -168,7 +167,7 @@ class Login:
 
 
 def locked(hosts: Iterable[Host]) -> tuple[str, ...]:
-    """The private keys that *hosts* name, themselves or by ssh_config, which are encrypted and held by no agent."""
+    """Return the encrypted private key files of *hosts*, from the inventory or ssh_config, that no agent holds."""
     try:
         config = ssh_config()
     except Unreachable:
@@ -207,7 +206,10 @@ def _expanded(path: str) -> str:
 
 
 def _loaded(path: str, passphrase: str) -> paramiko.PKey:
-    """The private key in a file.  Raises _Locked, OSError, or ValueError when it holds none."""
+    """Return the private key in the file *path*.
+
+    Raises _Locked if the passphrase is missing, OSError, or ValueError if the file holds no private key.
+    """
     text = Path(path).read_bytes()
     if b"PRIVATE KEY" not in text:
         raise ValueError(path)
@@ -223,12 +225,14 @@ def _loaded(path: str, passphrase: str) -> paramiko.PKey:
 
 @lru_cache(maxsize=64)
 def _opened(path: str, text: bytes, passphrase: str) -> paramiko.PKey:
-    """The key in a file that holds *text*: opened once for all hosts: a passphrase is slow to check on purpose."""
+    """Return the key in the file *path* with the content *text*; cached, because checking a passphrase is slow."""
     return paramiko.PKey.from_path(path, passphrase.encode() or None)  # type: ignore[arg-type] # bytes go to cryptography
 
 
 def _public(path: str, text: bytes) -> bytes:
-    """The public half of an encrypted key: it stands in clear in OpenSSH's format, else in the file beside it."""
+    """Return the public half of an encrypted key: from OpenSSH's format, which has it in clear, or from the
+    ``.pub`` file.
+    """
     try:
         if b"BEGIN OPENSSH PRIVATE KEY" in text:
             body = b64decode(b"".join(line for line in text.splitlines() if not line.startswith(b"-----")))
