@@ -1,4 +1,6 @@
-"""The options of commands, made by `cli/` of a command line, by `api` of arguments, by `apply` of a saved plan."""
+"""The options of commands, made by `cli/` from a command line, by `api` from arguments, by `apply` from a saved
+plan.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """The hosts that a command is for, and the inventory from which they are taken."""
+    """The options that select the hosts of a command, and the inventory with these hosts."""
 
     hosts: str | None = None
     """A host pattern; None: the option was not given."""
@@ -27,7 +29,7 @@ class Choosing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenInputs:
-    """The inputs that a command is given, from the weakest to the strongest."""
+    """The inputs that the user gives to a command, from the weakest to the strongest."""
 
     below: Mapping[str, Json] = field(default_factory=dict)
     """Values that stand in for defaults; the environment, a file and the command line override them."""
@@ -77,7 +79,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Whether and where a run is recorded, and where earlier runs are."""
+    """The options for recording a run, and for reading the records of earlier runs."""
 
     reason: str = ""
     records: str | None = None
@@ -123,7 +125,7 @@ class RunOptions(FleetOptions):
 
 
 def made_from(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
-    """Make the options *kind*, with the options inside it, from *given*: values by the names of fields."""
+    """Make the options of type *kind*, with the options inside it, from *given*: values keyed by field name."""
     found: dict[str, Any] = {}
     for name, hint in _hints(kind).items():
         if isinstance(hint, type) and is_dataclass(hint):
@@ -134,7 +136,7 @@ def made_from(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
 
 
 def option_names(kind: type) -> Iterator[str]:
-    """The names of all that ``made_from`` takes for *kind*."""
+    """Yield the names of all fields that ``made_from`` takes for *kind*."""
     for name, hint in _hints(kind).items():
         yield from option_names(hint) if is_dataclass(hint) and isinstance(hint, type) else (name,)
 

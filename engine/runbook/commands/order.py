@@ -66,14 +66,14 @@ class Order:
 
 
 class Recorder(Protocol):
-    """Where the events of a run are recorded."""
+    """The recorder of the events of a run."""
 
     def on(self, event: Event) -> None:
-        """Record *event*.  Raises RecordLost where it must not happen unrecorded."""
+        """Record *event*.  Raises RecordLost if the event must not happen without a record."""
         ...
 
     def files(self, mask: Callable[[str], str]) -> KeptFiles:
-        """Where the files that the run fetches are kept, without what *mask* hides."""
+        """Return the store for the files that the run fetches; *mask* removes secrets from them."""
         ...
 
     def close(self) -> None:
@@ -86,17 +86,17 @@ Record = Callable[[str], Recorder | None]
 
 
 def no_record(_: str) -> None:
-    """A run that is not recorded."""
+    """Return None: the run is not recorded."""
 
 
 def hidden_inputs(order: Order) -> frozenset[str]:
-    """The inputs whose values must not be shown."""
+    """Return the inputs whose values must not be shown."""
     hidden = {each.name for each in order.playbook.inputs if each.hides(order.inputs.get(each.name))}
     return frozenset(hidden) | secret_inputs(order.playbook)
 
 
 def secrets_of_order(order: Order) -> tuple[str, ...]:
-    """Every secret of a run of *order*, which is masked in everything that is shown."""
+    """Return every secret of a run of *order*; they are masked in everything that is shown."""
     password = order.options.become_password
     return (
         *order.inventory.secrets,
@@ -117,8 +117,7 @@ def secret_inputs_of(order: Order) -> frozenset[str]:
 
 
 def secret_values_of_inputs(order: Order) -> list[str]:
-    """Return the values of secret inputs, of the playbook and its included playbooks, and the secrets inside other
-    values."""
+    """Return the values of all secret inputs, also of included playbooks, and the secrets inside other values."""
     placed = secret_inputs(order.playbook)
     given = [(each, order.inputs.get(each.name), each.name in placed) for each in order.playbook.inputs]
     for part in order.playbook.parts:

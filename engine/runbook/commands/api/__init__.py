@@ -1,4 +1,6 @@
-"""Use runbook from Python: load a playbook, plan it, run it, and query the records; with the values of the commands."""
+"""Use runbook from Python: load a playbook, plan it, run it, and query the records; with the same options as the
+commands.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ CHOICES = {"only": ("diagnose",), "order": tuple(order.value for order in HostOr
 
 
 def load(playbook: str | Path) -> Playbook:
-    """The playbook of that name, or in that file.  Raises ConfigError with every mistake in it."""
+    """Load the playbook with the name or file *playbook*.  Raises ConfigError with every mistake in it."""
     return read_playbook(find_playbook(str(playbook)), discover())
 
 
@@ -60,7 +62,7 @@ def plan(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> RunResult:
-    """Plan a run: probes, findings and planned steps, host by host.  Changes nothing.
+    """Plan a run: probes, findings and planned steps for each host.  Changes nothing.
 
     *hosts* is a pattern.  *inventory* names files; without it, they are found as on the command line.  *options* are
     those of ``OPTIONS``.  Raises ConfigError with every mistake, before any connection is made.
@@ -78,16 +80,17 @@ def run(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> RunResult:
-    """Diagnose and remediate.  Without *yes* nothing is changed: steps that would change something are ``blocked``.
+    """Diagnose the hosts and change them.  Without *yes* nothing is changed: steps that would change something are
+    ``blocked``.
 
     Arguments as for ``plan``.  Raises ConfigError with every mistake, before any connection is made, and RecordLost
-    where the run cannot be recorded (``no_record=True`` runs without a record).
+    if the run cannot be recorded (``no_record=True`` runs without a record).
     """
     return _Call(playbook, hosts, inventory, inputs, options, plans=False).result(on_event, changes=yes)
 
 
 def history(*, records: str = "", limit: int = 0, **query: Any) -> list[RunRow]:
-    """The recorded runs, the newest first; *query* has the fields of ``runbook.records.index.RunQuery``.
+    """Return the recorded runs, the newest first; *query* has the fields of ``runbook.records.index.RunQuery``.
 
     Times are seconds since 1970, or texts as on the command line (``7d``, ``yesterday``).  Raises ConfigError.
     """
@@ -100,16 +103,16 @@ def history(*, records: str = "", limit: int = 0, **query: Any) -> list[RunRow]:
 
 
 def recorded(name: str, *, records: str = "") -> RecordedRun:
-    """Return the recorded run with the id *name*, or with an id that begins so; ``last`` is the latest.
+    """Return the recorded run with the id *name*, or with an id that begins with *name*; ``last`` is the latest run.
 
-    Raises ConfigError.  ``.hosts`` are the results of all hosts (``HostResult``), ``.result_of(host)`` is one of them
-    or None, ``.events`` are all events of the run.
+    Raises ConfigError.  ``.hosts`` are the results of all hosts (``HostResult``), ``.result_of(host)`` is the result of
+    one host or None, ``.events`` are all events of the run.
     """
     return load_run(records_folder(records), name)
 
 
 class _Nobody:
-    """A person who is not there: nothing is asked, and messages are kept."""
+    """A person who is absent: no question is asked, and messages are kept."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -137,7 +140,7 @@ class _Nobody:
 
 
 class _Listener(Collector):
-    """Keeps the result of a run, and passes its events on."""
+    """Keeps the result of a run, and passes the run's events on."""
 
     def __init__(self, on_event: OnEvent | None) -> None:
         super().__init__()
@@ -151,7 +154,7 @@ class _Listener(Collector):
 
 
 class _Call:
-    """One call of ``plan`` or ``run``, as options of a command line."""
+    """One call of ``plan`` or ``run``, with its arguments as options of a command line."""
 
     def __init__(
         self,
@@ -181,7 +184,7 @@ class _Call:
         )
 
     def result(self, on_event: OnEvent | None, *, changes: bool) -> RunResult:
-        """Carry the call out."""
+        """Carry out the call, and return the result of its run."""
         options = self._options
         with SecretMasking(lambda: ()) as hiding:
             order = order_from(self._playbook, options, self._person)

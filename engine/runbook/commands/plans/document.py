@@ -1,4 +1,4 @@
-"""A saved plan: what its file holds, and the digest that shows whether somebody has edited it."""
+"""A saved plan: the content of its file, and the digest that shows whether somebody has edited it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Maker:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every user name that is theirs."""
+        """Return every user name of the person who made the plan."""
         return frozenset(name for name in (self.user, self.sudo_user) if name)
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Maker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretDigests:
-    """Salted digests of the secret inputs, which tell whether they are given again as they were."""
+    """Salted digests of the secret inputs, to check whether the same values are given again."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     """scrypt of each value."""
@@ -61,7 +61,7 @@ class SecretDigests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedPlan:
-    """The whole document."""
+    """The whole content of a plan file."""
 
     kind: str = KIND
     format: int = FORMAT
@@ -93,16 +93,19 @@ class SavedPlan:
     """sha256 of everything else."""
 
     def sealed(self) -> SavedPlan:
-        """The same with its digest."""
+        """Return the same plan with its digest."""
         return replace(self, digest=_digest(to_json(self)))
 
     def text(self) -> str:
-        """The file."""
+        """Return the text of the plan's file."""
         return json.dumps(to_json(self), indent=1) + "\n"
 
 
 def parsed(raw: bytes, path: str) -> SavedPlan:
-    """The plan that a file holds.  Raises ConfigError where it is none, of another version, or edited."""
+    """Parse *raw*, the content of the file *path*, as a saved plan.
+
+    Raises ConfigError if it is no plan, of another version, or edited.
+    """
     tree = _tree(raw)
     if tree is None:
         raise ConfigError(f"{path} is not a plan: `runbook plan PLAYBOOK --hosts PATTERN -o {path}` makes one")
@@ -128,7 +131,7 @@ def parsed(raw: bytes, path: str) -> SavedPlan:
 
 
 def _contradiction(saved: SavedPlan) -> str:
-    """Return the first place where the part for people and the part for ``apply`` disagree; empty: they agree.
+    """Return the first difference between the part for people and the part for ``apply``; empty if they agree.
 
     Without this check, a forged plan could show people one thing and permit another.
     """
@@ -151,7 +154,7 @@ def _contradiction(saved: SavedPlan) -> str:
 
 
 def _contradicts_itself(host: HostResult) -> bool:
-    """Whether it shows a step twice, or a change on a host to which nothing would be done."""
+    """Whether *host* has a step twice, or a change although its verdict says that nothing is done."""
     ids = [(step.phase, step.id) for step in host.steps]
     changes = any(step.status is Status.WOULD_CHANGE for step in host.steps)
     return len(set(ids)) != len(ids) or (changes and bool(host.error or host.verdict in CLOSED))
@@ -170,7 +173,7 @@ SHOWN_AS = {
 
 
 def _agree(seen: StepResult, step: ShownStep) -> bool:
-    """Whether *seen* shows what *step* permits, and nothing in it keeps a part of that from being printed."""
+    """Whether *seen* shows all that *step* permits, and each part of it is printed."""
     if any(target.kind == "process" and target.key.partition(":")[0] != str(target.pid) for target in step.targets):
         return False  # apply goes by the key, and people are shown the pid
     if seen.status not in SHOWN_AS.get(step.decision, ()) or seen.condition != step.condition:
@@ -186,7 +189,7 @@ def _agree(seen: StepResult, step: ShownStep) -> bool:
 
 
 def _as_planned(seen: StepResult, step: ShownStep) -> StepResult:
-    """Return *seen* with all that people read about *step*; see ``runbook.execution.planner.planned_result``."""
+    """Return *seen* with all fields that people read about *step*; see ``runbook.execution.planner.planned_result``."""
     plain = replace(seen, phase=Phase.REMEDIATE, why=step.summary, inapplicable=False, victims=())
     if step.decision == "change":
         victims = victims_of(step.targets)  # they are printed instead of the commands
@@ -210,7 +213,7 @@ _UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
 
 
 def faults(saved: SavedPlan, tree: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the mistakes in the fields of *saved*, which was read from *tree*."""
+    """Yield the mistakes in the fields of *saved*, which was parsed from *tree*."""
     if where := first_difference(tree, to_json(saved)):
         yield f"{where} has another type than in a plan"
         return
@@ -261,7 +264,7 @@ def _is_moment(text: str) -> bool:
 
 
 def is_plan(raw: bytes) -> bool:
-    """Whether a file is a plan; it may have other mistakes."""
+    """Whether the file content *raw* is a plan; the plan may have mistakes."""
     return _tree(raw) is not None
 
 
