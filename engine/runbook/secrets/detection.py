@@ -1,6 +1,6 @@
-"""Find secrets in a text by their context: their names, or the address or header that they are part of.
+"""Find secrets in a text by their context: by their names, or by the address or header that contains them.
 
-Nobody has to have named them beforehand: they are in the command lines, answers and logs of hosts.
+Such secrets need not be known beforehand: they are in the command lines, answers and logs of hosts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NO_VALUE = re.compile(r"[{<$*(\[=!]|\.\.\.")
 
 
 def secret_spans(text: str) -> list[Span]:
-    """Where the secrets in *text* are, in order, and none of them twice."""
+    """Return the spans of the secrets in *text*, in order and without overlaps."""
     lower = text.lower()
     if not any(hint in lower for hint in HINTS):
         return []
@@ -64,7 +64,7 @@ def secret_spans(text: str) -> list[Span]:
 
 
 def without_spans(text: str, spans: Sequence[Span]) -> str:
-    """*text* with MASK in the place of each of *spans*."""
+    """Return *text* with MASK in place of each of *spans*."""
     parts, done = [], 0
     for start, end in spans:
         parts += [text[done:start], MASK]
@@ -73,12 +73,12 @@ def without_spans(text: str, spans: Sequence[Span]) -> str:
 
 
 def masked_text(text: str) -> str:
-    """*text* without the secrets that are found in it."""
+    """Return *text* with the secrets masked that are found in it."""
     return without_spans(text, secret_spans(text))
 
 
 def masked_argv(argv: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command line, without the secrets among them, whatever characters these have."""
+    """Return the words of a command line with the secrets masked, whatever characters they contain."""
     lower = " ".join(argv).lower()
     if not any(hint in lower for hint in HINTS):
         return tuple(argv)
@@ -92,7 +92,9 @@ def masked_argv(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def _masked_word(word: str, program: str, option: str) -> str:
-    """A word of a command line of *program*, right behind *option* where that may make it a secret."""
+    """Return *word*, an argument of *program*, with a secret in it masked; *option*: an option before it that takes
+    a secret.
+    """
     if option and not word.startswith("--") and _hides(option, word):
         if option not in _LOGINS:
             return MASK
@@ -107,7 +109,7 @@ def _masked_word(word: str, program: str, option: str) -> str:
 
 
 def _program_after(word: str, program: str, option: str) -> str:
-    """Return the program, among those that take passwords, whose arguments follow *word*."""
+    """Return the program that the next words belong to, if it is one that takes passwords."""
     known = word.rpartition("/")[2]
     if known in _GLUED or known in _OWN_WORD:
         return known
@@ -121,7 +123,7 @@ def _option_before_secret(word: str, program: str) -> str:
 
 
 def _hides(name: str, value: str) -> bool:
-    """Whether the option or variable *name* makes its *value* a secret: ``--max-tokens 512`` does not."""
+    """Whether the option or variable *name* makes *value* a secret; ``--max-tokens 512`` does not."""
     if _NO_VALUE.match(value):
         return False
     short = any(name in item for item in _OWN_WORD.values())
@@ -187,7 +189,7 @@ def _by_name(text: str) -> Iterator[Span]:
 
 
 def _value_of(text: str, start: int, end: int) -> Span | None:
-    """Where the value is of the name that stands from *start* to *end*, if it is one to be hidden."""
+    """Return the span of the value for the name at *start* to *end*, if the value must be masked; otherwise None."""
     name = text[start:end].rstrip(".-")
     end = start + len(name)
     plain = name.lstrip("-.")
@@ -214,7 +216,9 @@ def _value_of(text: str, start: int, end: int) -> Span | None:
 
 
 def value_span(text: str, at: int, quote: str, bare: re.Pattern[str]) -> Span:
-    """Where the value ends that begins at *at*: within *quote*, in quotes of its own, or with the word."""
+    """Return the span of the value that begins at *at*: it ends with *quote*, with quotes of its own, or with the
+    word.
+    """
     own = text[at : at + 1]
     if not quote and own in _QUOTED:
         found = _QUOTED[own].match(text, at + 1)
@@ -224,7 +228,7 @@ def value_span(text: str, at: int, quote: str, bare: re.Pattern[str]) -> Span:
 
 
 def _header(text: str, at: int) -> Span:
-    """The value of a header: to the end of the line, or of the quotes that it stands in."""
+    """Return the span of the value of a header: to the end of the line, or of the quotes around the header."""
     if text[at : at + 1] in _QUOTED:
         at += 1
     scheme = _SCHEME.match(text, at)
@@ -246,14 +250,14 @@ def _is_value(value: str) -> bool:
 
 
 def _looks_secret(value: str) -> bool:
-    """Whether *value* is not an ordinary word of a sentence, nor the name of a file."""
+    """Whether *value* is neither an ordinary word of a sentence, nor the name of a file."""
     if re.match(r"[~.]?/", value):
         return False
     return len(value) >= 16 or not value.strip(".,:;!?()").isalpha()
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:
-    """*spans* in order; those that overlap are one."""
+    """Return *spans* in order, with overlapping spans joined."""
     joined: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if joined and start < joined[-1][1]:
@@ -264,7 +268,7 @@ def merged(spans: Sequence[Span]) -> list[Span]:
 
 
 def bracket_end(text: str, at: int, most: int = 4000) -> int:
-    """Where the bracket that opens at *at* is closed; the end of the text where it is not."""
+    """Return the position where the bracket that opens at *at* is closed; the end of the text if it is not closed."""
     depth, quote, end = 0, "", min(len(text), at + most)
     for number in range(at, end):
         sign = text[number]

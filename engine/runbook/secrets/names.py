@@ -1,4 +1,4 @@
-"""Names that mark secrets, in inventories, in playbooks and in the files of hosts."""
+"""Names that indicate secrets, in inventories, in playbooks and in the files of hosts."""
 
 from __future__ import annotations
 
