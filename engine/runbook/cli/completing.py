@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 Given = Mapping[str, Any]
-"""The options and arguments before the word, by name."""
+"""The options and arguments before the word, keyed by name."""
 Completer = Callable[[Given, str], Iterable[str]]
 
 MAX_PROPOSALS = 200
-"""Proposals that are worth showing."""
+"""The maximum number of proposals."""
 
 
 def proposals(complete: Completer, given: Given, begun: str) -> list[str]:

@@ -23,9 +23,7 @@ def shared(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def completes(what: str, *, or_a_file: bool = False) -> Any:
-    """Return the argument of an option that completes its words with the function *what* of
-    ``runbook.cli.completing``.
-    """
+    """Return a completion function for options, which calls the function *what* of ``runbook.cli.completing``."""
 
     def complete(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
         from runbook.cli import completing

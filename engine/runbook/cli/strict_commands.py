@@ -81,7 +81,7 @@ ELSEWHERE = {
     "--diff": "--dry-run, whose plan has the diff of every file",
     "-D": "--dry-run, whose plan has the diff of every file",
 }
-"""Options of Ansible, Terraform and pyinfra, and of other commands of ours, to the option of the same meaning here."""
+"""The option with the same meaning here, keyed by options of Ansible, Terraform, pyinfra and our other commands."""
 
 BESIDES = {
     "--become": "a step that needs root says `become: true`",
@@ -93,7 +93,7 @@ BESIDES = {
     "--list-tasks": "runbook show PLAYBOOK",
     "--syntax-check": "runbook check PLAYBOOK",
 }
-"""Options of others, to the place where the same is written here."""
+"""The way to write the same here, keyed by options of other programs."""
 
 
 COMMANDS = {
@@ -111,7 +111,7 @@ COMMANDS = {
     "doc": "actions NAME",
     "ls": "list",
 }
-"""Commands of Ansible, Terraform and others, to the line of the same meaning here."""
+"""The command with the same meaning here, keyed by commands of Ansible, Terraform and others."""
 
 
 def _elsewhere(option: str, command: click.Command) -> str:

@@ -57,10 +57,10 @@ class ApplyOptions(FleetOptions):
 
     given: GivenInputs = field(default_factory=GivenInputs)
     check: bool = False
-    """Whether it is only said where the plan is still true: ``--dry-run``."""
+    """Whether to report only where the plan is still true: ``--dry-run``."""
     replan: bool = False
     approval: tuple[str, ...] = ()
-    """Signatures that lie elsewhere than beside the plan."""
+    """Files of signatures that are not beside the plan."""
     allowed_signers: str = ""
 
 

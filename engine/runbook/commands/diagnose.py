@@ -49,12 +49,12 @@ A playbook about a job, a cluster or a container is not here: it needs a name, a
 """
 
 FOLLOWS = frozenset({"no_answer", "not_known", "host_first"})
-"""Findings that say why a playbook sees nothing: they follow from a fault that another one names."""
+"""Findings that explain why a playbook knows nothing: another playbook names the fault behind them."""
 FIRST_OF_GPUS = "gpu-health"
-"""The playbook that names the fault if nvidia-smi does not answer; others report only that it does not."""
+"""The playbook that names the fault if nvidia-smi does not answer; others report only that it does not answer."""
 
 MOST = 3
-"""Further findings that are shown of a host."""
+"""The maximum number of further findings that are shown for a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ def lines_of(conclusions: Sequence[Conclusion]) -> Iterator[str]:
 
 
 OURS = frozenset({"monitor"})
-"""Playbooks that another command is for."""
+"""The playbooks that have a command of their own."""
 
 
 def diagnose_hosts(options: FleetOptions, person: Person) -> int:

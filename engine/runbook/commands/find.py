@@ -23,25 +23,25 @@ from runbook.values.playbook import Symptom, SymptomKind
 from runbook.values.types import Json, plural
 
 PIECE = 64 * 1024
-"""Characters of a piece, which ends with a line; a longer line is cut."""
+"""The characters of a piece, which ends at a line end; a longer line is cut."""
 
 SECONDS = 20.0
-"""Processor time of all searches in one text."""
+"""The processor time, in seconds, of all searches in one text."""
 
 LONGEST_MATCH = 400
-"""Characters of a match that are kept."""
+"""The characters of a match that are kept."""
 
 MOST_LETTERS = 80
-"""Letters that count of a match: a pattern that takes in half a line is not better for it."""
+"""The letters of a match that count: a pattern that matches half a line is not better for that."""
 
 AT_THE_BEGINNING = 0.4
-"""The weight of a match in the first line of a long log; one in its last line counts 1."""
+"""The weight of a match in the first line of a long log; a match in its last line has the weight 1."""
 
 FURTHER = 0.25
 """The weight of a further match of the same playbook."""
 
 OF_A_STEP = 0.3
-"""The weight of a sign by which a step recognises a fault, beside what the author wrote for `find`."""
+"""The weight of a text by which a step recognises a fault, compared with the author's symptoms for `find`."""
 
 
 _BY_AUTHOR = (SymptomKind.TEXT, SymptomKind.PATTERN)
@@ -54,9 +54,9 @@ class SymptomMatch:
     symptom: Symptom
     text: str
     line: int
-    """Its line, from 1; where it goes over several, the first of them."""
+    """The number of the line, from 1; for several lines, the first."""
     place: float
-    """Its place in the text that is searched: 0 for the beginning, 1 for the end."""
+    """The position in the searched text: 0 is the beginning, 1 the end."""
 
     @property
     def score(self) -> float:
@@ -72,7 +72,7 @@ class FoundPlaybook:
 
     playbook: PlaybookCard
     matches: tuple[SymptomMatch, ...]
-    """The best one first."""
+    """The matches, the best one first."""
 
     @property
     def score(self) -> float:
@@ -86,7 +86,7 @@ class _Piece:
     """Some lines of a text, with their numbers."""
 
     lines: tuple[tuple[int, str], ...]
-    """Each with its number, from 1; a line that a carriage return parts counts as one."""
+    """The lines with their numbers, from 1; a line that contains carriage returns counts as one."""
     text: str = field(repr=False)
     lower: str = field(repr=False)
 
@@ -105,7 +105,7 @@ class SymptomSearch:
         self._pieces = tuple(_pieces(lines))[::-1]
         self._budget = SearchBudget(seconds)
         self.slow: dict[Symptom, str] = {}
-        """The symptoms that were not searched to the end, and why."""
+        """The symptoms whose search was not finished, each with the reason."""
         self.end: SymptomMatch | None = None
         """The normal end of a job, before which no error counts."""
 
@@ -205,10 +205,10 @@ def _piece(lines: Sequence[tuple[int, str]]) -> _Piece:
 
 
 MAX_SEARCHED_BYTES = 4 * 1024 * 1024
-"""Bytes of a text that are searched, its last ones: the end of a log is what its reader has come for."""
+"""The bytes at the end of a text that are searched: in a log, the end matters most."""
 
 ONCE = 1024 * 1024
-"""Bytes that are read at a time."""
+"""The number of bytes that are read at a time."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----")
@@ -222,7 +222,7 @@ class ErrorText:
     """The text that is searched."""
 
     text: str
-    """Without colours, and with a mask in place of each secret."""
+    """The text without colours, and with a mask in place of each secret."""
     before: int | None = None
     """The number of lines before the text, which are not searched; None: the text is complete."""
 
@@ -307,10 +307,10 @@ def _from_a_whole_line(text: str) -> str:
 
 
 MAX_PLAYBOOKS = 5
-"""Playbooks that are named."""
+"""The maximum number of playbooks that are named."""
 
 SHOWN = 120
-"""Characters of a match that are shown."""
+"""The characters of a match that are shown."""
 
 NOTHING = (
     "No playbook knows this error. Give the whole message, or more of the log around it; "

@@ -34,7 +34,7 @@ CHECKED = "checked.json"
 """The cache of the playbooks without a mistake: the path of each, with the digests of its text and of all its files."""
 MOST_CHECKED = 500
 LARGEST_SENT = 256 * 1024
-"""Bytes that a file may have whose text goes to every host."""
+"""The maximum number of bytes of a file whose text is sent to every host."""
 
 
 def library() -> Path:

@@ -15,7 +15,7 @@ from runbook.values.playbook import Where
 
 VARIABLE_FILES = ("", ".yml", ".yaml", ".json")
 MOST_FILES = 2_000
-"""Files of variables beside an inventory."""
+"""The maximum number of variable files beside an inventory."""
 
 _Place = Callable[[tuple[str | int, ...]], Where]
 

@@ -20,7 +20,7 @@ from runbook.plugins import discover
 from runbook.values.types import Json, plural
 
 OF_ALL = "zombie-gpu"
-"""The playbook for which the usual set of hosts is made."""
+"""The playbook for which the usual set of hosts is started."""
 
 
 def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str = "") -> str:
@@ -135,7 +135,7 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Ru
 
 
 UNRECORDED = Recording(records="")
-"""A lab's hosts are gone after the run, and others of their names may be real ones."""
+"""A run in the lab is not recorded: its hosts do not exist later, and real hosts may have the same names."""
 
 
 def _as_options(inputs: Mapping[str, Json]) -> str:

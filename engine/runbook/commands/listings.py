@@ -75,7 +75,7 @@ def scripts_of(module: str) -> list[Path]:
 
 @cache
 def _definitions(module: str) -> tuple[dict[str, list[ast.stmt]], dict[str, tuple[str, str]], Path]:
-    """Return three things: the top-level definitions of *module* by name, its imports from runbook, and its folder.
+    """Return three things: the top-level definitions of *module* by name, its ``from`` imports, and its folder.
 
     The imports map a local name to the module and the name there.
     """

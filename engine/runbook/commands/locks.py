@@ -17,10 +17,10 @@ from runbook.values.result import HostResult, Status, StepResult
 from runbook.values.types import Json
 
 USERS = ("root", "login")
-"""The steps, by user: one for the locks of root, one for those of the login user."""
+"""The ids of the steps: one reads the locks of root, the other those of the login user."""
 
 STATE_BY_FIELD = {"locked by": "held", "being locked by": "asked"}
-"""The word for a run, by the field of ``host_locks`` that names it."""
+"""The word about the lock, keyed by the field of ``host_locks`` that names the run."""
 
 
 def list_locks(pattern: str, options: FleetOptions, person: Person) -> int:

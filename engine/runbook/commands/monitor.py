@@ -48,7 +48,7 @@ from runbook.values.units import duration
 LATE = 3.0
 """Seconds after which a probe that has not ended is shown as waiting."""
 WIDEST = 10_000
-"""Columns of a line where no terminal limits them."""
+"""The columns of a line if no terminal limits them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class Note:
     """A finding on hosts, or an unknown fact about them, with advice for a person."""
 
     rank: int
-    """The smaller, the worse."""
+    """The rank of the note; a smaller rank is worse."""
     text: str
     action: str
     style: str
@@ -228,7 +228,7 @@ _OF_THE_KERNEL = (
     ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"),
     ("hardware_errors", "HW error"), ("lockups", "hang"), ("io_errors", "I/O error"),
 )  # fmt: skip
-"""Fields of the kernel log's State, and the word for each in a cell."""
+"""The fields of the kernel log's State, and the word for each in a cell."""
 
 
 def _kernel(state: Mapping[str, Json]) -> str:
@@ -271,11 +271,11 @@ WORDS = {
     "kernel_log": _kernel,
     "containers": _containers,
 }
-"""The state of each action in one cell."""
+"""The functions that describe the state of each action in one cell."""
 
 
 Show = Callable[[Sequence[HostView]], None]
-"""Is given what is known of every host, in the order of the hosts."""
+"""Receives the views of all hosts, in order."""
 
 
 class Monitor:

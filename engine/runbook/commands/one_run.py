@@ -39,11 +39,13 @@ from runbook.values.types import Json
 from runbook.values.undo import UndoFile
 
 OWN = 32
-"""Files that are open for any number of hosts: streams, reports, the record, libraries (measured: 10 to 20)."""
+"""The open files that do not depend on the number of hosts: streams, reports, the record, libraries (measured: 10 to
+20).
+"""
 LEAST_OF_HOST = 2
-"""A host has one open at rest (measured: its socket), and another one now and then: a key, the agent, the record."""
+"""The open files of an idle host (measured: its socket), and one more at times: a key, the agent, the record."""
 MOST_OF_HOST = 8
-"""Where all are busy at once: a proxy's three pipes, and the directories on the way to the record."""
+"""The open files of a busy host: the three pipes of a proxy, and the directories on the way to the record."""
 
 
 def provide_files(hosts: int) -> None:
@@ -86,7 +88,7 @@ Narrow = Callable[[tuple[Planned, ...]], tuple[Planned, ...]]
 
 
 Ask = Callable[[tuple[HostPlan, ...]], bool]
-"""Shows plans to a person, and says whether they agree."""
+"""Shows plans to a person, and returns whether the person agrees."""
 
 
 class Run:
@@ -110,7 +112,7 @@ class Run:
         self._owed = self._owed_records() if order.keeps_owed else None
         self._journal = record(self.id)
         self.waiting = False
-        """Whether the run, which is over, has planned something that it did not do."""
+        """Whether the run has ended with planned changes that were not made."""
         self._debug = DebugLog(order.debug, self._mask) if order.debug else None
         self.emit = self._fan_out((*reporters, self._debug) if self._debug else reporters)
         self.shared = transports.SharedConnections()

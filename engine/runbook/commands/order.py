@@ -29,24 +29,24 @@ class Order:
     inventory: Inventory
     selection: Selection
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """The inputs of included playbooks, by their prefix."""
+    """The inputs of included playbooks, keyed by prefix."""
     secret_values: SecretValues = field(default_factory=SecretValues, repr=False)
     parallel: int = 32
     force: bool = False
     timeout: float = 0.0
-    """Seconds per probe, for steps that set none."""
+    """The timeout in seconds for probes that have none."""
     deadline: float = 0.0
     wait_lock: float = 60.0
-    """Seconds for which to wait until another run has done with a host."""
+    """The seconds to wait for another run to finish with a host."""
     detailed_exit_code: bool = False
     assignments: Mapping[str, Assignment] = field(default_factory=dict)
-    """The playbooks of single hosts that have one of their own, by their names."""
+    """The playbooks of hosts that have one of their own, keyed by host."""
     secrets: tuple[str, ...] = ()
     """Further secrets, which are masked in everything that is shown."""
     settles: OwedRecords | None = None
-    """The records of earlier runs that this one is there to settle."""
+    """The records of earlier runs whose clean-up this run does."""
     keeps_owed: bool = False
-    """Whether clean-ups that become owed are recorded, and those of earlier runs named."""
+    """Whether owed clean-up is recorded, and that of earlier runs is named."""
     planned_in: Mapping[str, Json] = field(default_factory=dict)
     """The run that ``run.`` means in expressions, if a saved plan is applied: the run that made the plan."""
     options: ConnectOptions = field(default_factory=ConnectOptions)
@@ -54,15 +54,15 @@ class Order:
     """The reason of the run, for its record."""
     origin: RunOrigin | None = None
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
-    """The changes that the runs which this one goes on with have sent to each host."""
+    """The changes that the runs which this run continues have sent, keyed by host."""
     chain: tuple[str, ...] = ()
-    """The ids of those runs, the first one first."""
+    """The ids of these runs, the first run first."""
     repeats: frozenset[str] = frozenset()
-    """The steps that are sent again although their outcome in those runs is not known."""
+    """The steps that are sent again although their outcome in these runs is unknown."""
     debug: Callable[[str], None] | None = field(default=None, repr=False)
     """Writes a line of the debug log; None: there is none."""
     past: Callable[[str, str], RecordedPast] | None = field(default=None, repr=False)
-    """Gives the history of earlier runs to the run with an id; None: this command reads no records."""
+    """Returns the records of earlier runs for the run with an id; None: this command reads no records."""
 
 
 class Recorder(Protocol):
@@ -82,7 +82,7 @@ class Recorder(Protocol):
 
 
 Record = Callable[[str], Recorder | None]
-"""Gives the recorder of the run with an id; None: the run is not recorded."""
+"""Returns the recorder of the run with an id; None: the run is not recorded."""
 
 
 def no_record(_: str) -> None:

@@ -27,9 +27,9 @@ class PlaybookCard:
     path: str = ""
     symptoms: tuple[Symptom, ...] = ()
     needed: tuple[str, ...] = ()
-    """The inputs without a value of their own."""
+    """The inputs that the user must give."""
     mistakes: int = 0
-    """Above 0, the playbook cannot be used, and nothing else is known of it."""
+    """The number of mistakes; if it is above 0, the playbook cannot be used, and the other fields are empty."""
 
 
 def playbook_cards() -> tuple[PlaybookCard, ...]:

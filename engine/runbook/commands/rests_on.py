@@ -77,9 +77,9 @@ class Changes:
 
     playbook: bool = False
     hosts: tuple[str, ...] = ()
-    """The hosts that the inventory describes differently: each may be another machine."""
+    """The hosts whose entries in the inventory have changed: each may be another machine."""
     secrets: Mapping[str, tuple[str, ...]]
-    """The secrets that the inventory has elsewhere, each with the hosts for which it is."""
+    """The secrets whose places in the inventory have changed, each with its hosts."""
 
 
 def changed_since(

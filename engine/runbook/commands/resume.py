@@ -51,13 +51,13 @@ class ResumeOptions(FleetOptions):
 
     given: GivenInputs = field(default_factory=GivenInputs)
     repeat: tuple[str, ...] = ()
-    """Steps to send again although they may have been done."""
+    """The steps to send again although they may have been done."""
     assume_done: tuple[str, ...] = ()
-    """Steps to take as done where nobody knows."""
+    """The steps to assume as done if their outcome is unknown."""
     changed_inventory: bool = False
     changed_playbook: bool = False
     undone: bool = False
-    """Whether hosts are taken, too, on which the run was undone."""
+    """Whether to include hosts on which the run was undone."""
 
 
 def resume(run: str, options: ResumeOptions, person: Person) -> int:
@@ -239,7 +239,10 @@ def _no_step(option: str, name: str, known: Sequence[str]) -> Problem:
 
 
 def _earlier(chain: Chain, playbook: Playbook, options: ResumeOptions) -> Mapping[str, tuple[EarlierChange, ...]]:
-    """Return the changes of the runs of the chain; changes to repeat or assumed as done are marked."""
+    """Return the changes of the runs of the chain; changes that ``--assume-done`` names are marked as done.
+
+    Raises ConfigError for a step that the playbook does not have.
+    """
     found = earlier_changes(chain)
     ids = [step.id for step in playbook.remediate]
     problems = [

@@ -47,7 +47,7 @@ class SettleOptions(FleetOptions):
     given: GivenInputs = field(default_factory=GivenInputs)
     changed_inventory: bool = False
     forget: str = ""
-    """A run: remove its records, and do nothing on hosts."""
+    """A run whose records are removed without doing anything on hosts."""
 
 
 def settle(options: SettleOptions, person: Person) -> int:

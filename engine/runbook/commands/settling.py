@@ -109,11 +109,11 @@ class GivenAgain:
     """Inputs that no record holds, and that a command line must therefore give again."""
 
     options: tuple[str, ...] = ()
-    """``NAME=VALUE`` each."""
+    """The inputs as typed: ``NAME=VALUE``."""
     values: Mapping[str, Json] = field(default_factory=dict, repr=False)
-    """The values of a file; options go before them."""
+    """The inputs from a file; ``options`` override them."""
     places: Mapping[str, Where] = field(default_factory=dict)
-    """Where these stand."""
+    """The places of these inputs in the file."""
 
 
 _ALL_THE_SAME = "`runbook settle --changed-inventory` takes it all the same"

@@ -16,7 +16,7 @@ class ReadOnly:
 
     inner: Connection
     scratch: bool = False
-    """Whether commands that clean up after themselves may pass."""
+    """Whether commands that clean up after themselves are allowed."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands* if every one of them only reads.  Raises ReadOnlyViolation."""
@@ -61,7 +61,7 @@ class Redacting:
 
     inner: Connection
     redacted: Callable[[str, bool], str]
-    """A text, and whether its end was cut off, to the text without secrets."""
+    """Returns a text without secrets; the second argument says whether the end of the text was cut off."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands*; the answers to commands of authors are returned with their secrets masked."""

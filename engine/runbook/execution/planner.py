@@ -78,24 +78,24 @@ class _Draft:
     args: Mapping[str, Json] = field(default_factory=dict)
     item: Json = None
     equal: tuple[int, ...] = ()
-    """The places of the items of its ``each`` that equal its own."""
+    """The positions of the items of the step's ``each`` that are equal to its item."""
     request: ProbeRequest | None = None
     ready: bool = False
     dormant: str = ""
-    """The reason why the step would do nothing now but may at its turn; it is inspected only for its reach."""
+    """The reason why the step would do nothing now but may do something later; it is probed only for its targets."""
     gate: Blocked | None = None
-    """A finding that it is for is unknown: it changes nothing, unless it is clean-up that will be owed by then."""
+    """Set if a finding of the step is unknown: the step changes nothing, unless it is owed clean-up."""
     fault: Fault = Fault.NONE
     inapplicable: bool = False
-    """Whether the host has not got what the step is about."""
+    """Whether the host lacks the subject of the step."""
     state: Mapping[str, Json] = field(default_factory=dict)
     commands: tuple[SentCommand, ...] = ()
     reach: tuple[Target, ...] = ()
     would: Change | None = None
     awaits: bool = False
-    """It is blocked only by what an earlier step may change, and is planned for its turn."""
+    """Whether an earlier step may remove the obstacle, so that the change is planned for later."""
     if_repeated: Decision | None = None
-    """The decision if no earlier run had done it."""
+    """The decision as if no earlier run had sent the change."""
 
     def decide(self, probed: ProbeResult, context: HostContext) -> None:
         """Decide what the step does, from the result of its probe."""

@@ -10,7 +10,7 @@ from runbook.shell import PLACES, SAFE, script
 from runbook.values.command import Command, Completed, read, read_script, write_script
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-"""A random UUID that the kernel makes at its start (random(4))."""
+"""The file with a random UUID that the kernel makes when it starts (random(4))."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -20,13 +20,13 @@ class LastReboot:
     """The last reboot that runbook has sent to a host, as recorded on the host."""
 
     boot_id: str
-    """Of the boot that it was to end."""
+    """The id of the boot that the reboot should end."""
     ago: float
-    """Seconds since it was sent, by the host's clock."""
+    """The seconds since the reboot was sent, by the host's clock."""
     gpus: int
-    """The number of GPUs that were expected after it."""
+    """The number of GPUs that were expected after the reboot."""
     words: str
-    """The reason, and the user."""
+    """The reason for the reboot, and the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,12 @@ class Boot:
 
     boot_id: str
     up: float
-    """Seconds since it began."""
+    """The seconds since the boot began."""
     container: bool
     """Whether the host is a container, which cannot be rebooted from within."""
     systemd: bool
     stopping: bool
-    """Whether it is being shut down."""
+    """Whether the host is shutting down."""
     root: bool
     last: LastReboot | None
 

@@ -18,7 +18,7 @@ from runbook.values.command import Command, Completed, Effect, read_script
 from runbook.values.kept_file import TIMED_OUT, Fetched, Keep, NotKept
 
 SPARE = 15.0
-"""Seconds that a host has beyond the time limit of the command, which is held there."""
+"""The seconds that the host has beyond the time limit of the command, which the host enforces."""
 
 _PACK = script(__package__, "fetched_output")
 _COMMAND = SAFE + _PACK + script(__package__, "fetch_command")

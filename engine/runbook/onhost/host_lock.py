@@ -36,13 +36,13 @@ class LockHeld:
     """This run has the lock."""
 
     place: str = ""
-    """The directory of the lock; an entry that a write adds there keeps the lock while that write runs."""
+    """The directory of the lock; a write adds an entry there, which keeps the lock while the write runs."""
     idle: float = math.inf
-    """Seconds for which no run had taken or given back a lock of this user's here; 0 where that cannot be seen."""
+    """The seconds for which no run has taken or released a lock of this user here; 0 if that cannot be read."""
 
 
 AGAIN = "; wait until it ends, then try again"
-"""The end of the words for a lock that is not free, for a person who has to wait."""
+"""The end of the message about a lock that is not free, for a person who must wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,13 @@ TIMEOUT = 15.0
 """Seconds that the host may take to make or remove a note."""
 
 LIST_TIMEOUT = 5.0
-"""Seconds that it may take to print its notes."""
+"""The seconds that the host may take to print its notes."""
 
 MAX_LINE_CHARACTERS = 200
-"""Characters of a line of a note."""
+"""The maximum number of characters of a line of a note."""
 
 MOST_STEPS = 20
-"""Steps that a note names."""
+"""The maximum number of steps that a note names."""
 
 _RUN = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4,16}")
 
@@ -35,9 +35,9 @@ class HostNote:
 
     owed: Owed
     host: str
-    """The name by which its run knew the host."""
+    """The host's name in its run."""
     running: bool
-    """The connection of its run is still there, so that the run may take the step yet."""
+    """Whether the connection of the note's run still exists, so that the run may still do the step."""
 
 
 def make_note(cleanup: OwedCleanup, become: str = "") -> Command:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from runbook.shell import script
 
 REFUSED = 4
-"""Exit code of a probe that would not read what another user can exchange: stderr is the reason, a line, the user."""
+"""The exit code of a probe that refuses to read a file which another user can replace.  stderr: the reason, then the
+user.
+"""
 
 
 def refusal(why: str, owner: str) -> str:

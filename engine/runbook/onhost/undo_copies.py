@@ -16,10 +16,10 @@ from runbook.values.command import Command, Completed, Effect, write_script
 from runbook.values.undo import Ownership
 
 MAX_COPY_BYTES = 16 << 20
-"""Bytes of a file of which a copy is kept."""
+"""The maximum number of bytes of a file that is copied."""
 
 TIMEOUT = 30.0
-"""Seconds that a copy may take."""
+"""The seconds that a copy may take."""
 
 _PLACE = SAFE + PLACES + script(__package__, "undo_place")
 _KEEP = _PLACE + script(__package__, "undo_keep")
@@ -33,10 +33,10 @@ class FileCopy:
     """A copy that a probe has read, or the reason why there is none."""
 
     missing: str = ""
-    """The reason why it cannot be used; empty: it can."""
+    """The reason why the copy cannot be used; empty if it can."""
     size: int = 0
     text: str | None = None
-    """The content of the file; None: it is too long, or no text."""
+    """The content of the file; None if it is too long, or no text."""
 
 
 def keep_copy(run: str, path: str, digest: str, become: str = "") -> Command:

@@ -13,10 +13,10 @@ from runbook.text.unified_diff import unified
 from runbook.values.command import Command, Completed, Effect, write_script
 
 MAX_DIFF_BYTES = 256 * 1024
-"""Bytes of a file that are read for the sake of a diff."""
+"""The maximum number of bytes of a file that are read for a diff."""
 
 CHANGED, NOT_WRITTEN = 10, 12
-"""Exit codes of the write that mean: the file is unchanged."""
+"""The exit codes of a write that did not change the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,34 +24,34 @@ class PathState:
     """The state of a path on a host."""
 
     path: str
-    """As asked, with the home folder filled in; the file itself where a symbolic link was to be followed."""
+    """The path, with the home directory filled in; if a symbolic link was followed, the path of the file itself."""
     kind: str
     """``absent``, ``file``, ``directory``, ``link`` or ``other``."""
     leads_to: str = ""
-    """Where a symbolic link points."""
+    """The target of a symbolic link."""
     digest: str = ""
-    """sha256 of a file's content, hexadecimal."""
+    """The sha256 of a file's content, in hexadecimal."""
     mode: str = ""
-    """Octal: ``644``."""
+    """The mode in octal: ``644``."""
     owner: str = ""
     group: str = ""
     ids: tuple[str, str] = ("", "")
-    """The numbers of its user and its group."""
+    """The numbers of the owner and the group."""
     meant: tuple[str, str] = ("", "")
-    """The numbers of the user and the group that were asked about; empty where the host knows no such name."""
+    """The numbers of the user and the group to look up; empty if the host does not know the name."""
     links: int = 1
-    """The number of names of a file."""
+    """The number of hard links of a file."""
     inode: str = ""
-    """``device:inode``."""
+    """The device and inode numbers: ``device:inode``."""
     parent: str = ""
-    """``yes`` where the directory that it lies in is there, ``no``, or what stands there instead."""
+    """``yes`` if the parent directory exists, ``no``, or the kind of the entry in its place."""
     user: str = ""
-    """The user who inspected it."""
+    """The user as whom the path was inspected."""
     refusal: str = ""
     """The reason why nothing may be written there, with what to do: another user can exchange a part of the path (law
     9)."""
     text: str | None = None
-    """The content of a file; None: it is too long, or no text."""
+    """The content of a file; None if it is too long, or no text."""
 
     @property
     def key(self) -> str:

@@ -129,7 +129,7 @@ _WRAPPERS: dict[str, str] = {
     **dict.fromkeys(("nohup", "setsid", "command", "builtin", "busybox", "chroot", "unshare", "taskset"), ""),
     **dict.fromkeys(("!", "{", "if", "then", "else", "elif", "do", "while", "until"), ""),
 }  # fmt: skip
-"""Programs (and words of the shell) that run another one, with their options that take a value."""
+"""Programs (and words of the shell) that run another program, with their options that take a value."""
 
 _OPERAND_FIRST = frozenset({"timeout", "chroot", "taskset", "ssh"})
 _SEPARATORS = re.compile(r"[;&|()\n]+")

@@ -33,7 +33,7 @@ _WRITES_BY = {
     "nvidia-smi": r"-f|--filename",
     "find": r"-exec|-ok",
 }
-"""Programs that only read without these words."""
+"""Programs that only read unless one of these words is given."""
 
 _NAMES_MOUNTS = re.compile(
     r"mounts\b|\bmountinfo\b|\bfindmnt\b|\bmtab\b|statvfs|\bismount\b|\bmountpoint\b|(?:\[|\btest)\s+-w\s|\bos\.access\b"

@@ -10,10 +10,10 @@ from hashlib import sha256
 from typing import Any
 
 START = "0" * 64
-"""The stand-in for the digest before the first line."""
+"""Used in place of a digest before the first line."""
 
 MAX_LINES = 10**12
-"""No chain has so many lines."""
+"""A number of lines that no chain reaches."""
 
 _SEAL = ',"sha":"'
 _SEALED = re.compile(rb',"sha":"([0-9a-f]{64})"\}')
@@ -25,13 +25,13 @@ class Link:
     """A line of a chain, with its digest and its fault."""
 
     number: int
-    """From 1."""
+    """The number of the line, from 1."""
     value: Any
-    """The content of the line as JSON; None: it cannot be read."""
+    """The content of the line as JSON; None if it cannot be parsed."""
     sha: str
-    """The digest that the line carries; empty where it has none."""
+    """The digest in the line; empty if the line has none."""
     fault: str = ""
-    """The reason why the line differs from the line that was written; empty: it does not."""
+    """The reason why the line is not as it was written; empty if it is."""
 
 
 def sealed(body: str, before: str) -> tuple[str, str]:

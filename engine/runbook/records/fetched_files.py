@@ -17,13 +17,13 @@ from runbook.values.kept_file import Fetched, KeptFile, NotKept
 from runbook.values.types import Json
 
 ENDING = ".files"
-"""Of the directory of a run, behind its id."""
+"""The ending of the directory for a run's files, after the run's id."""
 
 MOST_OF_HOST = 64 * 1024 * 1024
-"""Bytes that one run keeps of one host."""
+"""The maximum number of bytes that one run keeps from one host."""
 
 MOST_OF_RUN = 1024 * 1024 * 1024
-"""Bytes that one run keeps of all hosts."""
+"""The maximum number of bytes that one run keeps from all hosts."""
 
 LONGEST_LINE = 100_000
 """Most characters of a line; a file with a longer one was not written by people.
@@ -32,7 +32,7 @@ It is not searched for secrets as a configuration file is.
 """
 
 INSPECTED = 8192
-"""Bytes at the beginning of a file by which it is taken for text, or not."""
+"""The bytes at the beginning of a file that decide whether it is text."""
 
 _BINARY = re.compile(rb"\0|\A(?:\x1f\x8b|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh|PK\x03\x04|\x7fELF)")
 

@@ -15,7 +15,7 @@ from runbook.values.result import Verdict
 
 LAST = "last"
 FAILED = (Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNREACHABLE, Verdict.UNKNOWN, Verdict.CANCELLED, Verdict.DRIFTED)
-"""The verdicts behind the word ``failed``: every bad end, and every unknown one."""
+"""The verdicts behind the word ``failed``: all bad and unknown ones."""
 
 
 def named_run(folder: PrivateFolder, text: str) -> str:
@@ -60,7 +60,7 @@ def latest_run(folder: PrivateFolder, asked: Callable[[RunRow], bool] = lambda r
 
 
 _SECONDS = len("2026-01-31T00:00:00")
-"""Characters of a time: an id, which is all that is known of some runs, has no more of it."""
+"""The characters of a time to compare: the time in an id, which is all that is known of some runs, has no more."""
 
 
 def _unsure(what: str, why: str) -> Problem:

@@ -27,10 +27,10 @@ INDEX_FILE = "index.sqlite"
 FORMAT = 6
 
 LATEST = 253402300799.0
-"""Seconds since the epoch: the end of the year 9999."""
+"""The latest time, in seconds since the epoch: the end of the year 9999."""
 
 _MOST = 2**63 - 1
-"""Rows that SQLite can be asked for."""
+"""The maximum number of rows in a query of SQLite."""
 
 _TABLES = """
 CREATE TABLE runs (
@@ -52,13 +52,13 @@ CREATE INDEX findings_by_name ON findings (finding);
 
 
 _OF_RUNS = "(SELECT run, host FROM hosts UNION ALL SELECT run, host FROM unfinished)"
-"""The hosts of each run, also those that have no end because the run was interrupted."""
+"""The hosts of each run, including those without a result because the run was interrupted."""
 
 _RESUMED_BY = """(
     SELECT later.run FROM runs AS later WHERE later.resumes = runs.run AND later.mode = 'run'
     ORDER BY later.started DESC, later.run DESC LIMIT 1
 ) AS resumed_by"""
-"""A column, which no condition on the runs that are listed touches."""
+"""A column that is not affected by the conditions on the listed runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +66,17 @@ class RunQuery:
     """The conditions of a query for runs; an empty field is no condition."""
 
     host: str = ""
-    """A name, or a glob."""
+    """A host name, or a glob."""
     playbook: str = ""
     verdict: str = ""
-    """Of at least one host."""
+    """The verdict of at least one host."""
     finding: str = ""
-    """Present on at least one host."""
+    """A finding that is present on at least one host."""
     since: float = 0.0
     """Seconds since the epoch."""
     until: float = 0.0
     limit: int = 0
-    """The newest so many; 0: all."""
+    """The number of runs, the newest first; 0: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,19 +92,19 @@ class RunRow:
     by: str
     reason: str
     resumes: str
-    """The run that this one goes on with; empty: none."""
+    """The run that this run continues; empty: none."""
     resumed_by: str
-    """The latest run, not a dry run, that has resumed this one; empty: none."""
+    """The latest run, except dry runs, that continues this run; empty: none."""
     undoes: str
     """The run whose changes this run undoes; empty: none."""
     exit_code: int | None
     state: RunState
     hosts: int
     sent: int = 0
-    """Changes that were sent, or may have been."""
+    """The number of changes that were sent, or may have been sent."""
     totals: Mapping[str, int] = field(default_factory=dict)
     fault: str = ""
-    """The reason why the journal is not trusted; empty: it is."""
+    """The reason why the journal is not trusted; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +117,9 @@ class HostRow:
     seconds: float
     error: str
     changes: int
-    """Steps that changed something."""
+    """The number of steps that changed something."""
     files: int
-    """Files that were fetched from it."""
+    """The number of files that were fetched from the host."""
     findings: tuple[str, ...] = ()
     """The findings that were present."""
 

@@ -22,7 +22,7 @@ UNNAMED = ".new"
 """The ending of a journal that has no line yet."""
 
 SYNCED = (RunStarted, Answered, ChangeStarted, RunFinished)
-"""Events that are on the disk, and not only with the kernel, when ``on`` returns."""
+"""Events that are on the disk, and not only in the kernel's memory, when ``on`` returns."""
 
 
 def _begun(run: str) -> str:
@@ -43,7 +43,7 @@ class Journal:
         self._number, self._sha, self._size = 0, START, 0
         self._written = self._synced = 0
         self.lost = ""
-        """The reason why it is not complete; empty while it is."""
+        """The reason why the journal is incomplete; empty if it is complete."""
         try:
             self._file = folder.create(_begun(run))
             with suppress(OSError):  # a file system without locks

@@ -17,13 +17,13 @@ LEDGER_FILE = "ledger"
 PRUNED = "pruned"
 
 BROKEN = "broken"
-"""Says that the line before could not be read when this one was written."""
+"""Marks a line that was written when the line before it could not be read."""
 
 _BLOCK = 8192
-"""Bytes that are read at once."""
+"""The number of bytes that are read at once."""
 
 _LONGEST = 65536
-"""The bytes of a line of the ledger at most; a longer one is malformed."""
+"""The maximum number of bytes of a line of the ledger; a longer line is malformed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +36,12 @@ class Entry:
     lines: int = 0
     """The number of lines that the journal had then."""
     sha: str = ""
-    """The digest of the last of them."""
+    """The digest of the last of these lines."""
     resumes: str = ""
-    """The run that it goes on with, by its first line: known also where its journal is damaged, or gone."""
+    """The run that this run continues, from its first line; so it is known even if the journal is damaged or missing.
+    """
     undoes: str = ""
-    """The run that it undoes, likewise."""
+    """The run that this run undoes, also from its first line."""
 
 
 class Ledger:

@@ -18,7 +18,7 @@ from runbook.values.types import Json
 
 FORMAT = 3
 MIN_CUT_CHARACTERS = 4
-"""Characters from which on a secret is cut out of a longer text."""
+"""The minimum number of characters of a secret that is removed from a longer text."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -39,12 +39,12 @@ class Record:
     run: str
     playbook: str
     rests_on: RestsOn
-    """The basis of the host, and of the hosts that the steps name with ``on``; without secret inputs."""
+    """The files and inputs behind the clean-up, for the host and the hosts in ``on``; without secret inputs."""
     host: str
     by: str
     since: str
     steps: tuple[OwedStep, ...]
-    """Their arguments are encoded; see ``encoded``."""
+    """The owed steps, with encoded arguments; see ``encoded``."""
     notes: tuple[NotePlace, ...] = ()
     maker: ProcessIdentity
 
@@ -138,7 +138,7 @@ def _from_format_2(data: dict[str, Any]) -> dict[str, Any]:
 # ---- without secrets -----------------------------------------------------------------------------------------------
 
 Secrets = Mapping[str, Json]
-"""The values of inputs that must not be recorded, by their names."""
+"""The values of inputs that must not be recorded, keyed by name."""
 
 
 def without_secrets(step: OwedStep, secrets: Secrets, mask: Masking) -> OwedStep:

@@ -22,14 +22,14 @@ from runbook.values.recorded_change import RecordedAnswer, RecordedChange
 from runbook.values.types import Unknown
 
 MAX_JOURNALS = 300
-"""Journals that are read for one question."""
+"""The maximum number of journals that are read for one question."""
 
 MAX_JOURNAL_BYTES = 512 * 1024 * 1024
-"""The bytes of journals that are read in one run, all of them together."""
+"""The maximum number of bytes of all journals that are read in one run."""
 
 
 INTERRUPTED = ("cancelled", "unreachable", "unknown", "drifted")
-"""The verdicts of hosts on which a run was interrupted, as is one without a verdict; a failed run came to its end."""
+"""The verdicts of hosts on which a run was interrupted, as on a host without a verdict; a failed run did finish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class _Journal:
 
     run: str
     begun: float
-    """Seconds since the epoch, by the id of the run."""
+    """The time in the id of the run, in seconds since the epoch."""
     written: float
-    """When it was last written to."""
+    """The time when the journal was last written to."""
     size: int
 
 
@@ -70,7 +70,7 @@ class PastRuns:
         self._by_run: dict[str, _Journal] = {}
         self._noted: dict[str, list[Noted]] = {}
         self._fault = ""
-        """The reason why nothing is believed."""
+        """The reason why no journal can be trusted; empty if there is none."""
         self._heads: dict[str, Head] = {}
         self._contents: dict[str, Content] = {}
         self._bytes = 0

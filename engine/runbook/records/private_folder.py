@@ -18,7 +18,7 @@ from typing import BinaryIO
 from runbook.foreign_files import user_name
 
 MAX_FILE_BYTES = 1024 * 1024
-"""Bytes of a file that is read as a whole."""
+"""The maximum number of bytes of a file that is read as a whole."""
 
 MOST_LINKS = 40
 
@@ -42,9 +42,9 @@ class Entry:
 
     name: str
     size: int
-    """Bytes."""
+    """The size in bytes."""
     changed: int
-    """When it was last written to: nanoseconds since the epoch."""
+    """The time of the last write, in nanoseconds since the epoch."""
 
 
 def state_directory(name: str) -> Path:

@@ -28,9 +28,9 @@ class BegunChange(Generic[Beginning]):
 
     host: str
     beginning: Beginning
-    """The part of the event that its reader keeps."""
+    """The part of the event that the reader needs."""
     status: str = ""
-    """The end of its step; empty: nobody knows."""
+    """The status of the step; empty if it is unknown."""
     sent: bool = True
     """Whether it was sent, or may have been."""
 
@@ -82,11 +82,11 @@ class Head:
     """The files of its inventory, without symbolic links."""
     hosts: frozenset[str] = frozenset()
     resumes: str = ""
-    """The run that it goes on with."""
+    """The run that this run continues."""
     begun: bool = True
-    """Whether the run got so far that it may have sent anything."""
+    """Whether the run could have sent anything."""
     fault: str = ""
-    """The reason why that cannot be believed: the run may have been about anything."""
+    """The reason why the line cannot be trusted: the run may have been about anything."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,13 +94,13 @@ class Content:
     """The content of a journal: for each host its changes, its verdict and its answers."""
 
     changes: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
-    """Of each host the changes that were sent: when each was begun (seconds since the epoch), and its step."""
+    """The changes that were sent to each host: the time of the beginning (seconds since the epoch), and the step."""
     ends: dict[str, str] = field(default_factory=dict)
     """The verdict of each host that has one."""
     answers: dict[tuple[str, str], Mapping[str, Json]] = field(default_factory=dict)
-    """The last state that a probe saw, by host and probe."""
+    """The last state of each probe, keyed by host and probe."""
     fault: str = ""
-    """The reason why that cannot be believed."""
+    """The reason why the content cannot be trusted."""
 
 
 def head_of(folder: PrivateFolder, run: str, noted: Sequence[Noted]) -> Head:
@@ -232,10 +232,10 @@ def _changes_in(events: Iterable[Event]) -> BegunChanges[ChangeStarted]:
 
 
 Changes = dict[str, dict[tuple[str, str], EarlierChange]]
-"""By host, and by the step with its place in the list and the text of its item."""
+"""Keyed by host, then by the step with its position in the list and the text of its item."""
 
 IN_DOUBT = ("", Status.UNKNOWN, Status.CANCELLED, Status.UNREACHABLE)
-"""The ends of a change that was sent and whose outcome nobody knows."""
+"""The statuses of a change that was sent and whose outcome is unknown."""
 
 
 class _Read(Protocol):

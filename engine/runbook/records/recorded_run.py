@@ -51,12 +51,12 @@ class RecordedRun:
     run: str
     started: RunStarted
     events: tuple[Event, ...] = field(repr=False)
-    """All of them, in their order; the last one of a finished run has its hosts again."""
+    """All events, in order; the last event of a finished run has the results of the hosts again."""
     state: RunState
     faults: tuple[str, ...] = ()
-    """The parts of the journal that are not as they were written."""
+    """The parts of the journal that were changed or damaged."""
     torn: bool = False
-    """Its last line is not whole, as it is after a power cut or on a full disk."""
+    """Whether the last line is incomplete, as after a power cut or on a full disk."""
 
     @property
     def hosts(self) -> tuple[HostResult, ...]:
@@ -200,4 +200,4 @@ OPEN = (
     Verdict.DRIFTED,
     Verdict.PLANNED,
 )
-"""The verdicts of hosts that a run has not done with."""
+"""The verdicts of hosts on which a run has not finished its work."""

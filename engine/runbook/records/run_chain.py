@@ -11,7 +11,7 @@ from runbook.records.recorded_run import RecordedRun, RunState, read_run
 from runbook.values.result import Mode
 
 Chain = tuple[RecordedRun, ...]
-"""A run and all that have gone on with it, or with one of those, in the order in which they did."""
+"""A run and all runs that continue it, directly or not, in order."""
 
 RUN_AGAIN = "so that nobody knows what was done; run the playbook again"
 

@@ -14,7 +14,7 @@ from runbook.values.plan import Risk
 from runbook.values.run_origin import ProcessIdentity
 
 SQLITE_INTEGERS = 2**63
-"""Integers of SQLite are smaller than that."""
+"""The integers of SQLite are smaller than this."""
 
 
 class RunSummary:
@@ -28,7 +28,7 @@ class RunSummary:
         self.hosts: list[tuple[str, str, float, str, int, int]] = []
         self.findings: list[tuple[str, str, str, str]] = []
         self.unfinished: dict[str, None] = {}
-        """The hosts that began and have no end, in their order."""
+        """The hosts that began and have no result, in their order."""
         self.begun, self.fault = False, ""
         self._changes = BegunChanges[None]()
 

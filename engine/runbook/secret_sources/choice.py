@@ -12,7 +12,7 @@ from runbook.values.inventory import Host, Inventory
 from runbook.values.playbook import Playbook, SecretReference, SecretSource, Where
 
 Referred = Mapping[str, SecretReference]
-"""The name of a host to the reference that counts there; ``""``: on every host of the run."""
+"""The reference for each host, keyed by host name; ``""``: for every host of the run."""
 
 
 class Choice:

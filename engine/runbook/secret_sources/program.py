@@ -15,7 +15,7 @@ from runbook.errors import ConfigError
 from runbook.values.types import seconds
 
 LIMIT = 60.0
-"""Seconds that a program may take: some ask a person first."""
+"""The seconds that a program may take: some programs ask a person first."""
 
 NOT_SHOWN = ": what it says may hold the secret, and is not shown; run the command by hand to see it"
 

@@ -15,7 +15,7 @@ from runbook.values.playbook import SecretReference, SecretSource
 from runbook.values.types import plural
 
 MAX_SECRET_BYTES = 64 * 1024
-"""Bytes that a secret may have: the kernel passes on a variable of twice that at most."""
+"""The maximum number of bytes of a secret; the kernel passes on a variable of at most twice that size."""
 
 
 def value_of(reference: SecretReference) -> str:

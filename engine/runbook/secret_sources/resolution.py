@@ -21,7 +21,7 @@ from runbook.values.types import Json
 Read = Callable[[SecretReference], str]
 
 ByPart = Mapping[str, Mapping[str, Json]]
-"""Values by the prefix of the included playbook that uses them (``""``: the playbook itself), and by their names."""
+"""The values of secrets, keyed by the prefix of the included playbook (``""``: the playbook itself), then by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class SecretValues:
     by_part: ByPart = field(default_factory=dict, repr=False)
     """The values that are the same on every host."""
     by_host: Mapping[str, ByPart] = field(default_factory=dict, repr=False)
-    """The values of single hosts and of groups of the inventory, by the name of the host."""
+    """The values for single hosts and groups of the inventory, keyed by host name."""
     masked: tuple[str, ...] = field(default=(), repr=False)
     """The texts that are masked everywhere: the values, and the single lines of multi-line values."""
 

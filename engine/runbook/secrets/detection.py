@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from runbook.secrets.names import MASK, NOT_A_VALUE, SWITCH, is_secret
 
 Span = tuple[int, int]
-"""Where a secret begins in a text, and where it ends."""
+"""The beginning and the end of a secret in a text."""
 
 HINTS = (
     "://", "token", "pass", "pwd", "secret", "credential", "key", "bearer", "auth", "cookie", "curl", "mysql",
     "mariadb", "redis-cli", "gh", "glpat-", "hf_", "sk-", "xox", "akia", "eyj",
 )  # fmt: skip
-"""In lower case: a text with none of these holds nothing that is found here."""
+"""Words in lower case; a text with none of them contains no secret that is found here."""
 
 _NAME = re.compile(
     r"(?:token|passw|passphrase|passcode|pass|pwd|secret|credential|apikey|key|bearer|auth|cookie)[\w.-]{0,64}", re.I
@@ -30,7 +30,7 @@ _KNOWN_SHAPE = re.compile(
     r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{10,}\.eyJ[\w-]{8,}\.[\w-]+)"
 )
-"""The form of the tokens of GitHub, GitLab, Hugging Face, OpenAI, Slack and AWS, and of JSON Web Tokens."""
+"""The forms of the tokens of GitHub, GitLab, Hugging Face, OpenAI, Slack and AWS, and of JSON Web Tokens."""
 KEY_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(.*?)(?=-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
@@ -49,7 +49,7 @@ _SPACE = re.compile(r"[ \t]+")
 _LINE_START = re.compile(r"""(?:^|\n)[-+ #;|]*["']?\Z""")
 _SCHEME = re.compile(r"(?:basic|bearer|token|digest|negotiate|apikey)\s+", re.I)
 _NO_VALUE = re.compile(r"[{<$*(\[=!]|\.\.\.")
-"""The beginning of a template, a variable, a mask or a placeholder, and of no secret."""
+"""The beginning of a template, a variable, a mask or a placeholder, which is no secret."""
 
 
 def secret_spans(text: str) -> list[Span]:
@@ -132,9 +132,9 @@ def _hides(name: str, value: str) -> bool:
 
 _PAIR = re.compile(r"(-{0,2}[A-Za-z][\w.-]{0,100})=(.*)", re.DOTALL)
 _GLUED = frozenset({"mysql", "mysqldump", "mysqladmin", "mariadb", "sshpass"})
-"""Programs whose option -p is glued to a password."""
+"""Programs whose option -p is directly followed by a password."""
 _OWN_WORD = {"redis-cli": ("-a",), "curl": ("-u", "--user"), "sshpass": ("-p",)}
-"""Programs with an option whose next word has a password."""
+"""Programs with an option whose next word contains a password."""
 _LOGINS = ("-u", "--user")
 _PROGRAMS = re.compile(
     r"\b(?:sshpass\b[^\n|;&]{0,200}?\s-p\s?|(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]{0,200}?\s-p"
@@ -161,7 +161,7 @@ _ESCAPED = re.compile(
     r"""(\\+)(["'])([\w.-]{1,100})\1\2\s{0,9}:\s{0,9}(?:\1\2((?:(?!(?<!\\)\1\2).){1,1000})|([\w.+-]{1,200}))""",
     re.DOTALL,
 )
-"""A name and its value in JSON whose quotes are escaped, as within a word of a command line, at any depth."""
+"""A name and its value in JSON with escaped quotes, as within a word of a command line, at any depth."""
 
 
 def _in_escaped_json(text: str) -> Iterator[Span]:

@@ -10,17 +10,17 @@ from runbook.secrets.masking import SHORTEST, is_ordinary
 from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
 
 SOURCES = ("env", "file", "command", "keyring")
-"""The keys of a reference to a secret, each of which says where its value is."""
+"""The keys of a reference to a secret; each names the kind of place that has the value."""
 
 DEEPEST = 40
 MAX_HOST_VALUES = 20_000
-"""Values that one host may have; more is not a description of a host."""
+"""The maximum number of values of one host; more values do not describe a host."""
 
 ARMOUR = re.compile(r"-----(?:BEGIN|END) (?:[A-Z0-9]{1,9} ){0,3}(?:KEY|BLOCK|CERTIFICATE|PARAMETERS|MESSAGE)-----")
 """The first and the last line of a key or certificate (RFC 7468, OpenSSH, OpenPGP): the same for everybody."""
 
 _FRAME = re.compile(r"[][{}(),;]+|([-=#*_.~+])\1*")
-"""A line of a JSON document, or one that parts others: nothing of a secret."""
+"""A line of brackets or of one repeated character, which contains no part of a secret."""
 
 LOGIN_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 
@@ -82,7 +82,7 @@ def _without_references(document: object) -> object:
 
 
 _OF_HOSTS = {"hosts", "groups", "standard_hosts", "vast_hosts"}
-"""The keys of a file below which hosts and groups stand."""
+"""The keys of an inventory file that contain hosts and groups."""
 
 
 def _without_place(tree: object) -> object:

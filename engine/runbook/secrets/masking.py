@@ -81,7 +81,7 @@ def forms_of(secret: str) -> set[str]:
 
 T = TypeVar("T")
 UNREADABLE = "\ufffd"
-"""The stand-in for one byte or several of an output that were no text."""
+"""The character in place of bytes of an output that are no text."""
 Mask = Callable[[str], str]
 
 SHORTEST = 4
@@ -90,28 +90,28 @@ SHORTEST = 4
 A shorter one would blank half of every text.  Its own field is masked, but output of others is not searched for it.
 """
 WORD = 8
-"""Characters from which on a secret of letters only, or of digits only, is hidden within longer words, too."""
+"""A secret of letters only, or of digits only, is masked within longer words only from this length on."""
 ORDINARY = frozenset({"root", "admin", "user", "ubuntu", "debian", "test", "default"}) | NOT_A_VALUE
-"""Words that a secret may be, and that must stay readable: they are not searched for."""
+"""Words that a secret may be, but that must stay readable: texts are not searched for them."""
 
 _OWN_WORDS = (
     "absent blocked cancelled changed critical drifted error failed gone healthy info not_started ok owed planned"
     " present resolved skipped timeout unknown unreachable unresolved warning would_change"
 )
 OWN_WORDS = frozenset(form for word in _OWN_WORDS.split() for form in (word, word.replace("_", " ")))
-"""Words of every report itself, which no secret may blank: verdicts, statuses, severities (a test compares them)."""
+"""The words of every report, which no secret may mask: verdicts, statuses, severities (a test compares them)."""
 
 TELLING = 6
-"""Characters of a secret, at a cut, that reveal too much of it."""
+"""The number of characters of a secret, at a cut, that would reveal too much."""
 
 _GAP = r"\n\[\.\.\. (?:at least )?\d{1,15} bytes left out \.\.\.\]\n"
 _CUT = re.compile(rf"({_GAP}|\n?\[\.\.\. (?:at least )?\d+ bytes left out \.\.\.\]\n?|…|\.\.\.)")
-"""Where a text that was too long has been cut; its beginning and its end may be cuts, too."""
+"""The places where a long text was cut; its beginning and its end may be cuts, too."""
 _GAPS = re.compile(f"({_GAP})")
-"""Where the middle of an output is missing (``excerpts.gap``)."""
+"""The places where the middle of an output is missing (``excerpts.gap``)."""
 
 _WRAP = re.compile(r"(?<=[\w+/=%\\-])(?:\r?\n|(?:\\r)?\\n)[ \t]*(?=[\w+/=%\\-])")
-"""A line end, also as JSON writes it, in the middle of what may be an encoded secret: base64 ends a line after 76."""
+"""A line end within a possible encoded secret, also as JSON writes it: base64 ends a line after 76 characters."""
 
 
 def is_ordinary(secret: str) -> bool:
@@ -292,10 +292,10 @@ def _overlap(one: str, other: str, least: int = TELLING) -> int:
 # ---- values --------------------------------------------------------------------------------------------------------
 
 UNKNOWN = "$unknown"
-"""The key of a value that is not known, in JSON."""
+"""The key of an unknown value, in JSON."""
 
 _BY_ID = frozenset({"look_args", "verify_args"})
-"""Fields whose keys are the ids of steps, which say nothing about what is below them."""
+"""Fields whose keys are ids of steps, which do not show whether the values are secrets."""
 
 
 def masked(value: T, mask: Mask) -> T:

@@ -38,14 +38,15 @@ OnEvent = Callable[[Event], None]
 NOT_ACCEPTED = frozenset(
     {"hosts", "inventory", "inputs", "below", "only_addresses", "settle", "plan_only", "yes", "report", "debug"}
 )
-"""The options of `runbook run` that the arguments stand for, or that have no meaning here."""
+"""The options of `runbook run` that have an argument of their own here, or no meaning here."""
 
 OPTIONS = frozenset(option_names(RunOptions)) - NOT_ACCEPTED - {"output", "verbosity", "typed"}
-"""The options of `runbook run` that a caller may give, by the names of their parameters; texts as on a command line."""
+"""The options of `runbook run` that a caller may give, keyed by parameter name; their texts are as on a command line.
+"""
 
 
 CHOICES = {"only": ("diagnose",), "order": tuple(order.value for order in HostOrder)}
-"""The options that have one of a few values."""
+"""The options that allow only a few values."""
 
 
 def load(playbook: str | Path) -> Playbook:

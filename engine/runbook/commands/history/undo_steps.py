@@ -26,7 +26,7 @@ class Stays:
     step: str
     action: str
     summary: str
-    """Of the change."""
+    """The summary of the change."""
     why: str
 
 
@@ -175,7 +175,7 @@ def _add_steps(
     """Append the undo steps of *parts* to *steps*; in *restored*, map each changing step to the steps that restore
     its file.
 
-    *run*: the run to undo.  *hides*: secrets of the run are unknown here, so that diffs may have them masked.
+    *run*: the run to undo.  *hides*: the run used secrets that an undo does not know.
     """
     before = ""
     for reversal in parts:

@@ -10,7 +10,7 @@ from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import refuse_foreign
 
 PLAYBOOK_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-"""The form of a playbook's name: it is a word of a command line, and the name of a file."""
+"""The form of a playbook's name, which is used on the command line and as a file name."""
 
 FILES = {
     "inventory/distributed_hosts.yaml": "inventory.yaml",

@@ -18,9 +18,9 @@ from runbook.commands.plans.plan_file import read_signature, read_signers
 from runbook.errors import ConfigError
 
 NAMESPACE = "runbook-plan"
-"""The purpose of a signature: one for git, or for a file, is none for a plan."""
+"""The purpose of a signature: a signature for git, or for a file, does not count for a plan."""
 WITHIN = 30
-"""Seconds that checking may take."""
+"""The seconds that checking a signature may take."""
 SIGNERS = "allowed_signers"
 KEYS = ("id_ed25519", "id_ecdsa", "id_ed25519_sk", "id_ecdsa_sk", "id_rsa")
 
@@ -31,9 +31,9 @@ class Approval:
 
     file: str
     principals: tuple[str, ...]
-    """Every name that the signers' file has for the key; the first is the name that the signature was checked for."""
+    """All names of the key in the signers' file; the first is the name that the signature was checked for."""
     key: str
-    """The fingerprint."""
+    """The fingerprint of the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from runbook.values.shown import short_digest
 from runbook.values.types import Json, plural
 
 Mask = Callable[[Json], Json]
-"""Takes the secrets out of a value."""
+"""Returns a value with its secrets masked."""
 
 MOST_NAMED = 8
 

@@ -31,12 +31,12 @@ class Maker:
     """The user who made a plan, with place and time."""
 
     user: str
-    """The operating system's name of that user."""
+    """The user's name in the operating system."""
     sudo_user: str = ""
-    """The user who became root with sudo; empty: nobody did, or the user is unknown."""
+    """The user who became root with sudo; empty if nobody did, or if the user is unknown."""
     host: str
     at: str
-    """ISO 8601, UTC."""
+    """The time when the plan was made: ISO 8601, UTC."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -53,10 +53,10 @@ class SecretDigests:
     """Salted digests of the secret inputs, to check whether the same values are given again."""
 
     values: Mapping[str, str] = field(default_factory=dict)
-    """scrypt of each value."""
+    """The scrypt digest of each value."""
     salt: str
     env: tuple[str, ...] = ()
-    """The inputs that the environment gives."""
+    """The names of the inputs that come from the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,20 +69,20 @@ class SavedPlan:
     """A random id."""
     made: Maker
     expires_at: str
-    """ISO 8601, UTC."""
+    """The end of the plan's validity: ISO 8601, UTC."""
     engine_version: str
     rests_on: RestsOn
     named: str
-    """The playbook, or the run that is undone, as it was named on the command line."""
+    """The playbook, or the run that is undone, as typed on the command line."""
     parts: Mapping[str, str]
     """Short digests of the parts of the playbook, to name the parts that have changed."""
     secrets: SecretDigests
     options: Mapping[str, Json]
-    """The options of the command line that decide what is done where."""
+    """The options of the command line that affect the work and its hosts."""
     undoes: str = ""
     """The recorded run whose changes this plan undoes; empty: it is the plan of a playbook."""
     run: Mapping[str, Json]
-    """The values behind ``run.`` in the run that made the plan."""
+    """The values of ``run.`` in the run that made the plan."""
     approvals: int = 0
     """The number of other people who must approve the plan."""
     hosts: tuple[ShownHost, ...]
@@ -90,7 +90,7 @@ class SavedPlan:
     result: RunResult
     """The dry run as it was reported."""
     digest: str = ""
-    """sha256 of everything else."""
+    """The sha256 of everything else."""
 
     def sealed(self) -> SavedPlan:
         """Return the same plan with its digest."""
@@ -161,7 +161,7 @@ def _contradicts_itself(host: HostResult) -> bool:
 
 
 CLOSED = (Verdict.HEALTHY, Verdict.RESOLVED, Verdict.NOT_STARTED)
-"""The verdicts of a host to which nothing would be done."""
+"""The verdicts of a host on which nothing would be done."""
 
 SHOWN_AS = {
     "change": (Status.WOULD_CHANGE,),
@@ -169,7 +169,7 @@ SHOWN_AS = {
     "skip": (Status.SKIPPED,),
     "blocked": (Status.BLOCKED, Status.DRIFTED),
 }
-"""The status of a step in a plan, by its decision."""
+"""The status of a step in a plan, keyed by its decision."""
 
 
 def _agree(seen: StepResult, step: ShownStep) -> bool:
@@ -203,7 +203,7 @@ LISTS = recorded_options(lists=True)
 FLAGS = ("force", "include_not_ready")
 TEXTS = recorded_options(lists=False)
 MOST_INVENTORIES = 1000
-"""Files of an inventory that a plan may name, each of them once: all are read again."""
+"""The maximum number of inventory files that a plan may name: all are read again."""
 RECORDED = (*LISTS, *FLAGS, *TEXTS)
 """The options, besides the hosts, that decide what is done on which hosts."""
 

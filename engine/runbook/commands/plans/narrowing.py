@@ -17,7 +17,7 @@ from runbook.values.shown import ShownHost
 from runbook.values.types import plural
 
 MOST_LINES = 20
-"""The most hosts that are listed one by one with the work that is left out."""
+"""The maximum number of hosts that are listed one by one with the work that is left out."""
 
 
 class Narrowing:

@@ -12,9 +12,9 @@ from runbook.errors import ConfigError
 from runbook.foreign_files import MOVE_IT, refuse_foreign, user_name
 
 LARGEST = 256 * 1024 * 1024
-"""Bytes of a plan: that of 1000 hosts has some 20 MB."""
+"""The maximum number of bytes of a plan; a plan for 1000 hosts has about 20 MB."""
 LARGEST_SIGNERS = 1024 * 1024
-"""Bytes of a file of signers, and of a signature."""
+"""The maximum number of bytes of a file of signers, and of a signature."""
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 

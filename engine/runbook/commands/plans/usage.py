@@ -17,9 +17,9 @@ class Use:
 
     by: str
     since: str
-    """ISO 8601, UTC."""
+    """The time when the apply began: ISO 8601, UTC."""
     exit_code: int | None = None
-    """None: it has not come to its end, or is still under way."""
+    """The exit code; None if the apply has not finished."""
 
     def __str__(self) -> str:
         if self.exit_code is None:

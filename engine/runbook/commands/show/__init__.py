@@ -114,9 +114,9 @@ def _first_sentence(text: str) -> str:
 
 _SHAPES = Masking(())
 SPARES = frozenset({"lost"})
-"""Arguments that only spare more processes, by what a probe has seen: the lines to do it by hand go without them."""
+"""Arguments that only spare more processes, based on a probe; the lines to do a step by hand leave them out."""
 ITEM = "ITEM"
-"""The stand-in for the item of an ``each`` in the lines to do it by hand."""
+"""The text in place of the item of an ``each`` in the lines to do a step by hand."""
 
 
 def playbook_lines(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:

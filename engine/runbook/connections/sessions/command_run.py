@@ -15,13 +15,13 @@ from runbook.protocols import Interrupt
 from runbook.values.command import Command, Completed
 
 ASLEEP = 2.0
-"""Seconds without listening after which this program was stopped, or the machine slept: answers may have come since."""
+"""After so many seconds without reading, this program was stopped, or the machine slept: answers may be waiting."""
 
 CATCH_UP = 2.0
-"""Seconds in which what has come meanwhile is read, before anything is concluded from the clock."""
+"""The seconds for reading waiting output, before anything is concluded from the clock."""
 
 SILENT = ("the host did not say whether the command ended",)
-"""The survivors of a command, as far as is known, where nobody could be asked."""
+"""The survivors of a command if the host could not be asked about them."""
 
 
 def require_open_connection(opener: Opener) -> None:
@@ -51,9 +51,9 @@ class CommandRun:
     began: float = field(default_factory=time.monotonic)
     marks: dict[str, CapturedOutput] = field(default_factory=dict)
     seen: float = field(default_factory=time.monotonic)
-    """When the host was last listened to."""
+    """The time of the last read from the host."""
     room: int = 4 * KEPT
-    """Bytes that may be kept of what it says."""
+    """The maximum number of bytes of the output that are kept."""
 
     def __post_init__(self) -> None:
         """Divide the room for the output: the beginning and the end of both streams."""

@@ -19,13 +19,13 @@ from runbook.values.command import Command, Completed, Effect
 S = TypeVar("S", ShellSession, GroupKiller)
 
 ROOM = 16 * 1024 * 1024
-"""The most bytes of output that are kept of all commands of one ``run``."""
+"""The maximum number of bytes of output that are kept for all commands of one ``run``."""
 
 LEAST_ROOM = 256 * 1024
-"""Bytes that are kept of what one command says, however much the others have said."""
+"""The minimum number of bytes of output that are kept for each command, however much the others have printed."""
 
 AT_ONCE = 64 * 1024
-"""Characters of the commands that are sent to a session before their answers are awaited."""
+"""The characters of commands that are sent to a session before their answers are awaited."""
 
 
 class SessionConnection:
@@ -50,14 +50,14 @@ class SessionConnection:
         self._password, self._asking = password, set[str]()
         self._own_group = False
         self._sessions: dict[tuple[str, bool], ShellSession] = {}
-        """By the user, and whether it is confined."""
+        """Keyed by the user, and whether the session is confined."""
         self._unconfined: dict[str, str] = {}
-        """The reason, by user, why the user's commands cannot be confined."""
+        """The reason why a user's commands cannot be confined, keyed by user."""
         self._killers: dict[str, GroupKiller] = {}
         self._refused: dict[str, str] = {}
         self._login = ""
         self._said = 0
-        """Characters that the commands of this ``run`` have said."""
+        """The characters that the commands of this ``run`` have printed."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """See ``runbook.protocols.Connection``."""

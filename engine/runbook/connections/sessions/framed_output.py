@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from runbook.values.excerpts import gap
 
 KEPT = 2 * 1024 * 1024
-"""Bytes kept of the beginning, and as many of the end, of one stream of one command."""
+"""The bytes that are kept from the beginning, and as many from the end, of one stream of one command."""
 
 SLACK = 256 * 1024
-"""Bytes by which the end may outgrow that before it is cut."""
+"""The bytes by which the end may exceed that size before it is cut."""
 
 UNREAD = 1024 * 1024
 """The most bytes that wait for the expected mark, line or prompt; further bytes are dropped.
@@ -19,7 +19,7 @@ Output of a command is taken out as it arrives, so that only unexpected output c
 """
 
 LONGEST_WORD = 64
-"""Bytes of the word in a mark: an exit code."""
+"""The maximum number of bytes of the word in a mark, which is an exit code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class CapturedOutput:
     word: str = ""
     """The word in the mark behind the output: an exit code."""
     missing: int = 0
-    """Bytes of its middle that were not kept."""
+    """The number of bytes that were left out of the middle."""
 
 
 class Capture:
@@ -71,7 +71,7 @@ class Stream:
         self._waiting = bytearray()
         self._capture = Capture()
         self.flooded = False
-        """More came than is read, and part of it was dropped: the shell cannot be used any more."""
+        """Whether so much output has arrived that a part was dropped; then the shell cannot be used any more."""
 
     def keep(self, most: int) -> None:
         """Keep at most *most* bytes from the beginning and from the end of the next output."""

@@ -12,7 +12,7 @@ EXEC = "exec sh"
 """The command for the login shell, of any kind; it becomes a shell that runs the text on its input."""
 
 LINE_BY_LINE = """exec sh -c 'IFS= read -r l;eval "$l"'"""
-"""As EXEC, where another program is to read on behind the first line: no newline, no ``!``, one pair of quotes."""
+"""The same as EXEC, for a shell that first reads one line: it has no newline, no ``!``, and one pair of quotes."""
 
 _OWN_GROUP = (
     "IFS= read -r s </proc/$$/stat;s=${s##*) };set -- $s;"
@@ -64,10 +64,10 @@ _CONFINE, _CONFINEMENT = script(__package__, "confine"), script(__package__, "co
 """Make all file systems read-only for a command; this protects against mistakes, not against malice of an author."""
 
 HARMED = "harmed"
-"""The mark on stderr for a session that is given up, because a command's leftovers could not be ended."""
+"""The mark on stderr of a session that cannot be used any more, because a command's leftovers could not be ended."""
 
 REFUSED = "!"
-"""Stands in a mark in place of the exit code if a command was not started; stderr has the reason."""
+"""The value in a mark in place of the exit code if a command was not started; stderr has the reason."""
 
 
 def control_group(session: str) -> str:
@@ -114,7 +114,7 @@ def end_group(group: str, session: str, tenths: int, cgroup: str) -> str:
 
 
 TENTHS_TO_END = {Effect.READ: 3, Effect.SCRATCH: 20, Effect.WRITE: 50}
-"""Tenths of a second that a command has between TERM and KILL: a probe that made a file of its own removes it."""
+"""The tenths of a second between TERM and KILL: a probe that has made a file of its own can remove it."""
 
 
 def tenths_to_end(commands: Iterable[Command]) -> int:
@@ -138,7 +138,7 @@ def batch(commands: Sequence[tuple[Command, str]]) -> str:
 
 
 GRACE = 10
-"""Seconds after the timeouts of the commands of a batch until the host ends it by itself."""
+"""The seconds after the timeouts of a batch's commands until the host itself ends the batch."""
 
 
 def enter(become: str, *, own_group: bool = False) -> str:

@@ -11,20 +11,20 @@ from runbook.connections.sessions.programs import confine, control_group, end_gr
 from runbook.connections.sessions.shell import PATIENCE, Access, UserShell
 
 Check = Callable[[], None]
-"""Raises when nothing more is to be waited for."""
+"""Raises an error if the caller must not wait any longer."""
 
 GROUPS = {
     "shared": "commands would share their process group with other programs (is there a ForceCommand, or a login "
     "shell that starts another one?), and setsid is missing, so no command could be ended safely",
     "hidden": "there is no /proc, so no command could be ended safely",
 }
-"""The reason why a shell cannot be a session, by what its greeting says of its process group."""
+"""The reason why a shell cannot be a session, keyed by the word about the process group in its greeting."""
 
 LONGEST_NAME = 256
-"""Characters that a user's name may have."""
+"""The maximum number of characters of a user's name."""
 
 MOST_SURVIVORS = 100
-"""Processes of one session that are named when they outlive their end."""
+"""The maximum number of surviving processes of one session that are named."""
 
 
 class SharedGroup(ShellRefused):
@@ -38,14 +38,14 @@ class ShellSession(UserShell):
         """Open the shell; *alone*: for one change, in a control group of its own, if the host allows it."""
         self.name = token_hex(8)
         self.group = ""
-        """Its process group, and when its leader was started: ``123:4567``."""
+        """The process group of the shell, and the start time of its leader: ``123:4567``."""
         self.cgroup = ""
-        """The directory of the session's own control group; empty: it has none."""
+        """The directory of the session's own control group; empty if it has none."""
         self.root = False
-        """Whether it is root's."""
+        """Whether the shell runs as root."""
         self.used = 0
         self.harmed = False
-        """A command has left something behind that could not be ended from here."""
+        """Whether a command has left a process behind that could not be ended from here."""
         self._user = ""
         self._taught: set[str] = set()
         self._secret = token_hex(16)

@@ -12,7 +12,7 @@ from runbook.protocols import Trial
 T = TypeVar("T")
 
 POLL = 0.1
-"""Seconds between two checks whether anybody who waits still wants to."""
+"""The seconds between two checks whether a waiting host was asked to end."""
 
 
 class SharedPassword:

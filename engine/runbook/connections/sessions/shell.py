@@ -15,17 +15,17 @@ from runbook.errors import ConnectionLost
 from runbook.protocols import Trial
 
 GREETED_WITHIN = 20.0
-"""Seconds that a shell may take to start."""
+"""The seconds that a shell may take to start."""
 
 LONGEST_WORDS = 300
-"""Characters of what a host says that are repeated in a refusal."""
+"""The characters of the host's own text that are repeated in a refusal."""
 
 PATIENCE = 0.2
-"""Seconds of one wait for something to come."""
+"""The seconds of one wait for output."""
 
 
 CATCH_UP = 1.0
-"""Seconds of the last wait: this program may have been stopped, with the answer already here."""
+"""The seconds of the last wait: this program may have been stopped while the answer arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +33,13 @@ class Access:
     """The user for whom a shell is opened, and the way to become this user."""
 
     user: str = ""
-    """Empty: who logged in."""
+    """The user to become; empty: the login user."""
     password: str = field(default="", repr=False)
-    """For sudo; empty: it must not ask for one."""
+    """The password for sudo; empty: sudo must not ask for one."""
     trial: Trial = field(default_factory=Trial)
-    """Of the password."""
+    """Receives the outcome of the password."""
     own_group: bool = False
-    """The login shell gives what it starts no process group of its own: ``setsid`` is to."""
+    """Whether ``setsid`` is needed, because the login shell starts programs without a process group of their own."""
     within: float = 0.0
     """Seconds that the shell may take to start; 0: ``GREETED_WITHIN``."""
 

@@ -28,7 +28,7 @@ class Offer:
 
 
 Offers = Mapping[str, Offer]
-"""By the id of the finding."""
+"""The offers of a host, keyed by finding id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

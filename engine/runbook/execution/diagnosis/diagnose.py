@@ -28,7 +28,9 @@ class Diagnosis:
     results: tuple[StepResult, ...]
     states: States
     taken: Mapping[str, tuple[StepInstance | SkippedInstance, ...]]
-    """The instances of each probe, with their arguments, by its id; a probe that could not run at all is missing."""
+    """The instances of each probe, with their arguments, keyed by probe id; a probe that could not run at all is
+    missing.
+    """
 
 
 def diagnose(context: HostContext) -> Diagnosis:
@@ -141,7 +143,7 @@ def _outcome_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance
 
 
 Kept = Sequence[tuple[StepInstance | SkippedInstance, StepOutcome]]
-"""The items of an ``each`` that its ``when`` lets pass, with the outcome of each."""
+"""The items of an ``each`` for which ``when`` is true, with the outcome of each."""
 
 
 def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:

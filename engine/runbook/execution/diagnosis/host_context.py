@@ -27,9 +27,9 @@ class RecentAnswer:
 
     answer: Completed
     number: int
-    """Its place among all answers of the host: a probe that asks twice wants a later one than it has."""
+    """The position among all answers of the host: a probe that asks twice needs a later answer the second time."""
     at: float
-    """Seconds on the clock: when the command was sent."""
+    """The time on the clock when the command was sent."""
 
 
 class RecentAnswers:
@@ -100,7 +100,7 @@ RESTS = 60.0
 class _Hang:
     at: float
     patience: float
-    """Seconds that it was given."""
+    """The seconds that the program had to answer."""
     answer: Completed
 
 
@@ -138,7 +138,7 @@ class HangingPrograms:
 
 
 States = Mapping[str, Json | Unknown]
-"""The state of each probe, by its id: the State as JSON, or Unknown where it did not answer."""
+"""The state of each probe, keyed by probe id: the State as JSON, or Unknown if the probe did not answer."""
 
 
 def ignore_partial(_: PartialSamples) -> None:
@@ -175,24 +175,24 @@ class RunContext:
     """The values behind ``run.`` in expressions: ``id``, ``playbook``, ``started_at``; and ``by``, the user who
     started it."""
     planned_in: Mapping[str, Json] = field(default_factory=dict)
-    """The facts of the run that made the saved plan which this one applies: expressions see these instead."""
+    """The facts of the run that made the saved plan, if this run applies one: expressions see these facts instead."""
     actions: Mapping[str, Action]
     emit: Emit = field(repr=False)
     """Called from many threads at once."""
     once: SharedProbes | None = None
     """The probes that all hosts share; None: there is only one host."""
     owed: OwedRecords | None = None
-    """Records the clean-ups that hosts are owed; None: they are not recorded."""
+    """Records the clean-up that is owed to hosts; None: it is not recorded."""
     files: KeptFiles | None = field(default=None, repr=False)
     """Keeps the files that are fetched from hosts; None: the run has no record."""
     past: RecordedPast | None = field(default=None, repr=False)
     """The changes and observations of earlier runs on hosts; None: this command reads no records."""
     repeats: frozenset[str] = frozenset()
-    """The steps that are sent again although nobody knows whether an earlier run has done them."""
+    """The steps that are sent again although their outcome in an earlier run is unknown."""
     keeps_copies: bool = False
     """Whether hosts keep copies of the files that are changed, so that the run can be undone; needs a record."""
     wait_lock: float = 60.0
-    """Seconds to wait until another run has done with a host."""
+    """The seconds to wait for another run to finish with a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,29 +205,29 @@ class HostContext:
     connection: Connection
     clock: Clock
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """The inputs of every included playbook, by its prefix."""
+    """The inputs of every included playbook, keyed by its prefix."""
     secrets: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
-    """The values of the secrets of every included playbook, by its prefix; ``""``: those of the playbook itself."""
+    """The secrets of every included playbook, keyed by its prefix; ``""``: those of the playbook itself."""
     renew: Callable[[], None] = field(default=lambda: None, repr=False)
-    """Connects to the host again, once it has been away.  Raises Unreachable, and Cancelled."""
+    """Connects to the host again after the connection was lost.  Raises Unreachable, and Cancelled."""
     elsewhere: Callable[[str], Connection] = no_other_hosts
-    """The connection to another host, by name."""
+    """Returns the connection to another host, which is given by its name."""
     cut: Callable[[PartialSamples], None] = field(default=ignore_partial, repr=False)
-    """Receives what a probe had seen when it was cut short."""
+    """Receives the samples of a probe that was cut short."""
     earlier: tuple[EarlierChange, ...] = ()
-    """The changes that earlier runs, with which this one goes on, have sent to the host."""
+    """The changes that the earlier runs which this run continues have sent to the host."""
     why_ended: Callable[[], str] = field(default=lambda: "", repr=False)
     """Gives the reason to end the work on the host; empty: there is no reason."""
     refusal: Callable[[], str] = field(default=lambda: "", repr=False)
     """Gives the reason why the limits over several runs forbid a change of the host; empty: a change is allowed."""
     begin_change: Callable[[], str] = field(default=lambda: "", repr=False)
-    """The same, right before something is sent; where it may be, that counts."""
+    """Records that a change begins, right before it is sent; returns the reason if it is forbidden."""
     began: float = field(init=False, compare=False)
-    """When the clock showed that this was made: nothing that is known of the host is older."""
+    """The time on the clock when this object was made: all knowledge about the host is newer."""
     hangs: HangingPrograms = field(init=False, repr=False, compare=False)
-    """The programs that have just not answered."""
+    """The programs that did not answer in time recently."""
     recent: RecentAnswers = field(init=False, repr=False, compare=False)
-    """The answers of the host while its plan is made."""
+    """The recent answers of the host, while its plan is made."""
     changes: Changes = field(default_factory=Changes, compare=False)
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from runbook.values.types import Json, Unknown
 Args = Mapping[str, Json]
 
 MAX_ITEMS = 1000
-"""Items that an ``each`` may have."""
+"""The maximum number of items of an ``each``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class StepInstance:
     item: Json = None
     args: Args
     series: Series | None = None
-    """The samples over time, of a probe with ``samples``."""
+    """The samples, if the probe has ``samples``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ class ProbeRequest:
     step: Step
     args: Mapping[str, Json]
     left: float = 0.0
-    """Seconds that are left of the step's ``within`` when it probes again; 0: all of it."""
+    """The seconds that are left of the step's ``within``, if the step is probed again; 0: the whole time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,11 @@ class ProbeAnswer:
     """The answer of a probe: the arguments, and the state of the host."""
 
     args: Any
-    """The action's own ``Args``."""
+    """The arguments, as the action's own ``Args``."""
     state: Any
-    """The action's own ``State``."""
+    """The state, as the action's own ``State``."""
     absent: str = ""
-    """The reason why the subject is proven to be absent; empty: it is there."""
+    """The reason why the subject is proven to be absent; empty if it exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ProbeFailure:
 
     why: str
     malformed: bool = False
-    """Whether the arguments do not fit, so that no question could be asked."""
+    """Whether the arguments are wrong, so that no command could be sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class ProbeResult:
     commands: tuple[SentCommand, ...]
     seconds: float
     series: Series | None = None
-    """Every sample, of a probe with ``samples``, also where none of them is known."""
+    """All samples, if the probe has ``samples``, even if none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,5 +60,5 @@ class PartialSamples:
 
     step: str
     why: str
-    """The number of samples that had been taken, in words."""
+    """The number of samples that were taken, in words."""
     state: Mapping[str, Json]

@@ -32,7 +32,7 @@ class _Driven:
         self.sent: list[SentCommand] = []
         self.asked: tuple[Command, ...] = ()
         self.heard: dict[Command, int] = {}
-        """The numbers of the answers that it has had (``RecentAnswers``)."""
+        """The number of the last answer that the probe has received to each command (``RecentAnswers``)."""
         self._single = False
         if name := context.unread_secret(request.step, changing=False):
             self.outcome = ProbeFailure(why=f"the secret {name!r} was not read for this run")

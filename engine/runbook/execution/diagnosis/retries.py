@@ -12,7 +12,7 @@ from runbook.execution.diagnosis.probing import run_probes
 from runbook.values.playbook import Step
 
 MIN_ATTEMPT_SECONDS = 0.1
-"""Seconds that the last attempt of a ``within`` has, where the pause before it took all there was."""
+"""The minimum seconds for the last attempt of a ``within``, if the pause before it has used up the time."""
 
 
 def probe_with_retries(

@@ -21,16 +21,16 @@ from runbook.values.sampling import Missed, Sampling, Series
 from runbook.values.types import Json, plural, seconds
 
 REPORTED_FROM_SECONDS = 5.0
-"""Seconds from which people are informed that samples are being taken."""
+"""Samples that take at least so many seconds are reported to people."""
 
 GAP = 3
-"""A sample that comes so many times later than it should, and after LONG, leaves what was in between unknown."""
+"""If the time between two samples is so many times the interval (and long), the state in between is unknown."""
 
 COMMANDS = 20
-"""The commands of a series that are reported, those sent last."""
+"""The number of commands of a series that are reported: those sent last."""
 
 MAX_SERIES_CHARACTERS = 100_000
-"""Characters that the samples of one series may have in a result."""
+"""The maximum number of characters of the samples of one series in a result."""
 
 
 def sampling_of(step: Step, context: HostContext) -> Sampling:
@@ -118,7 +118,7 @@ class _Taker:
         self.request = replace(request, step=replace(request.step, once=False))
         self.fresh, self.done, self.taken = fresh, False, 0
         self.due = self._began = self._now = context.clock.now()
-        """When the next sample is to be taken."""
+        """The time when the next sample must be taken."""
         self._context, self._enough = context, enough or self._refuted
         self._slot = 0
         self._samples: list[Json] = []

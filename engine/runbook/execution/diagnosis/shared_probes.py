@@ -12,7 +12,7 @@ from runbook.protocols import Clock, Connection
 from runbook.values.command import Command, Completed
 
 RESTS = 30.0
-"""Seconds in which a host that could not be reached is not tried again."""
+"""The seconds for which a host that could not be reached is not connected to again."""
 
 
 @dataclass(slots=True)

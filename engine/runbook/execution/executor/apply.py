@@ -22,14 +22,14 @@ class SendResult:
     """The outcome of sending the commands of a change."""
 
     status: Status = Status.CHANGED
-    """CHANGED when every command was answered as it should be; else FAILED, UNKNOWN or CANCELLED."""
+    """CHANGED if every command succeeded; otherwise FAILED, UNKNOWN or CANCELLED."""
     why: str = ""
     commands: list[SentCommand] = field(default_factory=list)
     sent: bool = False
     kept: tuple[KeptFile, ...] = ()
-    """Files of the record that came from the host."""
+    """The files that were fetched from the host into the record."""
     lost: str = ""
-    """The reason why the host can be asked nothing more; empty: it can be asked."""
+    """The reason why no more commands can be sent to the host; empty if they can."""
 
     @property
     def extent(self) -> Sent:

@@ -17,13 +17,13 @@ class Cancellation:
         self._hosts: dict[str, HostCancellation] = {}
         self.why = ""
         self.over = False
-        """The deadline has come."""
+        """Whether the deadline has passed."""
         self.asked = 0
-        """The number of times that a person has asked."""
+        """The number of requests by a person."""
         self.signals = 0
-        """The number of these by a signal."""
+        """The number of these requests that were made by a signal."""
         self.spent = ""
-        """The reason why no further host is started, while those already started finish."""
+        """The reason why no further host is started, while hosts that were started finish."""
 
     def level(self) -> int:
         """0: continue; 1: end probes, let writes in flight finish; 2: end everything now."""

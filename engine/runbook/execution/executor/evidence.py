@@ -25,10 +25,10 @@ from runbook.values.result import HostPlan
 from runbook.values.types import Json, seconds
 
 POLL = 1.0
-"""Seconds between two probes while a finding is given time to go."""
+"""The seconds between two probes while the run waits for a finding to be gone."""
 
 VALID = 5.0
-"""Seconds for which what a probe has seen since the last change counts for every finding."""
+"""The seconds for which a probe after the last change is recent enough for every finding."""
 
 _WEIGHT = {Presence.ABSENT: 0, Presence.GONE: 0, Presence.UNKNOWN: 1, Presence.PRESENT: 2}
 
@@ -39,7 +39,7 @@ class CurrentArguments:
 
     args: Mapping[str, Json]
     dropped: tuple[Json, ...] = ()
-    """The items that the plan names, and the expression no longer gives."""
+    """The items that were in the plan and that the expression no longer gives."""
 
     def dropped_in_words(self) -> str:
         """Return the removed items as the end of a sentence; empty if there are none."""
@@ -63,12 +63,12 @@ class Evidence:
         self._context, self._plan, self._shown, self._force = context, plan, shown, force
         self._planned = {finding.id: finding for finding in plan.findings}
         self._confirmed: set[str] = set()
-        """The findings that had their time to go since the last change."""
+        """The findings for which the run has already waited since the last change."""
         self._probed_at: dict[str, float] = {}
-        """When each probe was last run since the last change, on the clock."""
+        """The time on the clock when each probe last ran after the last change."""
         self._withdrawn: dict[str, Refusal] = {}
         self._is_old = shown and any(isinstance(step.decision, Change) for step in plan.steps)
-        """Time has passed since the probes of the plan: a person was asked, or a lock was waited for."""
+        """Whether time has passed since the probes of the plan, because a person was asked or a lock was waited for."""
         self.diagnosis = seen
         self.findings = plan.findings
 

@@ -29,12 +29,12 @@ class Lock:
     def __init__(self, context: HostContext, plan: HostPlan) -> None:
         self._context, self._plan = context, plan
         self._taken: dict[tuple[str, str], LockHeld | LockUnavailable] = {}
-        """By the host that a step names (empty: this host) and the user to become (empty: the login user)."""
+        """Keyed by the host that a step names (empty: this host) and the user to become (empty: the login user)."""
         self._untold: dict[str, str] = {}
         self._waits_until: dict[str, float] = {}
-        """By the host: another run's lock is waited for once, however many steps are held up by it."""
+        """Keyed by host: the run waits once for another run's lock, however many steps need the lock."""
         self.waited = False
-        """Another run has been at work since this one has probed the host."""
+        """Whether another run has worked on the host since this run probed it."""
 
     def take(self, place: str, become: str = "") -> LockBusy | None:
         """Take the locks of the host *place* that a change as the user *become* needs; wait if another run has one.

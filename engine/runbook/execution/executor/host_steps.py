@@ -78,13 +78,13 @@ class _Progress:
 
     results: list[StepResult] = field(default_factory=list)
     stopped_by: str = ""
-    """The step after which no later one begins, with its outcome."""
+    """The step after which no later step begins, with its outcome."""
     stopped_before_change: bool = False
     """Whether the step that stopped the host was not begun; if nothing was changed before it, no clean-up is due."""
     ending: str = ""
     """The reason why no more commands are sent to the host: it is unreachable, or the run was asked to end."""
     disconnected: bool = False
-    """The host is unreachable.  After a mere request to end, owed clean-up can still run."""
+    """Whether the host is unreachable.  After a request to end only, owed clean-up can still run."""
     wrote: bool = False
     unneeded: bool = False
     """Whether a planned change is no longer needed; its finding may be gone."""
@@ -101,11 +101,11 @@ class _Turn:
     step: Step
     planned: PlannedStep
     plain: StepResult
-    """The result as far as it is known."""
+    """The result of the step as far as it is known before the step runs."""
     args: Mapping[str, Json]
-    """The arguments of the plan, or fewer."""
+    """The arguments of the plan, or fewer items of them."""
     dropped: str = ""
-    """The items that the plan names, and its expression does not any more, for people."""
+    """The items that were in the plan and that the expression no longer gives, in words."""
     sending: bool = False
 
     def is_ready(self) -> bool:
@@ -118,12 +118,12 @@ class _Due:
     """A change that is to be sent, and the probe that it is based on."""
 
     fresh: ProbeAnswer
-    """The state that the step's own probe saw."""
+    """The answer of the step's own probe."""
     change: Change
     left_alone: tuple[Target, ...]
     """The targets that the plan did not show."""
     plain: StepResult
-    """The result as far as it is known."""
+    """The result of the step as far as it is known before the change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

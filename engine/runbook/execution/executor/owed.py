@@ -20,7 +20,7 @@ from runbook.values.playbook import Step, written_step
 from runbook.values.result import HostPlan, Status, StepResult
 
 DONE = (Status.OK, Status.CHANGED, Status.SKIPPED)
-"""The ends of an `always` step that leave nothing owed: done, or needless."""
+"""The statuses of an `always` step that leave nothing owed: the step was done, or was not needed."""
 
 
 class OwedRecord:

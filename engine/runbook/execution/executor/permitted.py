@@ -18,23 +18,25 @@ from runbook.values.shown import LaterChange, ShownHost, ShownStep, short_digest
 from runbook.values.types import Json, plural
 
 MOST_NAMED = 10
-"""Targets that are named one by one."""
+"""The maximum number of targets that are named one by one."""
 EDITED = frozenset({"file", "service"})
-"""Kinds of targets whose diff says what they will be."""
+"""The kinds of targets whose diff shows what they will become."""
 AGEING = frozenset({"container", "image", "volume", "build-cache"})
 """Kinds of targets that are named as ``NAME (age, size)``."""
 
 _NUMBERS = re.compile(r"[0-9][0-9.,]*( ?[kKMGTP]?i?B\b)?")
 _ASIDES = re.compile(r" ?\([^()]*\)")
 _INERT_FIELDS = ("lock", "called", "stands_for")
-"""Fields of a command that say nothing of what it does."""
+"""The fields of a command that do not affect what it does."""
 
 
 class Policy(StrEnum):
     """The rule for targets that were not shown, and for which fields of the other targets must be unchanged."""
 
     DROP_TARGETS = "drop-targets"
-    """A run leaves them out.  It made the plan itself, and its own steps may have changed words since: keys count."""
+    """A run leaves these targets out.  It made the plan itself, and its own steps may have changed texts since: keys
+    count.
+    """
     HOLD_HOST = "hold-host"
     """``apply`` sends nothing to the host.
 
@@ -56,7 +58,7 @@ class Comparison:
     """The difference between a present step and the step that was shown."""
 
     excess: Excess | None = None
-    """The reason why the step is not allowed; None: it is, without its new targets."""
+    """The reason why the step is not allowed; None: the step is allowed, without its new targets."""
     new: tuple[Target, ...] = ()
 
 
@@ -189,7 +191,7 @@ class More:
     """Work or an error that exists now and that the saved plan did not show."""
 
     step: str
-    """Its id; empty for a finding."""
+    """The id of the step; empty for a finding."""
     words: str
 
 
@@ -198,7 +200,7 @@ class Difference:
     """The difference between the present plan of a host and its saved plan."""
 
     more: tuple[More, ...]
-    """Any of it makes the host ``drifted``."""
+    """The work that was not shown; any of it makes the host ``drifted``."""
     less: tuple[str, ...]
 
 
@@ -306,7 +308,9 @@ def shown_host(plan: HostPlan) -> ShownHost:
 
 
 def shown_step(planned: PlannedStep, result: StepResult | None = None) -> ShownStep:
-    """Return *planned* in the form that can be compared later: digests instead of commands; *result* has its lines."""
+    """Return *planned* in the form that is compared later, with digests of its commands; *result*: its reported
+    result.
+    """
     args = {name: short_digest(value) for name, value in _tree(planned.args).items() if not isinstance(value, list)}
     decision, would = planned.decision, planned.would
     plain = ShownStep(

@@ -15,7 +15,7 @@ from runbook.values.result import Fault, SentCommand, Status, StepResult
 from runbook.values.types import seconds
 
 MOST_COMMANDS = 20
-"""The commands of repeated probes that a result keeps, those sent last."""
+"""The number of commands of repeated probes that a result keeps: those sent last."""
 
 
 def confirmed_result(

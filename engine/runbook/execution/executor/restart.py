@@ -18,18 +18,16 @@ from runbook.values.result import Fault, Status, StepResult
 from runbook.values.types import seconds
 
 SIGNALS = 127
-"""Exit codes above this stand for signals (128 + n)."""
+"""Exit codes above this value mean a signal (128 + n)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotBack:
-    """The reason why a host has not come back with another boot id in time; *reached*: whether it could be
-    connected to.
-    """
+    """The reason why a host has not come back with another boot id in time."""
 
     why: str
     reached: bool
-    """Whether it answers, in the boot that was to end."""
+    """Whether the host answers, still in its old boot."""
 
 
 def objection(context: HostContext, step: Step, restart: Restart | None) -> str:

@@ -24,7 +24,7 @@ WHY_NOT = {
     Risk.REBOOTS: "a reboot cannot be taken back",
     Risk.UNKNOWN: "nobody but its author knows what the command changes",
 }
-"""The reason, by its risk, why a change cannot be undone whose action does not say how."""
+"""The reason why a change cannot be undone if its action has no undo, keyed by the risk of the change."""
 
 
 def change_started(context: HostContext, step: Step, item: Json, fresh: ProbeAnswer, change: Change) -> ChangeStarted:

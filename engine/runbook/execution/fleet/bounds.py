@@ -24,17 +24,17 @@ class Bounds:
     batches: tuple[int, ...] = ()
     """The number of hosts that are changed together in each batch; the last number repeats; empty: all at once."""
     pause_between: float = 0.0
-    """Seconds."""
+    """The seconds between two batches."""
     stop_after: int = 0
-    """0: no limit."""
+    """The number of failed hosts that ends the run; 0: no limit."""
     max_unavailable: int = 0
-    """0: no limit."""
+    """The maximum number of hosts that are unavailable at once; 0: no limit."""
     most: Mapping[str, int] = field(default_factory=dict)
-    """At most so many hosts with the same value of a variable are changed at once, by variable."""
+    """The maximum number of hosts with the same value of a variable that are changed at once, keyed by variable."""
     groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
-    """The groups that follow from these variables, by host."""
+    """The groups of each host, one for each of these variables, keyed by host."""
     words: Limits = field(default_factory=Limits)
-    """The limits as given."""
+    """The limits as the user wrote them."""
 
     @classmethod
     def of(cls, limits: Limits, hosts: Sequence[Host]) -> Bounds:

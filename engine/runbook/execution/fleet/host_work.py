@@ -101,7 +101,7 @@ class WithoutTurn:
 
     inner: Connection
     asked: bool = False
-    """A change was to be sent."""
+    """Whether a change was refused."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands* if none of them changes the host; otherwise remember the request.  Raises Cancelled."""
@@ -133,10 +133,10 @@ class HostClock:
 
 
 Cut = dict[str, PartialSamples]
-"""The samples of probes that were cut short, by their ids."""
+"""The samples of probes that were cut short, keyed by probe id."""
 
 MayChange = Callable[[], bool]
-"""Tells whether a host that needs a change may begin now; if not, it waits for its turn."""
+"""Returns whether the change of a host may begin now; if not, the host waits for its turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +151,7 @@ class Planned:
     result: HostResult
     """The result of the host if nothing more is done."""
     waits: bool = False
-    """It was to be changed, but its turn has not come."""
+    """Whether the host needs a change, but its turn has not come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class Assignment:
     playbook: Playbook
     parts: Mapping[str, Mapping[str, Json]]
     secrets: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
-    """The values of secrets, by part."""
+    """The values of secrets, keyed by part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,21 +173,21 @@ class HostWork:
     connect: Callable[[Host], Connection]
     clock: Clock
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """The inputs of every included playbook, by its prefix."""
+    """The inputs of every included playbook, keyed by its prefix."""
     secrets: Callable[[str], Mapping[str, Mapping[str, Json]]] = field(default=lambda _: {}, repr=False)
-    """Gives the values of secrets for a host, by the prefix of the included playbook that uses them."""
+    """Returns the values of secrets for a host, keyed by the prefix of the included playbook that uses them."""
     assignments: Mapping[str, Assignment] = field(default_factory=dict)
-    """The playbook and values of single hosts that differ, by their names."""
+    """The playbook and values of hosts that have their own, keyed by host."""
     elsewhere: OtherHosts | None = None
     """The connections to the hosts that steps name with ``on``."""
     owing: Callable[[str], tuple[Owed, ...]] = field(default=lambda _: (), repr=False)
-    """The clean-ups that are known to be owed to a host."""
+    """Returns the clean-up that is known to be owed to a host."""
     stop: Cancellation
     force: bool = False
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
-    """The changes that earlier runs, with which this one goes on, have sent to each host."""
+    """The changes that the earlier runs which this run continues have sent, keyed by host."""
     change_limits: ChangeLimits | None = field(default=None, repr=False)
-    """The changes that this run may make after those of earlier runs; None: there is no limit."""
+    """The limits on changes that count earlier runs; None: there are none."""
 
     def planned(self, host: Host) -> Planned:
         """Return the plan of *host*; only probes are sent."""

@@ -26,7 +26,7 @@ READ: Mapping[str, Callable[[object], Any]] = {
     "max_unavailable": share,
     "batches": lambda text: tuple(share(part.strip()) for part in str(text).split(",")),
 }
-"""The options, by their names as keys of ``limits``; the deadline of the run is not among them."""
+"""The options, each with its parser, keyed by the names in ``limits``; the deadline of the run is not included."""
 
 
 def given_limits(options: LimitOptions) -> Limits:

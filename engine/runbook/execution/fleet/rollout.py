@@ -14,11 +14,12 @@ from runbook.values.result import Verdict
 from runbook.values.types import plural
 
 UNWELL = (Verdict.FAILED, Verdict.UNKNOWN, Verdict.UNRESOLVED, Verdict.UNREACHABLE, Verdict.CANCELLED)
-"""The verdicts that count for ``stop_after`` and ``max_unavailable``, and that end a batch in which no host is better.
+"""The verdicts that count for ``stop_after`` and ``max_unavailable``; a batch with only such verdicts ends the rollout.
 """
 
 BatchEnded = Callable[[int, tuple[str, ...], float], None]
-"""Called when a batch has ended and another one follows: its number from 1, its hosts, the seconds until then."""
+"""Called when a batch has ended and another follows: its number (from 1), its hosts, the seconds until the next batch.
+"""
 
 
 class Turn(Enum):
@@ -31,7 +32,7 @@ class Turn(Enum):
 
 
 CLAIMING = (Turn.PROBED, Turn.WAITS)
-"""Hosts that may need a place in a batch."""
+"""The stages of hosts that may need a place in a batch."""
 
 
 class Rollout:

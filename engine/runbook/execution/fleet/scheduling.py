@@ -25,10 +25,10 @@ class HostJobs(Generic[T]):
     """The functions that work on a host; each is called at most once for a host, from any thread."""
 
     begin: Callable[[Host], T | Planned]
-    """Works on a new host; if it ``waits``, it is resumed at its turn."""
+    """Works on a new host; a host that ``waits`` is resumed when its turn comes."""
     resume: Callable[[Planned], T]
     leave: Callable[[Host, str], T]
-    """The end of a host that was not begun, and why."""
+    """Returns the result of a host that was not started; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Schedule(Generic[T]):
     fresh: deque[Host] = field(default_factory=deque)
     """The new hosts, in their order."""
     waiting: dict[str, Planned] = field(default_factory=dict)
-    """The hosts that are to be changed, and wait for their turn."""
+    """The hosts that need a change and wait for their turn, keyed by name."""
     done: dict[str, T] = field(default_factory=dict)
 
     def work_off(self, hosts: Sequence[Host]) -> tuple[T, ...]:

@@ -18,22 +18,22 @@ from paramiko.common import (
 from paramiko.packet import Packetizer
 
 LARGEST_PACKET = 256 * 1024
-"""Bytes of one SSH packet: what OpenSSH takes at most (PACKET_MAX_SIZE in its packet.h)."""
+"""The maximum number of bytes of one SSH packet, as in OpenSSH (PACKET_MAX_SIZE in its packet.h)."""
 
 LONGEST_IDENTIFICATION = 64 * 1024
-"""Bytes that a server may send before and with its identification (RFC 4253, section 4.2, sets no bound)."""
+"""The bytes that a server may send before and with its identification (RFC 4253, section 4.2, sets no limit)."""
 
 UNREAD = 4 * 1024 * 1024
-"""Bytes that may wait in one channel: twice the window that we give, which a server must not send beyond."""
+"""The bytes that may wait in one channel: twice the window that we grant, which a server must not exceed."""
 
 LONGEST_WORDS = 300
-"""Bytes that are kept of why a server opens no channel, or hangs up."""
+"""The bytes that are kept of a server's reason to refuse a channel or to disconnect."""
 
 TALKS = "it sends endless text instead of an SSH identification"
 
 
 AEAD = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
-"""Ciphers that check what they decrypt themselves: without a MAC in Python, they take a third of the time."""
+"""Ciphers with their own integrity check: without a MAC computed in Python, they take a third of the time."""
 
 paramiko.util.constant_time_bytes_eq = hmac.compare_digest  # type: ignore[assignment]  # its own is slow: byte by byte
 
@@ -103,7 +103,7 @@ class BoundedTransport(paramiko.Transport):
 
     flooded = ""
     silent = ""
-    """The reason why it was given up, where the server had stopped answering."""
+    """The reason why the connection was closed, if the server has stopped answering."""
     _channels: Any
     """The stubs leave it out, and so they do the four methods below that stand for paramiko's own."""
     _preferred_ciphers = (*AEAD, *(each for each in paramiko.Transport._preferred_ciphers if each not in AEAD))  # type: ignore[attr-defined]

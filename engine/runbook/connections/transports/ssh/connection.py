@@ -81,7 +81,7 @@ class SshConnection:
     def __init__(self, line: Line, options: ConnectOptions) -> None:
         self._line, self._within = line, options.shell_within or GREETED_WITHIN
         self.gateway = line.through
-        """The connection to the gateway that it leads through."""
+        """The connection to the gateway that this connection goes through."""
         self._transport: paramiko.Transport = line.connection.client.get_transport()
         watch(self._transport, options.keepalive, [gateway.transport for gateway in line.gateways()])
 

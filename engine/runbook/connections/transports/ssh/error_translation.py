@@ -11,10 +11,10 @@ from runbook.connections.transports.ssh.bounded_transport import TALKS
 from runbook.errors import Unreachable
 
 SILENT = ("No existing session", "Indecipherable protocol version")
-"""The words of paramiko where no SSH server answers."""
+"""The messages of paramiko if no SSH server answers."""
 
 MAX_REASON_CHARACTERS = 300
-"""Characters of a reason that a library gives."""
+"""The characters that are kept of a reason from a library."""
 
 
 class NextAddress(Exception):

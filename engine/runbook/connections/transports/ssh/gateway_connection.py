@@ -23,7 +23,7 @@ Its MaxSessions does not count them: only shells, logins and subsystems (sshd_co
 """
 
 DYING = 0.3
-"""Seconds to wait for a connection that may be about to end."""
+"""The seconds to wait for the end of a connection that may be about to end."""
 
 
 @dataclass(slots=True)
@@ -61,9 +61,9 @@ class GatewayConnection:
     keepalive: float
     transport: BoundedTransport = field(init=False)
     before: tuple[GatewayConnection, ...] = field(init=False)
-    """The gateways in front of it."""
+    """The gateways before this one, in order from this machine."""
     channels: int = 0
-    """Open through it, or about to be."""
+    """The number of channels that are open through this connection, or are about to be opened."""
     most: int = MOST_CHANNELS
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

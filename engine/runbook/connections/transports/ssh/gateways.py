@@ -21,22 +21,22 @@ from runbook.errors import Unreachable
 from runbook.values.inventory import Address, HostKeys
 
 MOST_CONNECTIONS = 4
-"""The connections to one gateway at most: a second one only where the first has no free channel."""
+"""The maximum number of connections to one gateway: a new one is made only if the others have no free channel."""
 
 OPENING = 64
-"""Channels that are being opened at once through one gateway."""
+"""The maximum number of channels that are being opened at once through one gateway."""
 
 FAILED_FOR = 5.0
-"""Seconds for which a failed attempt to connect to a gateway is the answer for every host behind it."""
+"""The seconds for which a failed attempt to connect to a gateway counts for every host behind it."""
 
 DROPPED = (0.3, 0.7, 1.5)
-"""Seconds before each further attempt where the gateway dropped the connection before the login (its MaxStartups)."""
+"""The seconds before each further attempt after a gateway closed the connection before the login (its MaxStartups)."""
 
 SHORTAGE = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""Seconds before each further attempt to open a channel where the gateway was short of something."""
+"""The seconds before each further attempt to open a channel after the gateway lacked a resource."""
 
 CLOSED_WITHIN = 2.0
-"""Seconds that hanging up may take, for all gateways together."""
+"""The seconds that closing may take, for all gateways together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +48,12 @@ class GatewayKey:
     addresses: tuple[Address, ...]
     user: str
     keys: tuple[str, ...]
-    """Files of private keys."""
+    """The files of private keys."""
     host_keys: HostKeys
     through: GatewayKey | str | None
-    """The gateway in front of it, or its ProxyCommand."""
+    """The gateway before this one, or its ProxyCommand."""
     policy: tuple[object, ...]
-    """The run's options for connections in general, and its agent."""
+    """The connection options of the run, and its agent."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class _Attempt:
     over: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
     at: float = 0.0
-    """When it ended."""
+    """The time when the attempt ended."""
 
     def is_the_answer(self) -> bool:
         """Whether the attempt is still running, or has failed a short time ago; then no new attempt is made."""

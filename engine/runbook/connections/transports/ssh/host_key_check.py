@@ -28,10 +28,10 @@ class KnownHost:
     """One line of a known_hosts file about a host."""
 
     place: str
-    """``file:line``."""
+    """The place of the line: ``file:line``."""
     kind: str
     key: str
-    """Base64."""
+    """The key in base64."""
     revoked: bool = False
 
     @property
@@ -135,7 +135,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
-"""The algorithms that a server offers for a kind of key, where their name is another one."""
+"""The signature algorithms for a type of key, if their names differ from the name of the type."""
 
 
 class Trust(paramiko.MissingHostKeyPolicy):

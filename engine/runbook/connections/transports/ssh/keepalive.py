@@ -18,13 +18,16 @@ from paramiko.common import cMSG_GLOBAL_REQUEST
 from runbook.connections.transports.ssh.bounded_transport import BoundedTransport
 
 UNANSWERED = 3
-"""Requests in a row without any sign of life, after which the line counts as dead."""
+"""The number of requests in a row without a sign of life after which the connection counts as dead."""
 
 DEAD_AFTER_MS = 45_000
-"""Milliseconds without any answer from the peer's kernel until the line counts as dead (TCP_USER_TIMEOUT)."""
+"""The milliseconds without an answer from the peer's kernel after which the connection counts as dead
+(TCP_USER_TIMEOUT).
+"""
 
 _REQUEST = "keepalive@openssh.com"
-"""A server answers it by a refusal (RFC 4254, section 4): it has to answer each request that wants a reply."""
+"""A server answers this request with a refusal (RFC 4254, section 4): it must answer each request that wants a reply.
+"""
 
 
 def watch(transport: paramiko.Transport, every: float, gateways: Sequence[BoundedTransport] = ()) -> None:

@@ -37,7 +37,9 @@ class Agent(AgentSSH):
         super().__init__()
         self._within, self._asked = within, False
         self.fault = ""
-        """The reason why the keys of the agent are unknown, or why one of them could not sign; empty: no such fault."""
+        """The reason why the keys of the agent are unknown, or why one of them could not sign; empty if there was no
+        failure.
+        """
 
     def held(self) -> Sequence[paramiko.AgentKey]:
         """Return the keys of the agent; none if there is no agent, or if it does not answer."""
@@ -74,14 +76,15 @@ def _reason(error: Exception) -> str:
 
 
 DEFAULT = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
-"""The files that OpenSSH tries where nothing names a key."""
+"""The key files that OpenSSH offers if nothing names a key."""
 
 STRANGERS = 3
-"""The most keys of an agent that are tried besides the named one: servers hang up after six (MaxAuthTries)."""
+"""The maximum number of agent keys that are offered besides the named key: servers disconnect after six (MaxAuthTries).
+"""
 
 
 UNANSWERED = "Authentication timeout"
-"""The words of paramiko where a server neither takes nor refuses a key in time: nothing was refused."""
+"""The message of paramiko if a server neither accepts nor refuses a key in time: nothing was refused."""
 
 
 class _Locked(Exception):

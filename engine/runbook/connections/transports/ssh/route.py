@@ -153,7 +153,7 @@ class _Program:
 
 
 Before = Gateway | _Program | None
-"""The step before a host on the way to it."""
+"""The gateway or the ProxyCommand before a host on the way to it."""
 
 
 def _refuse_unsafe(name: str, user: str) -> None:

@@ -18,7 +18,7 @@ from runbook.errors import Unreachable
 from runbook.values.inventory import Address
 
 FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
-"""Of two values the first counts (ssh_config(5))."""
+"""The files of ssh_config, in order: the first value of an option counts (ssh_config(5))."""
 MATCH_EXEC_TIMEOUT = 30.0
 """Seconds that a command of ``Match exec`` may take."""
 
