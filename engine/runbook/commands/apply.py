@@ -134,7 +134,7 @@ def _changes(saved: SavedPlan, sources: Sources) -> list[Problem]:
 
 
 def _order_of_undo(saved: SavedPlan, whole: RunOptions, person: Person, problems: list[Problem]) -> Order:
-    """Return the order of the undo that *saved* shows, made again from the present record.  Raises ConfigError."""
+    """Make the order of the undo that *saved* shows again, from the present record.  Raises ConfigError."""
     given = UndoOptions(
         choosing=whole.choosing, connecting=whole.connecting, limits=whole.limits, output=whole.output,
         recording=whole.recording, plan_only=True, changed_inventory=True,  # the inventory has to be that of the plan

@@ -28,7 +28,9 @@ class Prompter(Protocol):
 
 
 def become_password(file: str, ask: bool, person: Prompter) -> str:
-    """Return the sudo password, from *file* or from the person; empty if neither is asked for.  Raises ConfigError."""
+    """Return the sudo password, from *file* or from the person; empty if neither option is given.  Raises
+    ConfigError.
+    """
     if file and ask:
         raise ConfigError("--ask-become-pass and --become-password-file exclude each other: give one of them")
     if file:

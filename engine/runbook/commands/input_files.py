@@ -44,7 +44,7 @@ def library() -> Path:
 
 
 def own_folders() -> tuple[Path, ...]:
-    """Return the folders of the user's own playbooks: ``./playbooks``, then those of ``$RUNBOOK_PLAYBOOKS`` (``:``)."""
+    """Return the folders of the user's own playbooks: ``./playbooks``, then those in ``$RUNBOOK_PLAYBOOKS``."""
     named = os.environ.get("RUNBOOK_PLAYBOOKS", "").split(os.pathsep)
     return (Path("playbooks"), *(Path(word).expanduser() for word in named if word))
 
@@ -93,7 +93,10 @@ def _searched() -> str:
 
 
 def playbook_files() -> tuple[Path, ...]:
-    """Return the file of every playbook that can be named without a path; the user's own hide those of the library."""
+    """Return the file of every playbook that can be named without a path.
+
+    A playbook of the user hides a playbook of the library with the same name.
+    """
     found: dict[str, Path] = {}
     for folder in (*own_folders(), *shipped()):
         for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
@@ -262,7 +265,7 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
 
 
 def places_of(given: GivenInputs) -> Mapping[str, Where]:
-    """Return where the inputs file has each input that no option overrides; *given* must be free of mistakes."""
+    """Return the place in the inputs file of each input that no option overrides; *given* must be free of mistakes."""
     from runbook.language.yaml_source import parse_playbook
 
     if not given.inputs_file:

@@ -55,7 +55,7 @@ def _texts(files: Sequence[Path]) -> str:
 
 
 def scripts_of(module: str) -> list[Path]:
-    """Return the script files that *module* loads, and those of all definitions in runbook that it uses."""
+    """Return the script files that *module* loads, and the script files of all definitions in runbook that it uses."""
     waiting = [(module, name) for name in _definitions(module)[0]]
     seen, found = set(waiting), dict[Path, None]()
     while waiting:
@@ -225,8 +225,8 @@ def actions_text(name: str, *, scripts: bool = False) -> str:
 def public_fields(kind: type[Any]) -> dict[str, Any]:
     """Return the fields of *kind* that authors write or expressions read, keyed by name, each with its type.
 
-    Required fields come first.  Left out are ``private`` fields, and fields that hold the text of a file that another
-    field names (``content_of``).
+    Required fields come first.  ``private`` fields are left out, and also fields that contain the text of a file which
+    another field names (``content_of``).
     """
     hints = get_type_hints(kind)
     hidden = ("private", "content_of")

@@ -128,7 +128,7 @@ def _cell(step: StepResult | None, style: str) -> Text:
 
 
 def _styles(book: Playbook, result: HostResult) -> dict[str, str]:
-    """Return the style of each probe: that of its worst finding that is present."""
+    """Return the style of each probe, which is the style of its worst present finding."""
     probes, order = {rule.id: rule.probes for rule in book.findings}, list(Severity)
     there = [finding for finding in result.findings if finding.status is Presence.PRESENT]
     worst_last = sorted(there, key=lambda finding: order.index(finding.severity))

@@ -143,7 +143,7 @@ class Run:
         return masked(event, self._mask)
 
     def _with_masks_noted(self, event: ChangeStarted, hidden: ChangeStarted) -> ChangeStarted:
-        """Return *hidden*; files of *event* whose diff had a secret masked are marked in it."""
+        """Return *hidden*; in it, a file is marked if a secret was masked in the diff of *event*."""
         has_masked = bool(self.order.secret_values.masked) and MASK in event.diff  # masked as the host has printed them
         if hidden.undo is None or (hidden.diff == event.diff and not has_masked):
             return hidden

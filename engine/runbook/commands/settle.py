@@ -170,7 +170,7 @@ def _chosen(records: Sequence[Record], inventory: Inventory, options: SettleOpti
 
 
 def _list(records: Sequence[Record], prepared: Prepared, person: Person) -> None:
-    """Print the owed clean-ups; for each that is not done, the reason, and the commands to do it by hand."""
+    """Print the owed clean-ups; if one cannot be done, also the reason, and the commands to do it by hand."""
     refused = {(each.record.run, each.record.host): each.why for each in prepared.refused}
     for record in records:
         words = "; ".join(step.words for step in record.steps)

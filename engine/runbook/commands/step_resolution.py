@@ -67,7 +67,8 @@ def _names(inventory: Inventory) -> list[str]:
 
 
 def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str]) -> Playbook:
-    """Return *playbook* with the steps marked that ``--tags`` (*wanted*) and ``--skip-tags`` (*skipped*) leave out.
+    """Return *playbook* in which the steps that ``--tags`` (*wanted*) and ``--skip-tags`` (*skipped*) leave out are
+    marked.
 
     Probes without tags always run; with ``--tags``, changes and assertions run only if they have one of these tags.
     Raises ConfigError for a tag that no step has.

@@ -238,7 +238,9 @@ class OpenRun:
         self.outputs.__exit__(kind, error, at)
 
     def code(self, code: int) -> int:
-        """Return the exit code; *code*: that of the hosts.  An incomplete output turns 0 into 1."""
+        """Return the exit code of the run; *code*: the exit code from its hosts.  An incomplete output turns 0 into
+        1.
+        """
         return self.outputs.code(code)
 
 

@@ -40,8 +40,9 @@ class FileCopy:
 
 
 def keep_copy(run: str, path: str, digest: str, become: str = "") -> Command:
-    """Return the command that copies *path*, whose content has the sha256 *digest*, for *run*; the file is not
-    changed.
+    """Return the command that keeps a copy of *path* for *run*; the file itself is not changed.
+
+    *digest*: the sha256 of the file's content.
     """
     words = (run, path, digest, str(MAX_COPY_BYTES))
     return Command(script=_KEEP, argv=words, effect=Effect.SCRATCH, timeout=TIMEOUT, become=become, private=True)
@@ -85,5 +86,5 @@ def restore_copy(place: PathState, run: str, digest: str, was: Ownership) -> Com
 
 
 def remove_written(place: PathState) -> Command:
-    """Return the command that removes *place*, if its content is still that of the probe."""
+    """Return the command that removes *place*, if its content is unchanged since the probe."""
     return write_script(_REMOVE, place.path, place.digest, called=("remove-file", place.path))

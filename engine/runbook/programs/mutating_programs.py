@@ -176,9 +176,7 @@ def _in_shell(rest: list[str]) -> Iterator[MutatingCommand]:
 
 
 def _by_verb(program: str, rest: list[str], words: list[str]) -> Iterator[MutatingCommand]:
-    """Yield the effects of *program* with one of its *words*, such as ``git push``; a container with ``--rm`` has
-    none.
-    """
+    """Yield the effects of *program* with one of its *words*, such as ``git push``; ``docker run --rm`` has none."""
     verbs, risk = _VERBS.get(program, ("", Risk.UNKNOWN))
     for verb in _verbs(program, words):
         if verb in verbs.split() and not (verb == "run" and "--rm" in rest):

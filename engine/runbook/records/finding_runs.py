@@ -39,9 +39,9 @@ def named_run(folder: PrivateFolder, text: str) -> str:
 def latest_run(folder: PrivateFolder, asked: Callable[[RunRow], bool] = lambda row: True) -> str:
     """Return the id of the newest run for which *asked* is true; empty if there is none.
 
-    Raises ConfigError if a record of the same age or newer is damaged, or is missing without having been pruned: it
-    could
-    have been that run.
+    Raises ConfigError if the record of an equally new or newer run is damaged, or is missing without having been
+    pruned:
+    that run could have been the newest.
     """
     try:
         noted = by_run(Ledger(folder).entries()[0])  # before the journals: a run may begin in between

@@ -12,7 +12,8 @@ Hear = Callable[[tuple[HostNote, ...]], None]
 
 
 class NoticingConnection:
-    """A connection that asks the host for its notes once, with the first probes, as each user of these probes.
+    """A connection that reads the host's notes once, together with the first probes, as each user who runs these
+    probes.
 
     These commands run in the same shells, right before the probes, and cost no round trip of their own.
     """

@@ -23,7 +23,7 @@ def by_run(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 
 def missing(noted: Mapping[str, Sequence[Entry]], there: set[str]) -> Iterator[str]:
-    """Yield the runs whose journals are missing although they were not pruned."""
+    """Yield the runs whose journals are missing although nobody pruned them."""
     for run, entries in noted.items():
         if run not in there and not any(entry.what == PRUNED for entry in entries):
             yield run

@@ -18,8 +18,8 @@ Referred = Mapping[str, SecretReference]
 class Choice:
     """Chooses the reference for the name of a secret.
 
-    A reference of its own playbook comes first, then of the host, of one of its groups, and of the whole inventory.
-    ``host.secrets.NAME`` leaves the playbook out.
+    The reference in the step's own playbook comes first, then that of the host, of one of its groups, and of the whole
+    inventory.  ``host.secrets.NAME`` skips the playbook.
     """
 
     def __init__(self, playbook: Playbook, inventory: Inventory, hosts: Sequence[Host]) -> None:

@@ -65,8 +65,9 @@ def plan(
 ) -> RunResult:
     """Plan a run: probes, findings and planned steps for each host.  Changes nothing.
 
-    *hosts* is a pattern.  *inventory* names files; without it, they are found as on the command line.  *options* are
-    those of ``OPTIONS``.  Raises ConfigError with every mistake, before any connection is made.
+    *hosts* is a pattern.  *inventory* names files; without it, the files are found as on the command line.  *options*
+    are
+    the options in ``OPTIONS``.  Raises ConfigError with every mistake, before any connection is made.
     """
     return _Call(playbook, hosts, inventory, inputs, options, plans=True).result(on_event, changes=False)
 

@@ -52,8 +52,8 @@ def change_limits_of(order: Order, past: RecordedPast | None) -> ChangeLimits | 
 
 
 def pool_of(order: Order) -> int:
-    """Return the number of hosts of which the limit ``breaker`` is a percentage: those of the playbook in the
-    inventory.
+    """Return the number of hosts of which the limit ``breaker`` is a percentage: all hosts of the inventory for the
+    playbook.
 
     They are not only the hosts of this run, so that many runs on one host each are counted together.
     """

@@ -57,7 +57,7 @@ def _undoes(folder: PrivateFolder) -> dict[str, str]:
 def limits_of_undo(
     recorded: RecordedRun, load: Callable[[str], RecordedRun], say: Callable[[str], None], *, changes: bool
 ) -> Limits:
-    """Return the limits of an undo of *recorded*: those of its playbook as the file is now.  Raises ConfigError.
+    """Return the limits of an undo of *recorded*: the present limits of its playbook.  Raises ConfigError.
 
     *load* reads the run that an undo has undone: an undo of an undo has the limits of that run, too.  *changes*: the
     undo changes hosts without a saved plan.

@@ -161,9 +161,7 @@ def _vague(principals: Iterable[str]) -> str:
 
 
 def _names_of_key(key: str, allowed: bytes) -> Iterator[str]:
-    """Yield the principals of all lines of *allowed* with this key; ssh-keygen itself names only those of the first
-    line.
-    """
+    """Yield the principals of all lines of *allowed* with this key; ssh-keygen itself names only the first line's."""
     for line in allowed.decode(errors="replace").splitlines():
         words = line.split()
         if words and not line.lstrip().startswith("#") and key in map(_fingerprint, words):

@@ -30,7 +30,7 @@ class Narrowing:
         self._made = saved.made.at
 
     def narrowed(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
-        """Return *planned*; a host whose fresh plan does more than the saved plan is held back."""
+        """Return *planned*; nothing will be done on a host whose fresh plan does more than the saved plan."""
         found = {each.host.name: self._difference(each) for each in planned if each.plan}
         self._say_less({host: each.less for host, each in found.items() if each.less and not each.more})
         drifted = [each for each in planned if each.plan and found[each.host.name].more]

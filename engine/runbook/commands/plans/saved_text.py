@@ -55,7 +55,9 @@ def report_text(saved: SavedPlan) -> str:
 
 
 def _in_full(saved: SavedPlan) -> list[str]:
-    """Return the steps that the report shortens, in full: nobody may be asked to approve a text that is not shown."""
+    """Return the full text of the steps that the report shortens: nobody may be asked to approve a text that is not
+    shown.
+    """
     return [
         line
         for host in saved.result.hosts
@@ -98,7 +100,7 @@ def expired(saved: SavedPlan, now: datetime) -> bool:
 
 
 def from_the_future(saved: SavedPlan, now: datetime) -> bool:
-    """Whether *saved* was made more than five minutes in the future, by this machine's clock."""
+    """Whether the plan was made more than five minutes after *now*, because the clocks differ."""
     return (_moment(saved.made.at) - now).total_seconds() > 300
 
 

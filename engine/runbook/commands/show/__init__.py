@@ -96,7 +96,9 @@ def _findings(book: Playbook) -> list[str]:
 
 
 def _by_part(book: Playbook, things: Iterable[T]) -> Iterator[tuple[str, list[T]]]:
-    """Yield the *things* of the playbook itself, then those of each included playbook, with the id of the part."""
+    """Yield the *things* of the playbook itself, then the things of each included playbook, each group with its
+    part's id.
+    """
     groups: dict[str, list[T]] = {"": [], **{part.id: [] for part in book.parts}}
     for thing in things:
         groups[thing.part].append(thing)

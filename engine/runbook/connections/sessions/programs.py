@@ -81,9 +81,10 @@ def control_group(session: str) -> str:
 def greeting(session: str, *, alone: bool = False) -> str:
     """Return the first text that is sent to the session *session*; *alone*: in a control group of its own, if possible.
 
-    The shell answers, after any output of the login shell or sudo, with its process group and control group.  It also
-    says whether that process group is its own, and whether the shell runs as root.  Behind sudo, sudo leads the group:
-    ``$1``.
+    The shell answers, after any output of the login shell or sudo, with its process group and control group.  The
+    answer
+    also says whether the process group is the shell's own, and whether the shell runs as root.  Behind sudo, sudo leads
+    the group: ``$1``.
     """
     enter = f"runbook_name={control_group(session)}\n{_CONTROL_GROUP}" if alone else ""
     return (
@@ -106,7 +107,7 @@ def killer() -> str:
 
 
 def end_group(group: str, session: str, tenths: int, cgroup: str) -> str:
-    """Return the line that tells such a shell to end the process *group* and the control group of *session*.
+    """Return the line that tells a killer shell to end the process *group* and the control group of *session*.
 
     *tenths*: tenths of a second between TERM and KILL.
     """

@@ -16,7 +16,7 @@ C = TypeVar("C", bound=Closing)
 
 
 class SharedConnections:
-    """Connections that the hosts of a run share, such as those to gateways; each is made when it is first needed.
+    """Objects that the hosts of a run share, such as the connections to gateways; each is made when it is first needed.
 
     Safe for threads.
     """

@@ -162,8 +162,8 @@ def _finding(rule: FindingRule, scope: Scope, observation: Observation, found: M
 
 
 def _with_reach(finding: Finding, seen: Compared) -> Finding:
-    """Return *finding* with the number of compared hosts as evidence; if hosts are missing, its text says the
-    number, too.
+    """Return *finding* with the number of compared hosts as evidence; if hosts are missing, the number is added to
+    its text.
     """
     if finding.status is not Presence.PRESENT:
         return finding

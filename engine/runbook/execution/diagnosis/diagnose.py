@@ -218,7 +218,7 @@ def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknow
 
 
 def _unanswered(step: Step, result: StepResult) -> Unknown:
-    """Return the Unknown that stands for the state of *step*, which failed with *result*.
+    """Return the Unknown that replaces the state of *step*, because *result* is not an answer.
 
     The Unknown names the probe that *step* depends on, if that probe failed; otherwise *step* itself.
     """

@@ -46,7 +46,9 @@ def _not_compared(rule: FindingRule) -> Finding:
 
 
 def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
-    """Evaluate *rule* with the names of *scope*; *found*: the findings before it, one of which may explain it."""
+    """Evaluate *rule* with the names of *scope*.  *found*: the earlier findings; one of them may explain this
+    finding.
+    """
     reason: str | None
     try:
         truth = evaluate(rule.when, scope)

@@ -35,9 +35,9 @@ def is_cleanup(step: Step) -> bool:
 
 
 def within(gate: Skip | Blocked | None, decision: Decision) -> Decision:
-    """Return *gate* instead of *decision*, if *gate* forbids the change of *decision*; otherwise *decision*.
+    """Return *gate* if it forbids the change of *decision*; otherwise *decision*.
 
-    A decision that changes nothing, or that is in doubt because of an earlier run, is reported as it is.
+    A decision that changes nothing, or that is in doubt because of an earlier run, is returned unchanged.
     """
     wants = isinstance(decision, Change) or (isinstance(decision, Blocked) and not decision.in_doubt)
     return gate if gate is not None and wants else decision

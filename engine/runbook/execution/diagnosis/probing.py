@@ -97,7 +97,7 @@ def run_probes(
     """Run the probes of *requests* and return their results in order; the commands of each round are sent in one call.
 
     Equal commands of several probes in one round are sent once, so that a hanging driver is not asked repeatedly.  A
-    probe that sends the same command in a later round gets a new answer, because it compares the two.
+    probe that sends the same command in a later round gets a new answer, because it compares the two answers.
     *planning*: nothing is changed because of the results, so that answers of the diagnosis are used again
     (``RecentAnswers``).  A program that has just not answered is not waited for again (``HangingPrograms``).
     Raises TransportError and Cancelled as the connection does.

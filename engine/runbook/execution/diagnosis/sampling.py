@@ -208,7 +208,9 @@ def remark(series: Series) -> str:
 
 
 def shortened(series: Series) -> Mapping[str, Json]:
-    """Return *series* as a result shows it; a series that is too large loses its middle samples, and says how many."""
+    """Return *series* in the form for a result: if it is too large, without its middle samples, and with their
+    number.
+    """
     state = to_json(series)
     assert isinstance(state, Mapping)
     samples = series.samples

@@ -50,7 +50,9 @@ class SharedProbes:
 
 
 class OtherHosts:
-    """Connections to the hosts that steps name with ``on``: one connection a host, used by one thread at a time."""
+    """Connections to the hosts that steps name with ``on``: one connection for each host, used by one thread at a
+    time.
+    """
 
     def __init__(self, connect: Callable[[str], Connection], clock: Clock) -> None:
         self._connect, self._clock = connect, clock

@@ -56,10 +56,11 @@ BAD_VERDICTS = {Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNKNOWN, Verdict.CAN
 def _is_failure(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> bool:
     """Whether the failed *step* makes the verdict of the host *failed*.
 
-    A step of ``remediate`` with ``for`` does not, if all its findings are gone in the end.  A failed goal does not, if
-    a
-    finding of severity error is still present or unknown: then that finding decides.  The same holds for an assertion.
-    Warnings decide nothing.
+    A failed step of ``remediate`` with ``for`` does not, if all its findings are gone in the end.  A step whose goal
+    was
+    not reached does not, if a finding of severity error is still present or unknown: then that finding decides.  The
+    same
+    rule applies to an assertion.  Warnings have no effect.
     """
     if not step.status.is_failure or step.ignored or step.phase is Phase.DIAGNOSE:
         return False

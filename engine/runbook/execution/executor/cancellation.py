@@ -41,7 +41,9 @@ class Cancellation:
             self.why = self.why or why
 
     def of(self, host: str) -> HostCancellation:
-        """Return the cancellation of the work on *host*, which follows that of the run and the host's own deadline."""
+        """Return the cancellation of the work on *host*: it follows the run's cancellation and the host's own
+        deadline.
+        """
         with self._lock:
             return self._hosts.setdefault(host, HostCancellation(self))
 

@@ -113,7 +113,7 @@ class Evidence:
         self._is_old = False
 
     def recheck(self, wanted: tuple[str, ...], *, last: bool = False) -> None:
-        """Run the probes of the findings *wanted* again, until each finding has settled or stayed gone for its time.
+        """Run the probes of the findings *wanted* again, until each finding is gone, or its waiting time is over.
 
         *last*: run every probe of the playbook, not only the probes of *wanted*.
         """

@@ -82,7 +82,7 @@ class Lock:
         return (place, become) in self._taken
 
     def held(self, place: str, become: str) -> str:
-        """Return the directory of the lock that this run holds on *place* for changes as *become*; empty if it has
+        """Return the directory of the lock that this run has on *place* for changes as *become*; empty if it has
         none.
         """
         answer = self._taken.get((place, become))
@@ -124,8 +124,8 @@ class Lock:
         return dirname(answer.place) not in {dirname(held.place) for held in ours}
 
     def _users(self, place: str, become: str) -> list[str]:
-        """Return the users whose locks on *place* the plan needs, *become* included, in the order that every run
-        uses.
+        """Return the users whose locks on *place* the plan needs, *become* included; every run takes them in this
+        order.
         """
         users = {become}
         for planned in self._plan.steps:

@@ -241,8 +241,8 @@ class _HostExecution:
         return refused_result(plain, Blocked(why=why))
 
     def _owes(self, step: Step) -> bool:
-        """Whether *step* is clean-up after a change of this run, or of an earlier run that this run continues or
-        settles.
+        """Whether *step* is clean-up after a change of this run, or after an earlier run that this run continues or
+        cleans up.
         """
         changed = self.progress.wrote or bool(self.context.earlier) or isinstance(self.owed, OwedSettlement)
         return step.always and changed
@@ -263,7 +263,7 @@ class _HostExecution:
         return None
 
     def _refused_unseen(self, turn: _Turn) -> StepResult | None:
-        """Return the result of a step that must not begin, whatever its probe would find; None if it may begin."""
+        """Return the result of a step that must not begin, without probing for it; None if the step may begin."""
         progress, step, plain = self.progress, turn.step, turn.plain
         if off := disabled_by(turn.planned):
             return refused_result(plain, Skip(why=off))

@@ -159,7 +159,9 @@ class OwedRecord:
 
 
 class OwedSettlement:
-    """The clean-up that earlier runs owe one host, in a run that settles it; removed while the host is locked."""
+    """The clean-up that earlier runs owe one host and that this run does; its records are removed while the host is
+    locked.
+    """
 
     def __init__(self, context: HostContext, records: OwedRecords, cleanups: Iterable[OwedCleanup]) -> None:
         self._context, self._records = context, records
@@ -208,8 +210,8 @@ class OwedSettlement:
 
 
 def owed_in(context: HostContext, plan: HostPlan) -> OwedRecord | OwedSettlement:
-    """Return the recorded clean-up that this run settles on its host; or the record of what this run will owe the
-    host.
+    """Return the earlier runs' clean-up that this run does on its host; or a record for clean-up that this run will
+    owe.
     """
     if context.run.owed is not None and (settled := context.run.owed.settled_here(context.host.name)):
         return OwedSettlement(context, context.run.owed, settled)

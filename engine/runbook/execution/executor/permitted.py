@@ -31,7 +31,7 @@ _INERT_FIELDS = ("lock", "called", "stands_for")
 
 
 class Policy(StrEnum):
-    """The rule for targets that were not shown, and for which fields of the other targets must be unchanged."""
+    """The rule for targets that were not shown; it also decides which fields of the other targets must be unchanged."""
 
     DROP_TARGETS = "drop-targets"
     """A run leaves these targets out.  It made the plan itself, and its own steps may have changed texts since: keys

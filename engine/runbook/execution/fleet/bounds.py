@@ -26,7 +26,7 @@ class Bounds:
     pause_between: float = 0.0
     """The seconds between two batches."""
     stop_after: int = 0
-    """The number of failed hosts that ends the run; 0: no limit."""
+    """After so many hosts in a bad state, no further host is started; 0: no limit."""
     max_unavailable: int = 0
     """The maximum number of hosts that are unavailable at once; 0: no limit."""
     most: Mapping[str, int] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Bounds:
 
 
 def groups_of(host: Host, limits: Limits) -> Iterator[Group]:
-    """Yield the groups of *host* for which ``max_concurrent_per`` limits how many hosts are changed at once.
+    """Yield the groups that *host* belongs to: one for each variable of ``max_concurrent_per``.
 
     A variable that the host does not have gives no group.
     """

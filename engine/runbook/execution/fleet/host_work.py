@@ -287,7 +287,7 @@ class HostWork:
         return Planned(host=context.host, plan=plan, seen=seen, offers=offers_of(context, seen.states), result=result)
 
     def with_comparisons(self, planned: Sequence[Planned]) -> tuple[Planned, ...]:
-        """Return *planned* with the findings that compare the hosts; unchanged if the playbook has no such finding."""
+        """Return *planned* with the findings that compare the hosts; unchanged if the playbook compares no hosts."""
         if not self.playbook.comparisons:
             return tuple(planned)
         found = compared(self.playbook, [_candidate(each) for each in planned])

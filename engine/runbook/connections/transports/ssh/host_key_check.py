@@ -70,7 +70,7 @@ class OwnFile:
 
 
 def known_files(own: OwnFile) -> tuple[Path, ...]:
-    """Return the files with known keys: the system's, the user's and ours."""
+    """Return the files with known keys: the system's, the user's, and runbook's own."""
     return (Path("/etc/ssh/ssh_known_hosts"), Path(os.path.expanduser("~/.ssh/known_hosts")), own.path)
 
 

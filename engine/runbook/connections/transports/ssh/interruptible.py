@@ -17,9 +17,9 @@ C = TypeVar("C", bound=Closing)
 
 
 def waited_for(make: Callable[[], C], interrupt: Interrupt) -> C:
-    """Return the result of *make*, or raise its error.  Raises Unreachable if the run is asked to end before that.
+    """Return the result of *make*, or raise its error.  Raises Unreachable if the run is asked to end first.
 
-    A connection that *make* returns after that is closed: nothing was sent on it.
+    If *make* returns a connection after that, the connection is closed: nothing was sent on it.
     """
     made: list[C] = []
     failed: list[BaseException] = []

@@ -233,8 +233,8 @@ def _opened(path: str, text: bytes, passphrase: str) -> paramiko.PKey:
 
 
 def _public(path: str, text: bytes) -> bytes:
-    """Return the public half of an encrypted key: from OpenSSH's format, which has it in clear, or from the
-    ``.pub`` file.
+    """Return the public half of an encrypted key: from the key file if its format (OpenSSH's) has it, else from
+    ``.pub``.
     """
     try:
         if b"BEGIN OPENSSH PRIVATE KEY" in text:

@@ -31,7 +31,9 @@ class _Ended:
 class MatchExec:
     """Runs the commands of ``Match exec`` as OpenSSH does, in place of the `invoke` that paramiko would use.
 
-    `invoke` passes on our own stdin, on which somebody may be typing an answer, needs bash, and leaves its pipes open.
+    `invoke` gives the commands our own stdin, on which somebody may be typing an answer.  It also needs bash, and
+    leaves
+    its pipes open.
     """
 
     @staticmethod
@@ -62,9 +64,11 @@ class MatchExec:
 
 
 def chosen(written: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Return the *known* algorithms that the list *written* of ssh_config chooses (such as ``Ciphers``), in its order.
+    """Return the *known* algorithms that *written*, a list of ssh_config such as ``Ciphers``, chooses, in the
+    list's order.
 
-    ``+``, ``-`` and ``^`` before the list add to the known ones, remove from them, or prefer some (ssh_config(5)).
+    ``+``, ``-`` and ``^`` before the list add to the known algorithms, remove from them, or prefer some
+    (ssh_config(5)).
     """
     sign = written[0] if written[:1] in ("+", "-", "^") else ""
     patterns = [part.strip() for part in written.removeprefix(sign).split(",")]
