@@ -1,4 +1,6 @@
-"""The command line: options and arguments in, exit code out; no logic."""
+"""The command line: turns options and arguments into a call, and its result into an exit code; has no logic of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ from runbook.version import __version__
 
 
 def main() -> None:
-    """The ``runbook`` program."""
+    """Run the ``runbook`` program."""
     take_over_standard_streams()
     try:
         code = cli(prog_name="runbook", standalone_mode=False)

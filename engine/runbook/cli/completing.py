@@ -1,4 +1,4 @@
-"""Shell completion: candidates for the current word, read from files only; never raises."""
+"""Shell completion: propose candidates for the current word, read only from files; never raises."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 Given = Mapping[str, Any]
-"""The options and arguments before the word, by name."""
+"""The options and arguments before the word, keyed by name."""
 Completer = Callable[[Given, str], Iterable[str]]
 
 MAX_PROPOSALS = 200
-"""Proposals that are worth showing."""
+"""The maximum number of proposals."""
 
 
 def proposals(complete: Completer, given: Given, begun: str) -> list[str]:
-    """Return the proposals of *complete* that begin as *begun* does; none where a file cannot be read."""
+    """Return the proposals of *complete* that begin with *begun*; empty if a file cannot be read."""
     try:
         return [word for word in complete(given, begun) if word.startswith(begun)][:MAX_PROPOSALS]
     except Exception:  # a broken file is reported by the command, not by the key that completes it
@@ -26,14 +26,14 @@ def proposals(complete: Completer, given: Given, begun: str) -> list[str]:
 
 
 def playbooks(given: Given, begun: str) -> Iterable[str]:
-    """Every playbook that a bare name can mean."""
+    """Return every playbook that can be named without a path."""
     from runbook.commands.input_files import playbook_files
 
     return [playbook_file.stem for playbook_file in playbook_files()]
 
 
 def hosts(given: Given, begun: str) -> Iterable[str]:
-    """The last term of a host pattern: a host, a group, or all."""
+    """Return candidates for the last term of a host pattern: a host, a group, or all."""
     from runbook.commands.input_files import inventory_paths, read_inventory
 
     inventory = read_inventory(inventory_paths(given.get("inventory") or ()))
@@ -44,33 +44,33 @@ def hosts(given: Given, begun: str) -> Iterable[str]:
 
 
 def inputs(given: Given, begun: str) -> Iterable[str]:
-    """``NAME=VALUE`` for every input of the playbook: its allowed values, or its default."""
+    """Return ``NAME=VALUE`` for every input of the playbook, with each allowed value, or with the default."""
     declared = _tree(given).get("inputs", {})
     return [f"{name}={value}" for name, it in declared.items() for value in _values(name, it or {})]
 
 
 def tags(given: Given, begun: str) -> Iterable[str]:
-    """Every tag that a step of the playbook carries."""
+    """Return every tag that a step of the playbook has."""
     steps = _tree(given).get("remediate", ())
     return sorted({str(tag) for step in steps for tag in step.get("tags", ())})
 
 
 def outputs(given: Given, begun: str) -> Iterable[str]:
-    """Every reporter."""
+    """Return the name of every reporter."""
     from runbook.reporting import reporters
 
     return reporters.names()
 
 
 def actions(given: Given, begun: str) -> Iterable[str]:
-    """Every action."""
+    """Return the name of every action."""
     from runbook.plugins import modules
 
     return list(modules())
 
 
 def lab_hosts(given: Given, begun: str) -> Iterable[str]:
-    """The hosts of the lab that is up."""
+    """Return the hosts of the running lab."""
     from runbook import lab
 
     folder = given.get("directory")
@@ -80,7 +80,7 @@ def lab_hosts(given: Given, begun: str) -> Iterable[str]:
 def _tree(given: Given) -> Mapping[str, Any]:
     """Return the playbook of the command line as a YAML tree.
 
-    The parser stops at the option whose value is being completed; then the first word that is a playbook is taken.
+    The parser stops at the option whose value is being completed; then the first word that names a playbook is used.
     """
     from runbook.commands.input_files import find_playbook, playbook_files
     from runbook.language.yaml_source import parse_playbook

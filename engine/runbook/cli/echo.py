@@ -1,4 +1,4 @@
-"""Print to stdout and stderr, with control characters written out."""
+"""Print to stdout and stderr, with control characters made visible."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def echo(text: str) -> None:
 
 
 def echo_error(line: str) -> None:
-    """Print *line* on stderr, as ours."""
+    """Print *line* on stderr, with the prefix ``runbook:``."""
     click.echo(f"runbook: {printable(line)}", err=True)

@@ -1,4 +1,4 @@
-"""The commands of the records of runs."""
+"""The commands that read the records of runs."""
 
 from __future__ import annotations
 

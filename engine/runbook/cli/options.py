@@ -1,4 +1,4 @@
-"""The options that several commands share, and how a shell completes them."""
+"""The options that several commands share, and their shell completion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def shared(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Several options as one decorator."""
+    """Return one decorator that adds all *options* to a command."""
 
     def add(function: Any) -> Any:
         for option in reversed(options):
@@ -23,7 +23,7 @@ def shared(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def completes(what: str, *, or_a_file: bool = False) -> Any:
-    """A completion of words by the function *what* of ``runbook.cli.completing``."""
+    """Return a completion function for options, which calls the function *what* of ``runbook.cli.completing``."""
 
     def complete(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
         from runbook.cli import completing

@@ -1,4 +1,4 @@
-"""Commands that refuse empty options, and suggest what a stray word may have meant."""
+"""Commands that refuse empty options, and suggest the right place or name for a wrong word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from click.core import ParameterSource
 
 
 class StrictCommand(click.Command):
-    """A command whose options have values where they are given at all: an empty one is a variable that is not set."""
+    """A command that refuses an empty value of an option or argument, because it usually comes from an unset
+    variable.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         """Refuse empty values, then continue."""
@@ -25,7 +27,9 @@ class StrictCommand(click.Command):
         return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; a word too many is named with what it may have been meant for."""
+        """Parse *args* as click does; if a word or option is wrong, fail with a message that suggests what was
+        meant.
+        """
         written = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -77,7 +81,7 @@ ELSEWHERE = {
     "--diff": "--dry-run, whose plan has the diff of every file",
     "-D": "--dry-run, whose plan has the diff of every file",
 }
-"""Options of Ansible, Terraform and pyinfra, and of other commands of ours, to the option of the same meaning here."""
+"""The option with the same meaning here, keyed by options of Ansible, Terraform, pyinfra and our other commands."""
 
 BESIDES = {
     "--become": "a step that needs root says `become: true`",
@@ -89,7 +93,7 @@ BESIDES = {
     "--list-tasks": "runbook show PLAYBOOK",
     "--syntax-check": "runbook check PLAYBOOK",
 }
-"""Options of others, to the place where the same is written here."""
+"""The way to write the same here, keyed by options of other programs."""
 
 
 COMMANDS = {
@@ -107,11 +111,13 @@ COMMANDS = {
     "doc": "actions NAME",
     "ls": "list",
 }
-"""Commands of Ansible, Terraform and others, to the line of the same meaning here."""
+"""The command with the same meaning here, keyed by commands of Ansible, Terraform and others."""
 
 
 def _elsewhere(option: str, command: click.Command) -> str:
-    """Return the name in *command* of an *option* of another program or command; empty where there is none."""
+    """Return a hint with the name in *command* for *option*, which another program or command has; empty if there
+    is none.
+    """
     arguments = {param.name: param.human_readable_name for param in command.params if isinstance(param, click.Argument)}
     if "pattern" in arguments and option in ("--host", "--hosts", "--limit", "-l", "--target"):
         return f" (here: the argument {arguments['pattern']}, without an option)"
@@ -129,14 +135,17 @@ def _options(command: click.Command) -> frozenset[str]:
 
 
 class StrictGroup(click.Group):
-    """A group of such commands."""
+    """A group of strict commands."""
 
     command_class = StrictCommand
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does; a command of another program, or of a group of ours, is answered with what to write here."""
+        """Resolve the command as click does.
+
+        If the user typed a command of another program, or of one of our command groups, fail with the right command.
+        """
         if args and args[0] not in self.commands and (meant := self._meant(ctx, args[0])):
             raise click.UsageError(f"No such command '{args[0]}' (here: {meant})", ctx)
         return super().resolve_command(ctx, args)
@@ -156,7 +165,7 @@ class StrictGroup(click.Group):
         return f"{ctx.command_path} {meant}" if meant else ""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; of an option that one of the commands has it is said where to write it."""
+        """Parse *args* as click does; for an option that belongs to one of the commands, fail with its right place."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

@@ -1,1 +1,1 @@
-"""The commands and the wiring: the only package that names concrete plugins."""
+"""The commands, and the code that connects the other packages: the only package that names concrete plugins."""

@@ -1,4 +1,4 @@
-"""The command ``runbook apply``: do what a saved plan shows, once, where it is still true."""
+"""The command ``runbook apply``: carry out a saved plan, once, on the hosts where the plan is still true."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NEW_PLAN = "make a new one with `runbook plan`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """A plan's file, read."""
+    """A saved plan, read from its file."""
 
     path: str
     content: bytes
@@ -57,10 +57,10 @@ class ApplyOptions(FleetOptions):
 
     given: GivenInputs = field(default_factory=GivenInputs)
     check: bool = False
-    """Whether it is only said where the plan is still true: ``--dry-run``."""
+    """Whether to report only where the plan is still true: ``--dry-run``."""
     replan: bool = False
     approval: tuple[str, ...] = ()
-    """Signatures that lie elsewhere than beside the plan."""
+    """Files of signatures that are not beside the plan."""
     allowed_signers: str = ""
 
 
@@ -78,7 +78,7 @@ def apply_plan(path: str, options: ApplyOptions, person: Person) -> int:
 
 
 def options_of_plan(saved: SavedPlan, given: ApplyOptions) -> RunOptions:
-    """The options that the plan was made with, and those of this command line."""
+    """Return the options that the plan was made with, together with the options of this command line."""
     made = made_from(RunOptions, {name: saved.options.get(name) for name in (*RECORDED, "hosts")})
     inventory = given.choosing.inventory or tuple(saved.rests_on.inventory)
     return replace(
@@ -95,7 +95,7 @@ def options_of_plan(saved: SavedPlan, given: ApplyOptions) -> RunOptions:
 
 
 def _playbook_of(saved: SavedPlan) -> str:
-    """Return the playbook's file; on another machine than that of the plan, its name there."""
+    """Return the playbook's file; if the file does not exist on this machine, the name that was given for the plan."""
     return saved.rests_on.playbook if Path(saved.rests_on.playbook).is_file() else saved.named
 
 
@@ -134,7 +134,7 @@ def _changes(saved: SavedPlan, sources: Sources) -> list[Problem]:
 
 
 def _order_of_undo(saved: SavedPlan, whole: RunOptions, person: Person, problems: list[Problem]) -> Order:
-    """The undo that *saved* shows, from the record as it is now.  Raises ConfigError."""
+    """Make the order of the undo that *saved* shows again, from the present record.  Raises ConfigError."""
     given = UndoOptions(
         choosing=whole.choosing, connecting=whole.connecting, limits=whole.limits, output=whole.output,
         recording=whole.recording, plan_only=True, changed_inventory=True,  # the inventory has to be that of the plan
@@ -153,7 +153,7 @@ def _order_of_undo(saved: SavedPlan, whole: RunOptions, person: Person, problems
 
 
 def _refuse_other_limits(saved: SavedPlan, order: Order) -> None:
-    """Raises ConfigError where hosts would be changed in other batches, or by other limits, than the plan shows."""
+    """Raise ConfigError if hosts would be changed in other batches, or under other limits, than the plan shows."""
     planned = [host.host for host in saved.result.hosts if host.verdict is Verdict.PLANNED]
     shown = saved.result.limits
     if shown is None or replace(shown, used=None) != limits_of(order, planned):
@@ -250,7 +250,7 @@ def _carry_out(
 
 
 def _anything_sent(kept: Collector) -> bool:
-    """Whether anything was sent that may have changed a host."""
+    """Whether a command was sent that may have changed a host."""
     hosts: Sequence[Any] = kept.result.hosts if kept.result else ()
     return kept.result is None or any(sent(step) for host in hosts for step in host.steps)
 

@@ -19,7 +19,7 @@ from runbook.text.printable import printable
 DECLINED = 130
 
 SHARED = 0o644
-"""The mode of a signature: it is for others."""
+"""The mode of a signature file: other users must read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class ApproveOptions:
     """The options of ``runbook approve``."""
 
     key: str = ""
-    """The file of the key; empty: the first one in ``~/.ssh``."""
+    """The file of the key; empty: the first key in ``~/.ssh``."""
     out: str = ""
     allowed_signers: str = ""
     yes: bool = False

@@ -1,4 +1,4 @@
-"""Validate playbooks for ``runbook check``: mistakes, then lint warnings."""
+"""Validate playbooks for ``runbook check``: print their mistakes, then the warnings of the linter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from runbook.values.types import Json, plural
 
 
 def believed_note(book: Playbook) -> str:
-    """Return a line about such probes of *book* itself, without its included playbooks; empty: it has none."""
+    """Return a line about the probes of *book* that run the author's own program; empty if there are none.
+
+    Included playbooks are left out.
+    """
     found = [(step.id, *probe) for step in book.steps if not step.part and (probe := _own_program_of(step))]
     kept = ", ".join(f"{id} ({name})" for id, name, confined in found if confined)
     asking = ", ".join(f"{id} ({name})" for id, name, confined in found if not confined)
@@ -34,7 +37,11 @@ def believed_note(book: Playbook) -> str:
 
 
 def _own_program_of(step: Step) -> tuple[str, bool] | None:
-    """The interpreter that the probe of *step* runs, and whether it is kept from writing where that can be had."""
+    """Return the interpreter that the probe of *step* runs, and whether it is kept from writing if the host allows
+    that.
+
+    None if the probe runs no program of the author.
+    """
     args: Any = unraw(step.args)
     if step.action not in ("command", "script") or not isinstance(args, Mapping):
         return None
@@ -53,7 +60,7 @@ def _texts(argv: Json) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The mistakes and warnings of one playbook."""
+    """The result of checking one playbook: its mistakes or warnings as text."""
 
     text: str
     good: bool
@@ -61,7 +68,7 @@ class Checked:
 
 
 def checked(names: Sequence[str]) -> Iterator[Checked]:
-    """For each playbook whether it is good, its mistakes or its warnings."""
+    """Check each playbook of *names*, and yield its result."""
     actions = discover()
     for name in names:
         try:
@@ -81,7 +88,7 @@ def checked(names: Sequence[str]) -> Iterator[Checked]:
 
 
 def named_files(names: Sequence[str]) -> tuple[str, ...]:
-    """Return *names*, with the playbooks of a directory in place of its name.
+    """Return *names*, with each directory replaced by the playbooks in it.
 
     Without names, returns the playbooks in the user's own directories.  Raises ConfigError if a directory has none.
     """
@@ -101,7 +108,7 @@ def named_files(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def rules_text() -> str:
-    """Every rule of the linter: why it is there, and an example."""
+    """Return a text about every rule of the linter: its purpose, and an example."""
     lines = [text for _, text in rule_texts()]
     return "\n\n".join(
         [*lines, "To switch off a rule, write a comment on that line or the line above: # runbook: allow RULE reason"]

@@ -1,4 +1,4 @@
-"""Come back to an earlier run: the parts that `resume`, `undo`, `settle` and `apply` share."""
+"""Return to an earlier run: the code that `resume`, `undo`, `settle` and `apply` share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL_THE_SAME = "--changed-inventory takes it all the same"
 
 
 def inventory_again(given: Sequence[str], basis: RestsOn) -> Inventory:
-    """Return the inventory of an earlier run: the *given* one, else the run's files, else its hosts if they are
+    """Return the inventory of an earlier run: the *given* files, or the files of the run, or its hosts if these are
     addresses.
 
     Raises ConfigError.
@@ -46,7 +46,7 @@ def inventories_again(given: Sequence[str], bases: Iterable[RestsOn]) -> Invento
 
 
 def hosts_meant(inventory: Inventory, options: FleetOptions) -> frozenset[str] | None:
-    """Return the hosts that ``--hosts`` names, ready or not; None: the option was not given.  Raises ConfigError."""
+    """Return the hosts that ``--hosts`` names, ready or not; None if the option was not given.  Raises ConfigError."""
     pattern = options.choosing.hosts
     if pattern is None:
         return None
@@ -58,12 +58,14 @@ def hosts_meant(inventory: Inventory, options: FleetOptions) -> frozenset[str] |
 
 
 def other_machines(hosts: Collection[str]) -> str:
-    """Return the refusal of *hosts*: their entries in the inventory have changed since the run was made."""
+    """Return the message that refuses *hosts*: their entries in the inventory have changed since the run."""
     return f"what the inventory says of {fold(hosts)} has changed since that run: it may be another machine"
 
 
 def other_secrets(secrets: Mapping[str, Collection[str]]) -> list[str]:
-    """Return the refusal of *secrets*: for these hosts, the inventory names other places of them than in the run."""
+    """Return the messages that refuse *secrets*: for these hosts, the inventory now takes the secrets from other
+    places.
+    """
     return [
         f"the inventory has the secret {name} of {fold(hosts)} elsewhere than in that run"
         for name, hosts in secrets.items()

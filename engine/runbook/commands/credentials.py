@@ -16,19 +16,21 @@ MAX_PASSWORD_FILE_BYTES = 4096
 
 
 class Prompter(Protocol):
-    """The user who started the program."""
+    """The person who started the program, who can be asked for passwords."""
 
     def is_there(self) -> bool:
-        """Whether they can be asked."""
+        """Whether the person can be asked."""
         ...
 
     def secret(self, prompt: str) -> str:
-        """Read a text without showing it."""
+        """Ask with *prompt*, and read the answer without showing it."""
         ...
 
 
 def become_password(file: str, ask: bool, person: Prompter) -> str:
-    """Sudo's password, from *file* or from the person; empty where neither is wanted.  Raises ConfigError."""
+    """Return the sudo password, from *file* or from the person; empty if neither option is given.  Raises
+    ConfigError.
+    """
     if file and ask:
         raise ConfigError("--ask-become-pass and --become-password-file exclude each other: give one of them")
     if file:
@@ -41,9 +43,10 @@ def become_password(file: str, ask: bool, person: Prompter) -> str:
 
 
 def passphrases(hosts: Sequence[Host], person: Prompter) -> Mapping[str, str]:
-    """Ask for the passphrases of the encrypted keys that *hosts* need and no agent holds, and return them by file.
+    """Ask for the passphrases of the encrypted keys that *hosts* need and no agent holds; return them, keyed by key
+    file.
 
-    Without a person to ask, returns none.
+    Returns an empty mapping if there is no person to ask.
     """
     if not person.is_there():
         return {}
@@ -54,7 +57,7 @@ def passphrases(hosts: Sequence[Host], person: Prompter) -> Mapping[str, str]:
 
 
 def _first_line(option: str, path: str) -> str:
-    """The first line of a file that nobody else can read, or of a pipe."""
+    """Return the first line of the file *path*, which other users must not be able to read, or of a pipe."""
     try:
         number = os.open(os.path.expanduser(path), os.O_RDONLY)
         with open(number, "rb") as file:

@@ -1,4 +1,4 @@
-"""Run the diagnoses of the library on hosts, each once, and name the playbook to go on with."""
+"""Run the diagnoses of the library on hosts, each once, and name the playbook to continue with."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ A playbook about a job, a cluster or a container is not here: it needs a name, a
 """
 
 FOLLOWS = frozenset({"no_answer", "not_known", "host_first"})
-"""Findings that say why a playbook sees nothing: they follow from a fault that another one names."""
+"""Findings that explain why a playbook knows nothing: another playbook names the fault behind them."""
 FIRST_OF_GPUS = "gpu-health"
-"""The playbook that names the fault if nvidia-smi does not answer; others report only that it does not."""
+"""The playbook that names the fault if nvidia-smi does not answer; others report only that it does not answer."""
 
 MOST = 3
-"""Further findings that are shown of a host."""
+"""The maximum number of further findings that are shown for a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A finding with the playbook that it is of."""
+    """A finding, the playbook that has it, and the next command."""
 
     playbook: str
     finding: str
@@ -70,7 +70,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """The conclusion about one host."""
+    """The conclusion about one host: the main cause, and further findings."""
 
     host: str
     verdict: Verdict
@@ -81,9 +81,10 @@ class Conclusion:
 
 
 def concluded(host: HostResult, books: Mapping[str, Playbook], where: str = "") -> Conclusion:
-    """Conclude from the findings of *books* on *host*, each under the prefix of its ids; the first is believed first.
+    """Return the conclusion about *host* from the findings of *books*, which are keyed by the prefix of their
+    finding ids.
 
-    *where* are the options of a command line that say which inventory it is of.
+    The first finding is the most likely cause.  *where*: the options that name the inventory, for the next command.
     """
     found = [*_errors(host, books, where)]
     telling = [each for each in found if not _follows(each)] or found
@@ -114,14 +115,14 @@ def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iter
 
 
 def _next(host: str, book: Playbook, finding: str, seen: Finding) -> str:
-    """The playbook itself where it can do something about *finding*; else its advice."""
+    """Return the command to continue with: a dry run of *book* if it has a step for *finding*; otherwise the advice."""
     if any(finding in step.for_ or not step.for_ for step in book.remediate):
         return f"runbook run {book.name} --hosts {host} --dry-run"
     return seen.advise[0] if seen.advise else f"runbook run {book.name} --hosts {host} --only diagnose"
 
 
 def lines_of(conclusions: Sequence[Conclusion]) -> Iterator[str]:
-    """At most four lines for each host: its state, the next command, and further findings."""
+    """Yield at most four lines for each host: its state, the next command, and further findings."""
     for each in sorted(conclusions, key=lambda it: list(Verdict).index(it.verdict)):
         if each.cause is None:
             yield f"{each.host}: {each.verdict}" + (f": {each.why}" if each.why else "")
@@ -136,11 +137,11 @@ def lines_of(conclusions: Sequence[Conclusion]) -> Iterator[str]:
 
 
 OURS = frozenset({"monitor"})
-"""Playbooks that another command is for."""
+"""The playbooks that have a command of their own."""
 
 
 def diagnose_hosts(options: FleetOptions, person: Person) -> int:
-    """Diagnose hosts by every playbook that needs no input.  Returns the exit code."""
+    """Diagnose hosts with every playbook that needs no input.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory)) as hiding:
         return _diagnose_hosts(options, person, hiding)
 
@@ -178,14 +179,14 @@ def _diagnose_hosts(options: FleetOptions, person: Person, hiding: SecretMasking
 
 
 def _not_asked(known: KnownPlaybooks, books: Mapping[str, Playbook]) -> list[str]:
-    """The playbooks that look for faults, and that are run by name."""
+    """Return the names of the playbooks that find errors but were not used here; they must be run by name."""
     asked = {book.name for book in books.values()} | OURS
     others = (book for name, book in known.usable.items() if name not in asked)
     return [book.name for book in others if any(rule.severity.drives for rule in book.findings)]
 
 
 def playbooks_of_a_host(known: KnownPlaybooks) -> dict[str, Playbook]:
-    """The playbooks that can be asked without an input, by the prefix of their ids; the user's own first."""
+    """Return the playbooks that need no input, keyed by the prefix of their ids; the user's own first."""
     own = [path.stem for path in playbook_files() if path.resolve().parent != library().resolve()]
     names = [*(name for name in own if name not in ORDER), *ORDER]
     return {_prefix(name): book for name in names if (book := known.usable.get(name)) and _can_be_asked(book)}
@@ -201,7 +202,7 @@ def _prefix(name: str) -> str:
 
 
 def _together(books: Mapping[str, Playbook]) -> Playbook:
-    """A playbook with all probes and findings of *books*."""
+    """Return one playbook with all probes and findings of *books*."""
     lines = [f"  - {{id: {prefix}, include: {book.name}}}" for prefix, book in books.items()]
     text = "\n".join(["name: diagnose", "about: The diagnoses of many playbooks at once.", "diagnose:", *lines, ""])
     beside = Path("playbooks") / "diagnose.yaml"  # whose neighbours hide the library's of the same name, as in `run`

@@ -26,7 +26,7 @@ class ExecOptions(FleetOptions):
 
 
 def exec_command(pattern: str, argv: Sequence[str], options: ExecOptions, person: Person) -> int:
-    """Run one command: a playbook with one step.  Returns the exit code."""
+    """Run the command *argv* on the hosts of *pattern*, as a playbook with one step.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory)) as hiding:
         if not argv[0]:
             raise ConfigError("no command: the first word after -- is empty")
@@ -43,7 +43,9 @@ def exec_command(pattern: str, argv: Sequence[str], options: ExecOptions, person
 
 
 def _playbook(argv: Sequence[str], options: ExecOptions) -> Playbook:
-    """A playbook that probes with *argv*, or changes by it.  Raises ConfigError."""
+    """Return a playbook whose one step runs *argv*: a probe with ``--read``, otherwise a change.  Raises
+    ConfigError.
+    """
     limit, words = times(options.connecting, options.limits)["timeout"], _raw(argv)
     if not options.read:
         step = Step(id="exec", phase=Phase.REMEDIATE, action="command", args={"do": {"argv": words}}, timeout=limit)
@@ -56,5 +58,5 @@ def _playbook(argv: Sequence[str], options: ExecOptions) -> Playbook:
 
 
 def _raw(argv: Sequence[str]) -> Any:
-    """*argv* as it is, in which no expression is looked for."""
+    """Return *argv* marked so that no expressions are looked for in it."""
     return Raw(list(argv))

@@ -1,4 +1,4 @@
-"""``runbook find``: name the playbooks that are for an error, the best first."""
+"""The command ``runbook find``: name the playbooks for an error text, the most likely first."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from runbook.values.playbook import Symptom, SymptomKind
 from runbook.values.types import Json, plural
 
 PIECE = 64 * 1024
-"""Characters of a piece, which ends with a line; a longer line is cut."""
+"""The characters of a piece, which ends at a line end; a longer line is cut."""
 
 SECONDS = 20.0
-"""Processor time of all searches in one text."""
+"""The processor time, in seconds, of all searches in one text."""
 
 LONGEST_MATCH = 400
-"""Characters of a match that are kept."""
+"""The characters of a match that are kept."""
 
 MOST_LETTERS = 80
-"""Letters that count of a match: a pattern that takes in half a line is not better for it."""
+"""The letters of a match that count: a pattern that matches half a line is not better for that."""
 
 AT_THE_BEGINNING = 0.4
-"""The weight of a match in the first line of a long log; one in its last line counts 1."""
+"""The weight of a match in the first line of a long log; a match in its last line has the weight 1."""
 
 FURTHER = 0.25
 """The weight of a further match of the same playbook."""
 
 OF_A_STEP = 0.3
-"""The weight of a sign by which a step recognises a fault, beside what the author wrote for `find`."""
+"""The weight of a text by which a step recognises a fault, compared with the author's symptoms for `find`."""
 
 
 _BY_AUTHOR = (SymptomKind.TEXT, SymptomKind.PATTERN)
@@ -54,9 +54,9 @@ class SymptomMatch:
     symptom: Symptom
     text: str
     line: int
-    """Its line, from 1; where it goes over several, the first of them."""
+    """The number of the line, from 1; for several lines, the first."""
     place: float
-    """Its place in the text that is searched: 0 for the beginning, 1 for the end."""
+    """The position in the searched text: 0 is the beginning, 1 the end."""
 
     @property
     def score(self) -> float:
@@ -68,51 +68,51 @@ class SymptomMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPlaybook:
-    """A playbook of which the text has symptoms."""
+    """A playbook with symptoms that the text contains."""
 
     playbook: PlaybookCard
     matches: tuple[SymptomMatch, ...]
-    """The best one first."""
+    """The matches, the best one first."""
 
     @property
     def score(self) -> float:
-        """Return the likelihood of the playbook."""
+        """Return the score of the playbook; a higher score is more likely."""
         best, *others = (match.score for match in self.matches)
         return best + FURTHER * sum(others)
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some lines of a text."""
+    """Some lines of a text, with their numbers."""
 
     lines: tuple[tuple[int, str], ...]
-    """Each with its number, from 1; a line that a carriage return parts counts as one."""
+    """The lines with their numbers, from 1; a line that contains carriage returns counts as one."""
     text: str = field(repr=False)
     lower: str = field(repr=False)
 
     def line_at(self, place: int) -> int:
-        """The number of the line that has the character at *place*."""
+        """Return the number of the line with the character at *place*."""
         return self.lines[self.text.count("\n", 0, place)][0]
 
 
 class SymptomSearch:
-    """A text in which symptoms are searched; their time is bounded together."""
+    """A text in which symptoms are searched; the time of all searches together is limited."""
 
     def __init__(self, text: str, seconds: float = SECONDS, before: int = 0) -> None:
-        """*before*: the lines of the same file that stand before *text*."""
+        """Split *text* into pieces; *before*: the number of lines of the same file before *text*."""
         lines = text.removesuffix("\n").split("\n")
         self.lines, self._before = len(lines), before
         self._pieces = tuple(_pieces(lines))[::-1]
         self._budget = SearchBudget(seconds)
         self.slow: dict[Symptom, str] = {}
-        """The symptoms that were not searched to the end, and why."""
+        """The symptoms whose search was not finished, each with the reason."""
         self.end: SymptomMatch | None = None
         """The normal end of a job, before which no error counts."""
         self.after = 0
         """The line of a traceback after it, which may be noise of the shutdown; 0: none."""
 
     def found_in(self, playbooks: Sequence[PlaybookCard]) -> list[FoundPlaybook]:
-        """Return the playbooks that the text has symptoms of, the most likely first."""
+        """Return those of *playbooks* with symptoms that the text contains, the most likely first."""
         ends = {symptom for playbook in playbooks for symptom in playbook.symptoms if symptom.kind is SymptomKind.END}
         found = filter(None, map(self._last_match, ends))
         self.end = max(found, key=lambda match: match.line, default=None)
@@ -141,11 +141,11 @@ class SymptomSearch:
         return tuple(sorted(every, key=lambda match: -match.score))
 
     def _counts(self, match: SymptomMatch) -> bool:
-        """Whether *match* counts: it is not an error before the normal end of a job, and not noise of its shutdown."""
+        """Whether *match* counts: no symptom before the normal end of a job counts, and none of its shutdown."""
         return not self.end or (match.symptom.kind in _BY_AUTHOR and match.line > self.end.line)
 
     def _last_match(self, symptom: Symptom) -> SymptomMatch | None:
-        """Return the last match of *symptom*; None: there is none, or the search has taken too long (``slow``)."""
+        """Return the last match of *symptom*; None if there is none, or if the search took too long (``slow``)."""
         is_text = symptom.kind is SymptomKind.TEXT
         pattern = regex_of_text(symptom.written) if is_text else regex_of_pattern(symptom.written)
         needed = (fixed_part(symptom.written),) if is_text else self._words_of(symptom)
@@ -156,16 +156,16 @@ class SymptomSearch:
             return None
 
     def _words_of(self, symptom: Symptom) -> tuple[str, ...]:
-        """Return words of which each match of the pattern contains one.
+        """Return words of which each match of the pattern contains at least one.
 
-        None for a short text, which is searched quickly.
+        Empty for a short text, which is searched quickly anyway.
         """
         return needed_words(symptom.written) if len(self._pieces) > 1 else ()
 
     def _in_pieces(self, symptom: Symptom, pattern: SearchPattern, needed: Sequence[str]) -> Iterator[SymptomMatch]:
-        """Yield the last match of each piece, the last piece first.
+        """Yield the last match in each piece, the last piece first.
 
-        *needed*: each match contains one of these words, if any.
+        *needed*: words of which each match contains at least one; empty if no such words are known.
         """
         for piece in self._pieces:
             if needed and not any(word in piece.lower for word in needed):
@@ -177,7 +177,7 @@ class SymptomSearch:
             yield SymptomMatch(symptom=symptom, text=text[:LONGEST_MATCH], line=self._before + line, place=place)
 
     def _last_line(self, piece: _Piece, pattern: SearchPattern) -> tuple[int, str] | None:
-        """Return the last line of *piece* with a match, and the match; None: the match needs several lines."""
+        """Return the last line of *piece* with a match, and the match; None if the match spans several lines."""
         for number, line in reversed(piece.lines):
             if found := self._budget.search(pattern, line):
                 return number, found.group()
@@ -185,7 +185,7 @@ class SymptomSearch:
 
 
 def _pieces(lines: Iterable[str]) -> Iterator[_Piece]:
-    """*lines* in pieces of about the same length."""
+    """Yield *lines* in pieces of about the same length."""
     kept: list[tuple[int, str]] = []
     size = 0
     for number, line in enumerate(lines, 1):
@@ -200,7 +200,7 @@ def _pieces(lines: Iterable[str]) -> Iterator[_Piece]:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """Return *line* in the parts that are searched: a progress bar overwrites itself, and a long part is cut."""
+    """Yield the parts of *line* to search: the states of a progress bar one by one, and a long part in several."""
     for shown in line.removesuffix("\r").split("\r"):
         yield from (shown[start : start + PIECE] for start in range(0, max(1, len(shown)), PIECE))
 
@@ -211,10 +211,10 @@ def _piece(lines: Sequence[tuple[int, str]]) -> _Piece:
 
 
 MAX_SEARCHED_BYTES = 4 * 1024 * 1024
-"""Bytes of a text that are searched, its last ones: the end of a log is what its reader has come for."""
+"""The bytes at the end of a text that are searched: in a log, the end matters most."""
 
 ONCE = 1024 * 1024
-"""Bytes that are read at a time."""
+"""The number of bytes that are read at a time."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----")
@@ -228,13 +228,13 @@ class ErrorText:
     """The text that is searched."""
 
     text: str
-    """Without colours, and with a mask in place of each secret."""
+    """The text without colours, and with a mask in place of each secret."""
     before: int | None = None
     """The number of lines before the text, which are not searched; None: the text is complete."""
 
 
 def read_error_text(words: Sequence[str], file: str, stdin: Callable[[], IO[bytes]]) -> ErrorText:
-    """The error text that a command line means by *words* and the option *file*.  Raises ConfigError."""
+    """Return the error text that *words* and the option *file* of a command line give.  Raises ConfigError."""
     if bool(words) == bool(file):
         raise ConfigError(f"give an error text, in one way: {WAYS}")
     if file:
@@ -266,9 +266,9 @@ def _text_of_stdin(stdin: Callable[[], IO[bytes]]) -> ErrorText:
 
 
 def _end_of(stream: IO[bytes]) -> tuple[bytes, int]:
-    """The last bytes of *stream*, and the number of lines before them.
+    """Return the last bytes of *stream*, and the number of lines before them.
 
-    At most one byte more than will be searched: it shows that the text is longer.
+    It returns more bytes than are searched if the text is longer, so that the caller sees this.
     """
     pieces, size, lines = deque[bytes](), 0, 0
     while piece := stream.read(ONCE):
@@ -282,7 +282,7 @@ def _end_of(stream: IO[bytes]) -> tuple[bytes, int]:
 
 
 def _prepared(raw: bytes, lines: int = 0) -> ErrorText:
-    """The text *raw*, behind *lines* others."""
+    """Return the text *raw* without colours and secrets, cut to its end; *lines*: the number of lines before it."""
     cut = len(raw) > MAX_SEARCHED_BYTES
     if cut:
         lines += raw[:-MAX_SEARCHED_BYTES].count(b"\n")
@@ -293,7 +293,7 @@ def _prepared(raw: bytes, lines: int = 0) -> ErrorText:
 
 
 def _masked(text: str) -> str:
-    """*text* without the secrets in it, with as many lines."""
+    """Return *text* with its secrets masked and its number of lines unchanged."""
     parts, done = list[str](), 0
     for start, end in secret_spans(text):
         parts += [text[done:start], MASK, "\n" * text.count("\n", start, end)]
@@ -302,7 +302,10 @@ def _masked(text: str) -> str:
 
 
 def _from_a_whole_line(text: str) -> str:
-    """*text*, which was cut at its beginning, from where no part of a secret stands: a line, or a private key's end."""
+    """Return *text*, whose beginning was cut off, from the first place that cannot be inside a secret.
+
+    This is the next line, or the end of a private key.
+    """
     key_end = _KEY_END.search(text)
     if key_end and "-----BEGIN " not in text[: key_end.start()]:
         return text[key_end.end() :]
@@ -310,10 +313,10 @@ def _from_a_whole_line(text: str) -> str:
 
 
 MAX_PLAYBOOKS = 5
-"""Playbooks that are named."""
+"""The maximum number of playbooks that are named."""
 
 SHOWN = 120
-"""Characters of a match that are shown."""
+"""The characters of a match that are shown."""
 
 NOTHING = (
     "No playbook knows this error. Give the whole message, or more of the log around it; "
@@ -323,7 +326,7 @@ NOTHING = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer and the exit code."""
+    """The answer of the command, and its exit code."""
 
     text: str
     exit_code: int
@@ -344,7 +347,7 @@ class _Result:
 
 
 def playbooks_for(words: Sequence[str], file: str, output: str, stdin: Callable[[], IO[bytes]]) -> Answer:
-    """Return the playbooks for the error text in *words*, *file* or *stdin*.
+    """Return the answer with the playbooks for the error text in *words*, *file* or *stdin*.
 
     Raises ConfigError without such a text.
     """
@@ -396,7 +399,7 @@ def _lines(result: _Result) -> Iterator[str]:
 
 
 def line_to_type(playbook: PlaybookCard) -> str:
-    """Return the command for a dry run of *playbook*; each needed input has its own name as the value."""
+    """Return the command for a dry run of *playbook*; the value of each needed input is its name in capitals."""
     inputs = "".join(f" -e {name}={name.upper()}" for name in playbook.needed)
     return f"runbook run {shlex.quote(playbook.name)} --hosts HOSTS{inputs} --dry-run"
 

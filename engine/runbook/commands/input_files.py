@@ -1,6 +1,6 @@
-"""Find the files that a user means, and read them into values.
+"""Find the files that the user names, and read them into values.
 
-Parsers are imported where they are used: a completion reads names from this module, and parses nothing for it.
+Parsers are imported where they are used: a completion reads names from this module, and parses nothing for that.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ CHECKED = "checked.json"
 """The cache of the playbooks without a mistake: the path of each, with the digests of its text and of all its files."""
 MOST_CHECKED = 500
 LARGEST_SENT = 256 * 1024
-"""Bytes that a file may have whose text goes to every host."""
+"""The maximum number of bytes of a file whose text is sent to every host."""
 
 
 def library() -> Path:
-    """The playbooks that ship with the package: beside it in a checkout, inside it where it is installed."""
+    """Return the folder of the playbooks that ship with runbook: beside the package in a checkout, else inside it."""
     inside = Path(__file__).parents[1] / "playbooks"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "playbooks"
 
 
 def own_folders() -> tuple[Path, ...]:
-    """The directories of the user's own playbooks: ``./playbooks``, then those of ``$RUNBOOK_PLAYBOOKS`` (``:``)."""
+    """Return the folders of the user's own playbooks: ``./playbooks``, then those in ``$RUNBOOK_PLAYBOOKS``."""
     named = os.environ.get("RUNBOOK_PLAYBOOKS", "").split(os.pathsep)
     return (Path("playbooks"), *(Path(word).expanduser() for word in named if word))
 
 
 def collections() -> Mapping[Path, str]:
-    """The folders of the playbooks that installed packages add, each with its package."""
+    """Return the folders of playbooks in installed packages, each with the name of its package."""
     found: dict[Path, str] = {}
     for extension in installed(PLAYBOOKS):
         spec = find_spec(extension.module)
@@ -60,14 +60,14 @@ def collections() -> Mapping[Path, str]:
 
 
 def shipped() -> tuple[Path, ...]:
-    """Return the folders with installed playbooks: those of collections, and that of the library."""
+    """Return the folders with installed playbooks: those of packages, and that of the library."""
     return (*collections(), library())
 
 
 def find_playbook(name: str) -> Path:
-    """The file of playbook *name*: a path, then one in the user's own directories, then an installed one.
+    """Return the file of the playbook *name*: a path, or else a playbook of the user, or else an installed one.
 
-    Raises ConfigError, also where a name without a ``/`` leads to a file that another user could have put there.
+    Raises ConfigError, also if a name without a ``/`` leads to a file that another user could have put there.
     """
     if Path(name).is_file():
         return Path(name) if os.sep in name else refuse_foreign(Path(name))
@@ -88,12 +88,15 @@ def find_playbook(name: str) -> Path:
 
 
 def _searched() -> str:
-    """The user's own directories, for a message."""
+    """Return the user's own playbook folders in words, for a message."""
     return ", not in ".join(["./playbooks", *map(str, own_folders()[1:])])
 
 
 def playbook_files() -> tuple[Path, ...]:
-    """Every playbook that a bare name can mean; the user's own hides the library's of the same name."""
+    """Return the file of every playbook that can be named without a path.
+
+    A playbook of the user hides a playbook of the library with the same name.
+    """
     found: dict[str, Path] = {}
     for folder in (*own_folders(), *shipped()):
         for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
@@ -104,7 +107,7 @@ def playbook_files() -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class KnownPlaybooks:
-    """The playbooks that a bare name can mean."""
+    """The playbooks that can be named without a path: usable and faulty ones."""
 
     usable: Mapping[str, Playbook]
     faulty: Mapping[str, str]
@@ -112,7 +115,7 @@ class KnownPlaybooks:
 
 
 def known_playbooks(actions: Mapping[str, Action]) -> KnownPlaybooks:
-    """Every playbook that a bare name can mean, read."""
+    """Read every playbook that can be named without a path."""
     usable, faulty = dict[str, Playbook](), dict[str, str]()
     for path in playbook_files():
         try:
@@ -124,10 +127,10 @@ def known_playbooks(actions: Mapping[str, Action]) -> KnownPlaybooks:
 
 
 def read_playbook(path: Path, actions: Mapping[str, Action], *, again: bool = False) -> Playbook:
-    """The playbook in *path*.  Raises ConfigError with every mistake in it.
+    """Read the playbook in *path*.  Raises ConfigError with every mistake in it.
 
-    It is checked unless this program has checked this very text of it, and of what it includes, before; *again*: in any
-    case.
+    The playbook is not checked if this version of runbook has already checked the same text of the playbook and of its
+    included files; *again*: check it in any case.
     """
     from runbook.commands.program_cache import ProgramCache
     from runbook.language.loader import load_playbook
@@ -151,8 +154,9 @@ def read_playbook(path: Path, actions: Mapping[str, Action], *, again: bool = Fa
 def open_included(name: str, file: str) -> tuple[str, str]:
     """Return the file and the text of the playbook *name*, which the playbook *file* includes.
 
-    It is searched for beside *file*, in the user's own directories, and in the library.  Raises ConfigError if it is
-    nowhere, or if its name or a link leads out of these folders.  So a foreign playbook cannot reach other files of the
+    *name* is searched for beside *file*, in the user's own folders, and in the library.  Raises ConfigError if it is
+    not
+    found, or if its name or a link leads out of these folders.  So a foreign playbook cannot reach other files of the
     user.  For a place outside, the error does not depend on whether a file exists there.
     """
     outside = ""
@@ -178,10 +182,11 @@ def open_included(name: str, file: str) -> tuple[str, str]:
 
 
 def read_beside(name: str, playbook: str, included: bool = False) -> str:
-    """Return the text of the file *name* of a step of *playbook*: relative to the playbook's folder, or absolute.
+    """Return the text of the file *name* that a step of *playbook* uses: relative to the playbook's folder, or
+    absolute.
 
     Raises ConfigError for a file that is missing, no text, or too large for hosts.  A file outside the folder must be
-    readable for every user; for an *included* playbook, its directories must be, too.
+    readable for every user; for an *included* playbook, all its parent directories must be accessible, too.
     """
     folder = Path(playbook).resolve().parent
     path = Path(name) if Path(name).is_absolute() else (folder / name)
@@ -206,15 +211,15 @@ def read_beside(name: str, playbook: str, included: bool = False) -> str:
 
 
 def _readable_by_all(path: Path, *, way: bool) -> bool:
-    """Whether every user can read *path*, and if it is about the *way*, too, get there."""
+    """Whether every user can read *path*; *way*: and can also enter all its parent directories."""
     closed = way and any(not folder.stat().st_mode & stat.S_IXOTH for folder in path.parents)
     return not closed and bool(path.stat().st_mode & stat.S_IROTH)
 
 
 def found_inventories(given: Sequence[str]) -> tuple[Path, ...]:
-    """Return the inventory files: *given*, or ``$RUNBOOK_INVENTORY`` (separated by ``:``), or the default.
+    """Return the inventory files: *given*, or those of ``$RUNBOOK_INVENTORY`` (separated by ``:``), or the default.
 
-    Without any of them, returns none.  Raises ConfigError if another user could have written the default.
+    Empty if there is none of them.  Raises ConfigError if another user could have written the default.
     """
     if given:
         return tuple(Path(word).expanduser() for word in given)
@@ -226,7 +231,7 @@ def found_inventories(given: Sequence[str]) -> tuple[Path, ...]:
 
 
 def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
-    """The inventory files that ``found_inventories`` finds.  Raises ConfigError where there is none."""
+    """Return the inventory files that ``found_inventories`` finds.  Raises ConfigError if there is none."""
     if found := found_inventories(given):
         return found
     raise ConfigError(f"no inventory: give one with -i FILE, in $RUNBOOK_INVENTORY, or as ./{DEFAULT_INVENTORY}")
@@ -234,7 +239,7 @@ def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Hold up the collector of cycles, which would go through all values of a long file again and again."""
+    """Pause the garbage collector within this context; it would scan all values of a long file again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -245,7 +250,7 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def read_inventory(paths: Sequence[Path]) -> Inventory:
-    """Every host in *paths*.  Raises ConfigError with every mistake in them."""
+    """Read every host in *paths*.  Raises ConfigError with every mistake in them."""
     from runbook.commands.inventory_files import open_inventory
     from runbook.inventory import read
 
@@ -259,7 +264,7 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
 
 
 def places_of(given: GivenInputs) -> Mapping[str, Where]:
-    """Return the places of the values from files that no option overrides; *given* must be free of mistakes."""
+    """Return the place in the inputs file of each input that no option overrides; *given* must be free of mistakes."""
     from runbook.language.yaml_source import parse_playbook
 
     if not given.inputs_file:
@@ -271,7 +276,7 @@ def places_of(given: GivenInputs) -> Mapping[str, Where]:
 
 
 def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
-    """Every input of *playbook* with its value.  Raises ConfigError for unknown names and wrong values."""
+    """Return the value of every input of *playbook*.  Raises ConfigError for unknown names and wrong values."""
     from runbook.language.inputs import parse_input_option, resolve_inputs
 
     from_environment = {
@@ -290,7 +295,7 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
 
 
 def read_inputs_file(file: str, names: Sequence[str], of: str) -> tuple[dict[str, Json], dict[str, Where]]:
-    """Read the inputs in *file*, and their places; *of* has those called *names*.  Raises ConfigError."""
+    """Return the inputs in *file*, and their places; *names*: the inputs that *of* has.  Raises ConfigError."""
     from runbook.language.yaml_source import has_key, parse_playbook
 
     text = read_text(Path(file))
@@ -307,7 +312,7 @@ def read_inputs_file(file: str, names: Sequence[str], of: str) -> tuple[dict[str
 def values_given(options: Sequence[str], file: str) -> dict[str, Json]:
     """Return the unchecked inputs in *options* (``NAME=VALUE``) and in *file*.
 
-    A file that cannot be read gives none.
+    A file that cannot be read is ignored.
     """
     from runbook.language.yaml_source import parse_playbook
 

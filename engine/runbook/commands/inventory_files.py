@@ -1,4 +1,4 @@
-"""Read one inventory file, YAML or text of another format, with what an Ansible inventory has beside it."""
+"""Read one inventory file, in YAML or another format, and the variable files beside an Ansible inventory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runbook.values.playbook import Where
 
 VARIABLE_FILES = ("", ".yml", ".yaml", ".json")
 MOST_FILES = 2_000
-"""Files of variables beside an inventory."""
+"""The maximum number of variable files beside an inventory."""
 
 _Place = Callable[[tuple[str | int, ...]], Where]
 
@@ -30,7 +30,7 @@ class InventoryFile:
 
 
 def open_inventory(path: Path, text: str) -> InventoryFile:
-    """The inventory *text* of *path*.  Raises ConfigError with every mistake in what it is written in."""
+    """Parse *text*, the inventory in the file *path*.  Raises ConfigError with every mistake in its format."""
     from runbook.inventory import discover, formats_of, parsed_text
 
     try:
@@ -58,7 +58,7 @@ def _parsed(text: str, source: str) -> tuple[Any, _Place]:
 
 
 def _with_variables(found: InventoryFile, path: Path) -> InventoryFile:
-    """*found*, with what the files in group_vars and host_vars beside *path* say."""
+    """Return *found* with the variables from the files in group_vars and host_vars beside *path*."""
     from runbook.inventory.ansible_variables import ENCRYPTED, VAULT
 
     value, texts = dict(found.value), list(found.texts)
@@ -98,7 +98,7 @@ def _text_of(file: Path) -> str:
 
 
 def _variable_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Every file of variables in *folder*, with the name of the group or host that it is about."""
+    """Yield every file of variables in *folder*, with the name of its group or host."""
     files = [
         (
             each.name

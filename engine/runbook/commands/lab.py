@@ -20,11 +20,11 @@ from runbook.plugins import discover
 from runbook.values.types import Json, plural
 
 OF_ALL = "zombie-gpu"
-"""The playbook for which the usual set of hosts is made."""
+"""The playbook for which the usual set of hosts is started."""
 
 
 def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str = "") -> str:
-    """Start the lab, with the hosts on which *playbook* is practised where none are asked for."""
+    """Start the lab, and return text about it; without *faults*, it gets the hosts to practise *playbook* on."""
     if playbook and playbook not in {*lab.SCENARIOS, OF_ALL}:
         raise ConfigError(f"there is no lab for {playbook!r} (only for: {', '.join(sorted({*lab.SCENARIOS, OF_ALL}))})")
     scene = lab.SCENARIOS.get(playbook or OF_ALL, lab.Scenario(hosts=()))
@@ -55,27 +55,27 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str
 
 
 def down_text(directory: str) -> str:
-    """Stop the lab."""
+    """Stop the lab, and return text about the hosts that were stopped."""
     with lab.held(_directory(directory)):
         ended = lab.down(_directory(directory))
     return f"ended {', '.join(ended)}" if ended else "no lab is running"
 
 
 def status_text(directory: str) -> str:
-    """The lab's hosts, and what lives there."""
+    """Return text about the lab's hosts, and their processes."""
     where = _directory(directory)
     rows = [line for host in lab.status(where) for line in (str(host), *_living(host))]
     return "\n".join([*rows, "", *lab.sharing(where)]) if rows else "no lab is running: start one with `runbook lab up`"
 
 
 def _living(host: lab.LabHost) -> list[str]:
-    """A line for each process of *host*."""
+    """Return a line for each process of *host*."""
     found = lab.processes_on_host(host.pid) if host.lives else ()
     return [f"    pid {pid:<6} {command if len(command) <= 90 else command[:89] + '…'}" for pid, command in found]
 
 
 def faults_text() -> str:
-    """Return every fault that a lab host can have, and the parts that a lab host isolates on this machine."""
+    """Return text about every fault that a lab host can have, and about how lab hosts are isolated on this machine."""
     width = max(map(len, lab.FAULTS))
     try:
         isolation = lab.found().lines()
@@ -85,7 +85,7 @@ def faults_text() -> str:
 
 
 def open_shell(directory: str, host: str) -> None:
-    """Become an SSH session on *host*; does not return."""
+    """Replace this program by an SSH session on *host*; does not return."""
     argv = lab.shell_argv(_directory(directory), host)
     if not shutil.which(argv[0]):
         raise ConfigError(f"{argv[0]} is not installed; by hand: {' '.join(argv)}")
@@ -93,7 +93,7 @@ def open_shell(directory: str, host: str) -> None:
 
 
 def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: RunOptions, person: Person) -> int:
-    """Start the lab, run, and stop it whatever happens."""
+    """Start the lab, run *playbook* there, and stop the lab in any case.  Returns the exit code."""
     if options.choosing.inventory:
         raise ConfigError("`lab run` starts its own hosts and takes no -i: use `runbook run` for other hosts")
     if options.settle:
@@ -135,7 +135,7 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Ru
 
 
 UNRECORDED = Recording(records="")
-"""A lab's hosts are gone after the run, and others of their names may be real ones."""
+"""A run in the lab is not recorded: its hosts do not exist later, and real hosts may have the same names."""
 
 
 def _as_options(inputs: Mapping[str, Json]) -> str:

@@ -1,4 +1,4 @@
-"""The commands that print things: ``show``, ``list``, ``hosts``, ``actions`` and ``schema``."""
+"""The commands that print lists and texts: ``show``, ``list``, ``hosts``, ``actions`` and ``schema``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from runbook.values.types import Json, Unknown, plural
 
 
 def scripts_text(action: Action) -> str:
-    """Every script that *action* can send, each under the name of its file, with its comments."""
+    """Return every script that *action* can send, each under the name of its file, with its comments."""
     files = scripts_of(action.Args.__module__)
     if not files:
         return f"{action.name} sends no script; a plan shows the single commands that it sends\n"
@@ -42,7 +42,7 @@ def scripts_text(action: Action) -> str:
 
 
 def every_script_text() -> str:
-    """Every script that can ever run on a host: what runs in the throw-away hosts of the lab is not among them."""
+    """Return every script that runbook can run on a host, without the scripts of the lab."""
     return _texts([file for file in sorted(ENGINE.rglob("*.sh")) if file.relative_to(ENGINE).parts[0] != "lab"])
 
 
@@ -55,7 +55,7 @@ def _texts(files: Sequence[Path]) -> str:
 
 
 def scripts_of(module: str) -> list[Path]:
-    """The files that *module* loads with ``script``, and those of every definition elsewhere that it refers to."""
+    """Return the script files that *module* loads, and the script files of all definitions in runbook that it uses."""
     waiting = [(module, name) for name in _definitions(module)[0]]
     seen, found = set(waiting), dict[Path, None]()
     while waiting:
@@ -75,7 +75,10 @@ def scripts_of(module: str) -> list[Path]:
 
 @cache
 def _definitions(module: str) -> tuple[dict[str, list[ast.stmt]], dict[str, tuple[str, str]], Path]:
-    """Return the definitions of *module* at its top level, its imports from us (module, name), and its folder."""
+    """Return three things: the top-level definitions of *module* by name, its ``from`` imports, and its folder.
+
+    The imports map a local name to the module and the name there.
+    """
     spec = find_spec(module) if module.startswith("runbook.") else None
     if spec is None or spec.origin is None:
         return {}, {}, Path()
@@ -94,7 +97,7 @@ def _definitions(module: str) -> tuple[dict[str, list[ast.stmt]], dict[str, tupl
 
 
 def list_text(output: str = "console") -> str:
-    """The playbooks that a bare name can mean, each with what it is for."""
+    """List the playbooks that can be named without a path, each with its purpose."""
     known: list[dict[str, Json]] = []
     for card, path in zip(playbook_cards(), playbook_files(), strict=True):
         why = f"cannot be used: {plural(card.mistakes, 'mistake')} (runbook check {card.name})"
@@ -116,7 +119,9 @@ def _json(what: str, rows: Sequence[Json], **more: Json) -> str:
 
 
 def hosts_text(pattern: str, choosing: Choosing, *, verbose: bool = False, output: str = "console") -> str:
-    """List the hosts that *pattern* selects, and the others with the reason; *verbose*: with the connection of each."""
+    """List the hosts that *pattern* selects, and the others with the reason; *verbose*: with the connection of each
+    host.
+    """
     inventory = inventory_for(choosing, pattern)
     chosen = select(inventory, pattern, choosing.include_not_ready, may_be_none=True, recorded=hosts_in_records())
     if output == "json":
@@ -158,7 +163,7 @@ def _host_row(host: Host) -> tuple[str, str, str, str, str]:
 
 
 def _host_fields(host: Host) -> dict[str, Json]:
-    """Return the fields of *host* that are shown, by name; never its variables, which may hold secrets."""
+    """Return the fields of *host* to show, keyed by name; never its variables, which may hold secrets."""
     return {
         "name": host.name,
         "addresses": [str(address) for address in host.addresses],
@@ -172,7 +177,7 @@ def _host_fields(host: Host) -> dict[str, Json]:
 
 
 def _host_details(host: Host) -> list[str]:
-    """Return the details of *host* that its row does not show, each with its name, if the inventory has them."""
+    """Return the details of *host* from the inventory that its row does not show, each with its name."""
     jumps, via = [], host.via
     while via is not None:
         jumps.append(via.name)
@@ -190,7 +195,9 @@ def _host_details(host: Host) -> list[str]:
 
 
 def actions_text(name: str, *, scripts: bool = False) -> str:
-    """Every action with its summary; with *name*, its arguments and fields, or the *scripts* that it sends to hosts."""
+    """List every action with its summary; with *name*, its arguments and fields, or the *scripts* that it sends to
+    hosts.
+    """
     actions = discover()
     if scripts and not name:
         return every_script_text()
@@ -216,10 +223,10 @@ def actions_text(name: str, *, scripts: bool = False) -> str:
 
 
 def public_fields(kind: type[Any]) -> dict[str, Any]:
-    """Return the fields of *kind* that authors write or expressions read, by name, each with its type.
+    """Return the fields of *kind* that authors write or expressions read, keyed by name, each with its type.
 
-    Required fields come first.  Left out are ``private`` fields, and fields that hold the text of a file that another
-    field names (``content_of``).
+    Required fields come first.  ``private`` fields are left out, and also fields that contain the text of a file which
+    another field names (``content_of``).
     """
     hints = get_type_hints(kind)
     hidden = ("private", "content_of")
@@ -229,7 +236,7 @@ def public_fields(kind: type[Any]) -> dict[str, Any]:
 
 
 def parts_of(action: Action) -> list[type[Any]]:
-    """The kinds of value with fields of their own that the arguments and the fields of *action* are made of."""
+    """Return the types with fields of their own that the arguments and the state of *action* contain."""
     found: list[type[Any]] = []
     waiting: list[Any] = [field for kind in (action.Args, action.State) for field in public_fields(kind).values()]
     while waiting:
@@ -242,12 +249,12 @@ def parts_of(action: Action) -> list[type[Any]]:
 
 
 def schema_text() -> str:
-    """The JSON Schema of playbooks, with the arguments of every action."""
+    """Return the JSON Schema of playbooks, with the arguments of every action."""
     return json.dumps(exported_schema(discover()), indent=2, ensure_ascii=False)
 
 
 def keys_text() -> str:
-    """Every key of a playbook, with what it is for."""
+    """List every key of a playbook, with its purpose."""
     exported: Any = exported_schema(discover())
     sections = {name: _keys_of(exported["properties"][name]["items"]) for name in ("diagnose", "remediate", "verify")}
     lines = ["A playbook"]
@@ -278,7 +285,7 @@ OF_VALUES = (
 
 
 def _keys_of(tree: Any) -> set[str]:
-    """Every key that a step of one section may have."""
+    """Return every key that a step of one section may have; *tree*: the schema of the step."""
     found = set(tree.get("properties", ()))
     for part in ("then", "else"):
         found |= _keys_of(tree[part]) if isinstance(tree.get(part), Mapping) else set()

@@ -1,4 +1,4 @@
-"""The command ``runbook locks``: which runs are changing which hosts."""
+"""The command ``runbook locks``: show which runs are changing which hosts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from runbook.values.result import HostResult, Status, StepResult
 from runbook.values.types import Json
 
 USERS = ("root", "login")
-"""The steps, by user: one for the locks of root, one for those of the login user."""
+"""The ids of the steps: one reads the locks of root, the other those of the login user."""
 
 STATE_BY_FIELD = {"locked by": "held", "being locked by": "asked"}
-"""The word for a run, by the field of ``host_locks`` that names it."""
+"""The word about the lock, keyed by the field of ``host_locks`` that names the run."""
 
 
 def list_locks(pattern: str, options: FleetOptions, person: Person) -> int:
-    """Say who holds the locks of the hosts of *pattern*.  Changes nothing.  Returns the exit code."""
+    """Print who holds the locks of the hosts of *pattern*.  Changes nothing.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory)) as hiding:
         inventory = inventory_for(options.choosing, pattern)
         chosen = selected(inventory, pattern, options.choosing)
@@ -48,7 +48,7 @@ def _playbook() -> Playbook:
 
 
 def lines_of(results: Sequence[HostResult]) -> Iterator[str]:
-    """A line for each lock, then one for all hosts of which the same is to be said."""
+    """Yield a line for each lock, then one line for all hosts with the same message."""
     rest: dict[str, list[str]] = {}
     for result in results:
         steps = {step.id: step for step in result.steps}
@@ -75,7 +75,7 @@ def _texts(value: Json) -> list[str]:
 
 
 def _unknown(steps: Mapping[str, StepResult]) -> str:
-    """Say what is not known of a host's locks, and why."""
+    """Return text about the locks of a host that are unknown, and the reason."""
     whose = {"root": "root's locks are not known", "login": "the locks of the login user are not known"}
     failed = [user for user in USERS if steps[user].status is not Status.OK]
     return "; ".join(f"{whose[word]}: {steps[word].why}" for word in failed)

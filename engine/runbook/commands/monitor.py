@@ -1,4 +1,4 @@
-"""The command ``runbook monitor``."""
+"""The command ``runbook monitor``: probe hosts repeatedly, and show their state as a table."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from runbook.values.units import duration
 LATE = 3.0
 """Seconds after which a probe that has not ended is shown as waiting."""
 WIDEST = 10_000
-"""Columns of a line where no terminal limits them."""
+"""The columns of a line if no terminal limits them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostView:
-    """The last view of a host; times are seconds on the monotonic clock."""
+    """The last result of a host; times are seconds on the monotonic clock."""
 
     host: str
     result: HostResult | None = None
@@ -63,7 +63,7 @@ class HostView:
 
 
 def view(book: Playbook, sights: Sequence[HostView], console: Console, height: int = 0) -> Group:
-    """Return the table, and the findings below it; at most *height* lines (0: all)."""
+    """Return the table, and the findings below it; at most *height* lines (0: no limit)."""
     room = height - len(sights) - 2
     if height and room < -1:
         shown = sights[: max(0, height - 2)]
@@ -77,7 +77,7 @@ def view(book: Playbook, sights: Sequence[HostView], console: Console, height: i
 
 
 def _table(book: Playbook, sights: Sequence[HostView], console: Console) -> Table:
-    """Return a table with one row a host; if *console* is too narrow, printing cuts columns off at the right."""
+    """Return a table with one row for each host; if *console* is too narrow, printing cuts columns off at the right."""
     table, now = Table(box=None, pad_edge=False), time.monotonic()
     for name in ("host", *(step.id.removeprefix(f"{step.part}_") for step in _columns(book)), "seen"):
         table.add_column(Text(name), no_wrap=True)
@@ -88,14 +88,14 @@ def _table(book: Playbook, sights: Sequence[HostView], console: Console) -> Tabl
 
 
 def line(text: str, style: str = "") -> Text:
-    """*text* on one line, cut where it has no room."""
+    """Return *text* as one line, which is cut if it is too long."""
     return Text(printable(text), style, no_wrap=True, overflow="ellipsis")
 
 
 def _columns(book: Playbook) -> list[Step]:
-    """Return the probes that a cell can summarise.
+    """Return the probes that a cell of the table can summarise.
 
-    Results of others are shown below the table if there is a finding.
+    For other probes, only findings are shown, below the table.
     """
     return [step for step in book.diagnose if step.action in WORDS]
 
@@ -128,7 +128,7 @@ def _cell(step: StepResult | None, style: str) -> Text:
 
 
 def _styles(book: Playbook, result: HostResult) -> dict[str, str]:
-    """The style of each probe: of the worst finding that is there and rests on it."""
+    """Return the style of each probe, which is the style of its worst present finding."""
     probes, order = {rule.id: rule.probes for rule in book.findings}, list(Severity)
     there = [finding for finding in result.findings if finding.status is Presence.PRESENT]
     worst_last = sorted(there, key=lambda finding: order.index(finding.severity))
@@ -137,17 +137,17 @@ def _styles(book: Playbook, result: HostResult) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A finding on hosts, or something unknown about them, with advice for a person."""
+    """A finding on hosts, or an unknown fact about them, with advice for a person."""
 
     rank: int
-    """The smaller, the worse."""
+    """The rank of the note; a smaller rank is worse."""
     text: str
     action: str
     style: str
 
 
 def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Text]]:
-    """Return the findings and the unknowns, the worst first, each with advice.
+    """Return the lines about findings and unknown facts, the worst first, each with advice.
 
     Hosts with the same note share a line.
     """
@@ -192,7 +192,7 @@ def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
 
 
 def _known(value: Json) -> Json:
-    """*value*, or nothing where it is unknown."""
+    """Return *value*; None if it is unknown."""
     return None if isinstance(value, Mapping) and UNKNOWN in value else value
 
 
@@ -228,11 +228,11 @@ _OF_THE_KERNEL = (
     ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"),
     ("hardware_errors", "HW error"), ("lockups", "hang"), ("io_errors", "I/O error"),
 )  # fmt: skip
-"""Fields of the kernel log's State, and the word for each in a cell."""
+"""The fields of the kernel log's State, and the word for each in a cell."""
 
 
 def _kernel(state: Mapping[str, Json]) -> str:
-    """Return the counts of kernel messages by kind; ``?`` if nothing was counted and a kind is unknown."""
+    """Return the number of kernel messages of each kind; ``?`` if there are none and a kind is unknown."""
     found = [(_known(state.get(field, [])), word) for field, word in _OF_THE_KERNEL]
     counts = [f"{len(messages)} {word}" for messages, word in found if isinstance(messages, list) and messages]
     if counts:
@@ -241,9 +241,9 @@ def _kernel(state: Mapping[str, Json]) -> str:
 
 
 def _containers(state: Mapping[str, Json]) -> str:
-    """Return the number of running containers, and the faults of the others.
+    """Return the number of containers that are running, restarting, failed or paused.
 
-    A container that ended well, or never started, has no fault.
+    A container that ended well, or never started, is not counted.
     """
     found = _known(state.get("containers"))
     if not isinstance(found, list):
@@ -254,7 +254,7 @@ def _containers(state: Mapping[str, Json]) -> str:
 
 
 def _fate(container: Mapping[str, Json], state: Mapping[str, Json]) -> str:
-    """One word for a container; empty where there is nothing to tell."""
+    """Return one word about a container; empty if its state needs no mention."""
     looping, failed = _known(state.get("looping")), state.get("failed")
     name, status = container.get("name"), container.get("status")
     if status == "restarting" or (isinstance(looping, list) and name in looping):
@@ -271,11 +271,11 @@ WORDS = {
     "kernel_log": _kernel,
     "containers": _containers,
 }
-"""The state of each action in one cell."""
+"""The functions that describe the state of each action in one cell."""
 
 
 Show = Callable[[Sequence[HostView]], None]
-"""Is given what is known of every host, in the order of the hosts."""
+"""Receives the views of all hosts, in order."""
 
 
 class Monitor:
@@ -293,7 +293,7 @@ class Monitor:
         self._hosts = order.selection.hosts
 
     def watch(self, show: Show, *, redraw: float = 1.0) -> None:
-        """Probe until the run is asked to end; *show* is called when something was seen, and every *redraw* seconds."""
+        """Probe until the run is asked to end; *show* is called after each new result, and every *redraw* seconds."""
         drawn = 0.0
         with ThreadPoolExecutor(max_workers=max(1, min(self._fleet.parallel, len(self._hosts)))) as pool:
             running: dict[Future[HostResult], Host] = {}
@@ -341,7 +341,7 @@ class _Kept:
         self._lock = threading.Lock()
 
     def connect(self, host: Host) -> Connection:
-        """Return the connection to *host*; a new one if there is none, or if the last one is broken."""
+        """Return the connection to *host*; a new one if there is none, or if the last connection is broken."""
         with self._lock:
             known = self._open.get(host.name)
         if known is not None and not known.broken:
@@ -352,20 +352,20 @@ class _Kept:
         return made
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         for session in self._open.values():
             session.inner.close()
 
 
 class _Lasting:
-    """A connection that is closed only by the one who keeps it, or when it breaks."""
+    """A connection that only its owner closes; it is also closed when it breaks."""
 
     def __init__(self, inner: Connection) -> None:
         self.inner = inner
         self.broken = False
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
-        """As the inner connection does."""
+        """Send *commands* over the inner connection; close it if that fails."""
         try:
             return self.inner.run(*commands)
         except TransportError:
@@ -374,7 +374,7 @@ class _Lasting:
             raise
 
     def close(self) -> None:
-        """Nothing: it is used again."""
+        """Do nothing: the connection is used again."""
 
 
 PLAYBOOK = "monitor"
@@ -391,7 +391,7 @@ class MonitorOptions(FleetOptions):
 
 
 def monitor_hosts(options: MonitorOptions, person: Person) -> int:
-    """Watch hosts until interrupted; or probe once, and report.  Returns the exit code."""
+    """Watch hosts until interrupted; or probe them once, and report.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line(PLAYBOOK, options.choosing.inventory, options.given)) as hiding:
         return _monitor_hosts(options, person, hiding)
 
@@ -453,7 +453,7 @@ def _watch(book: Playbook, monitor: Monitor, every: float) -> None:
 
 
 def _appended(book: Playbook, console: Console) -> Show:
-    """A function that prints a line for each host that was seen since it was called last."""
+    """Return a function that prints a line for each host with a new result since the last call."""
     last: Sequence[HostView] = ()
 
     def show(sights: Sequence[HostView]) -> None:
@@ -468,7 +468,7 @@ def _appended(book: Playbook, console: Console) -> Show:
 
 
 def _console() -> Console:
-    """Return the console that is printed on; where it is no terminal, every line is whole."""
+    """Return the console for the output; if stdout is no terminal, no line is cut."""
     console = Console(force_terminal=can_redraw(sys.stdout))
     console.size = terminal_size(sys.stdout) if console.is_terminal else (WIDEST, 1)
     return console

@@ -1,4 +1,4 @@
-"""One run, from what was asked for to its exit code."""
+"""Carry out one run, from its order to its exit code."""
 
 from __future__ import annotations
 
@@ -39,17 +39,19 @@ from runbook.values.types import Json
 from runbook.values.undo import UndoFile
 
 OWN = 32
-"""Files that are open for any number of hosts: streams, reports, the record, libraries (measured: 10 to 20)."""
+"""The open files that do not depend on the number of hosts: streams, reports, the record, libraries (measured: 10 to
+20).
+"""
 LEAST_OF_HOST = 2
-"""A host has one open at rest (measured: its socket), and another one now and then: a key, the agent, the record."""
+"""The open files of an idle host (measured: its socket), and one more at times: a key, the agent, the record."""
 MOST_OF_HOST = 8
-"""Where all are busy at once: a proxy's three pipes, and the directories on the way to the record."""
+"""The open files of a busy host: the three pipes of a proxy, and the directories on the way to the record."""
 
 
 def provide_files(hosts: int) -> None:
-    """Raise this process's limit of open files to what *hosts* at once need.
+    """Raise this process's limit of open files to the number that *hosts* at once need.
 
-    Raises ConfigError where the hard limit does not permit the least of that.
+    Raises ConfigError if the hard limit is too low even for the minimum.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = OWN + MOST_OF_HOST * hosts
@@ -71,11 +73,11 @@ class SystemClock:
         self._stop = stop
 
     def now(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait, or return within a tenth of a second of being asked to stop."""
+        """Sleep for *seconds*; return within a tenth of a second when the run is asked to stop."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not self._stop.level():
             time.sleep(min(left, 0.1))
@@ -86,7 +88,7 @@ Narrow = Callable[[tuple[Planned, ...]], tuple[Planned, ...]]
 
 
 Ask = Callable[[tuple[HostPlan, ...]], bool]
-"""Shows plans to a person, and says whether they agree."""
+"""Shows plans to a person, and returns whether the person agrees."""
 
 
 class Run:
@@ -95,7 +97,9 @@ class Run:
     def __init__(
         self, order: Order, reporters: Sequence[Reporter], stop: Cancellation, record: Record = no_record
     ) -> None:
-        """Raises ConfigError if this process is not allowed to open as many files as the run needs."""
+        """Prepare the run of *order*.  Raises ConfigError if this process may not open as many files as the run
+        needs.
+        """
         provide_files(min(order.parallel, len(order.selection.hosts)))
         self.order, self.stop = order, stop
         self.started = datetime.now(UTC)
@@ -108,7 +112,7 @@ class Run:
         self._owed = self._owed_records() if order.keeps_owed else None
         self._journal = record(self.id)
         self.waiting = False
-        """Whether the run, which is over, has planned something that it did not do."""
+        """Whether the run has ended with planned changes that were not made."""
         self._debug = DebugLog(order.debug, self._mask) if order.debug else None
         self.emit = self._fan_out((*reporters, self._debug) if self._debug else reporters)
         self.shared = transports.SharedConnections()
@@ -119,7 +123,7 @@ class Run:
         return RunRecords(basis, self._mask, secrets=secret_values(self.order, basis), chain=self.order.chain)
 
     def hidden(self, result: HostResult) -> HostResult:
-        """*result* without secrets; each result of a host is gone through once, however often it is shown."""
+        """Return *result* with its secrets masked; a result is masked once, however often it is shown."""
         before, shown = self._shown.get(result.host, (None, None))
         if before is not result or shown is None:
             shown = masked(result, self._mask)
@@ -127,7 +131,7 @@ class Run:
         return shown
 
     def _hidden_event(self, event: Event) -> Event:
-        """*event* without secrets."""
+        """Return *event* with its secrets masked."""
         match event:
             case HostFinished(result=result):
                 return replace(event, result=self.hidden(result))
@@ -139,7 +143,7 @@ class Run:
         return masked(event, self._mask)
 
     def _with_masks_noted(self, event: ChangeStarted, hidden: ChangeStarted) -> ChangeStarted:
-        """Return *hidden* with a mark on each file of *event* in whose diff a secret of this run was masked."""
+        """Return *hidden*; in it, a file is marked if a secret was masked in the diff of *event*."""
         has_masked = bool(self.order.secret_values.masked) and MASK in event.diff  # masked as the host has printed them
         if hidden.undo is None or (hidden.diff == event.diff and not has_masked):
             return hidden
@@ -147,7 +151,7 @@ class Run:
         return replace(hidden, undo=replace(hidden.undo, parts=parts))
 
     def probed(self) -> tuple[int, tuple[HostResult, ...]]:
-        """Probe every host; returns the exit code and the results."""
+        """Probe every host; return the exit code and the results."""
         self._start(Mode.PLAN)
         results = self.fleet.conclude(self.fleet.plan(self.order.selection.hosts))
         return self._end(Mode.PLAN, results), tuple(map(self.hidden, results))
@@ -159,12 +163,12 @@ class Run:
         return self._end(Mode.PLAN, self.fleet.conclude(planned))
 
     def go(self, consent: Consent) -> int:
-        """Plan and do, host by host, without asking.  Returns the exit code."""
+        """Plan and carry out, host by host, without asking.  Returns the exit code."""
         self._start(Mode.RUN)
         return self._end(Mode.RUN, self.fleet.plan_and_carry_out(self.order.selection.hosts, consent))
 
     def ask_and_go(self, ask: Ask) -> int:
-        """Plan, show, ask, and do what was shown.  Returns the exit code."""
+        """Plan, show the plan, ask, and carry out the shown plan.  Returns the exit code."""
         if not self.order.playbook.remediate:
             return self.go(Consent.NONE)
         self._start(Mode.RUN)
@@ -183,7 +187,8 @@ class Run:
         return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
 
     def apply(self, narrowed: Narrow, left: Sequence[HostResult], consent: Consent | None) -> int:
-        """Plan every host again except those of *left*, and do the work that *narrowed* leaves.  Returns the exit code.
+        """Plan every host again except those of *left*, and do the work that *narrowed* permits.  Returns the exit
+        code.
 
         *left* are results of hosts that already have one.  *consent*: None if nothing is to be done, or nobody agreed.
         """
@@ -203,11 +208,11 @@ class Run:
         return self._end(mode, self.fleet.carry_out((*planned, *done), consent))
 
     def masked_plan(self, plan: HostPlan) -> HostPlan:
-        """*plan* as it is shown, without secrets."""
+        """Return *plan* with its secrets masked, as it is shown."""
         return masked(plan, self._mask)
 
     def masked_value(self, value: Json) -> Json:
-        """*value* without secrets."""
+        """Return *value* with its secrets masked."""
         return masked({"value": value}, self._mask)["value"]
 
     def _start(self, mode: Mode) -> None:
@@ -224,13 +229,13 @@ class Run:
         )
 
     def limits(self, changed: Sequence[str]) -> AppliedLimits:
-        """The limits of the run, where the hosts *changed* are to be changed."""
+        """Return the limits of the run if it changes the hosts *changed*."""
         shown = limits_of(self.order, changed)
         earlier = self.fleet.change_limits
         return replace(shown, used=earlier.used(host.name for host in self.order.selection.hosts)) if earlier else shown
 
     def close(self) -> None:
-        """Hang up where connections are kept for the whole run.  Never raises."""
+        """Close the connections that are kept for the whole run.  Never raises."""
         self.elsewhere.close()
         self.shared.close()
 
@@ -350,13 +355,13 @@ class Run:
 
 
 def limits_of(order: Order, changed: Sequence[str]) -> AppliedLimits:
-    """Return the limits for a run of *order* that changes the hosts *changed*; used-up parts are not subtracted."""
+    """Return the limits for a run of *order* that changes the hosts *changed*, without the use by earlier runs."""
     bounds = Bounds.of(order.playbook.limits, order.selection.hosts)
     return bounds.applied(len(changed), _deadline(order), pool_of(order))
 
 
 def _deadline(order: Order) -> float:
-    """Seconds that a run of *order* may take; 0: as long as it takes."""
+    """Return the seconds that a run of *order* may take; 0: no limit."""
     return min((number for number in (order.deadline, order.playbook.limits.deadline) if number), default=0.0)
 
 
@@ -370,12 +375,12 @@ def _anything(planned: Sequence[Planned]) -> bool:
 
 
 def _waiting(planned: Sequence[Planned]) -> bool:
-    """Whether any plan has a step that only waits, or tells something."""
+    """Whether any plan has a step that only waits or prints something."""
     return any(waits(result) for one in planned if one.plan for result in one.plan.results)
 
 
 def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:
-    """Return *playbook* with *timeout* on every probe without one; a write keeps the timeout of its action."""
+    """Return *playbook* with *timeout* for every probe that has none; a write keeps the timeout of its action."""
 
     def given(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         return tuple(replace(step, look_timeout=step.timeout or timeout) for step in steps)

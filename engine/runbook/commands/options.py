@@ -1,4 +1,6 @@
-"""The options of commands, made by `cli/` of a command line, by `api` of arguments, by `apply` of a saved plan."""
+"""The options of commands, made by `cli/` from a command line, by `api` from arguments, by `apply` from a saved
+plan.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +16,26 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """The hosts that a command is for, and the inventory from which they are taken."""
+    """The options that select the hosts of a command, and the inventory with these hosts."""
 
     hosts: str | None = None
     """A host pattern; None: the option was not given."""
     inventory: tuple[str, ...] = ()
-    """Inventory files; empty: found by the environment, or in the working directory."""
+    """The inventory files; empty: they are found in the environment, or in the working directory."""
     include_not_ready: bool = False
     only_addresses: bool = False
-    """Whether to search for no inventory, because a saved plan was made without one."""
+    """Whether no inventory is searched for, because a saved plan was made without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenInputs:
-    """The inputs that a command is given, from the weakest to the strongest."""
+    """The inputs that the user gives to a command, from the weakest to the strongest."""
 
     below: Mapping[str, Json] = field(default_factory=dict)
-    """Values that stand in for defaults; the environment, a file and the command line override them."""
+    """Values in place of defaults; the environment, a file and the command line override them."""
     inputs_file: str = ""
     inputs: tuple[str, ...] = ()
-    """As typed: ``NAME=VALUE``."""
+    """The inputs as typed: ``NAME=VALUE``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class Connecting:
     """The options for connecting to hosts."""
 
     parallel: int = 32
-    """Hosts at a time."""
+    """The maximum number of hosts at a time."""
     strict_host_keys: bool = False
     ask_become_pass: bool = False
     become_password_file: str = ""
@@ -54,10 +56,10 @@ class Limits(LimitOptions):
     """The limits of a run, with times as on a command line; an empty text is no limit."""
 
     timeout: str = ""
-    """Of each probe that sets none itself."""
+    """The timeout of each probe that has none."""
     deadline: str = ""
     wait_lock: str = ""
-    """The time that another run may keep a host locked."""
+    """The time to wait for a host that another run has locked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +73,13 @@ class Output:
     verbosity: str | None = None
     """``verbose``, ``quiet``, or None."""
     debug: bool = False
-    """Whether what is sent, decided and probed again is logged on stderr."""
+    """Whether sent commands, decisions and second probes are logged on stderr."""
     detailed_exitcode: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Whether and where a run is recorded, and where earlier runs are."""
+    """The options for recording a run, and for reading the records of earlier runs."""
 
     reason: str = ""
     records: str | None = None
@@ -107,14 +109,14 @@ class RunOptions(FleetOptions):
 
     given: GivenInputs = field(default_factory=GivenInputs)
     only: str | None = None
-    """``diagnose``: change nothing, and plan nothing."""
+    """``diagnose``: change nothing, and plan no change."""
     tags: tuple[str, ...] = ()
     skip_tags: tuple[str, ...] = ()
     scratch: bool = False
-    """Whether a dry run takes the probes that write files of their own, too."""
+    """Whether a dry run also runs the probes that write files of their own."""
     settle: bool = False
     typed: tuple[str, ...] = ()
-    """The words of the command line; a dry run shows with them the command for the real run."""
+    """The words of the command line; a dry run uses them to show the command for the real run."""
 
     @property
     def diagnoses_only(self) -> bool:
@@ -123,7 +125,7 @@ class RunOptions(FleetOptions):
 
 
 def made_from(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
-    """Make the options *kind*, with the options inside it, from *given*: values by the names of fields."""
+    """Make the options of type *kind*, with the options inside it, from *given*: values keyed by field name."""
     found: dict[str, Any] = {}
     for name, hint in _hints(kind).items():
         if isinstance(hint, type) and is_dataclass(hint):
@@ -134,7 +136,7 @@ def made_from(kind: type[Kind], given: Mapping[str, Any]) -> Kind:
 
 
 def option_names(kind: type) -> Iterator[str]:
-    """The names of all that ``made_from`` takes for *kind*."""
+    """Yield the names of all fields that ``made_from`` takes for *kind*."""
     for name, hint in _hints(kind).items():
         yield from option_names(hint) if is_dataclass(hint) and isinstance(hint, type) else (name,)
 

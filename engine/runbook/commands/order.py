@@ -29,24 +29,24 @@ class Order:
     inventory: Inventory
     selection: Selection
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """The inputs of included playbooks, by their prefix."""
+    """The inputs of included playbooks, keyed by prefix."""
     secret_values: SecretValues = field(default_factory=SecretValues, repr=False)
     parallel: int = 32
     force: bool = False
     timeout: float = 0.0
-    """Seconds per probe, for steps that set none."""
+    """The timeout in seconds for probes that have none."""
     deadline: float = 0.0
     wait_lock: float = 60.0
-    """Seconds for which to wait until another run has done with a host."""
+    """The seconds to wait for another run to finish with a host."""
     detailed_exit_code: bool = False
     assignments: Mapping[str, Assignment] = field(default_factory=dict)
-    """The playbooks of single hosts that have one of their own, by their names."""
+    """The playbooks of hosts that have one of their own, keyed by host."""
     secrets: tuple[str, ...] = ()
     """Further secrets, which are masked in everything that is shown."""
     settles: OwedRecords | None = None
-    """The records of earlier runs that this one is there to settle."""
+    """The records of earlier runs whose clean-up this run does."""
     keeps_owed: bool = False
-    """Whether clean-ups that become owed are recorded, and those of earlier runs named."""
+    """Whether owed clean-up is recorded, and that of earlier runs is named."""
     planned_in: Mapping[str, Json] = field(default_factory=dict)
     """The run that ``run.`` means in expressions, if a saved plan is applied: the run that made the plan."""
     options: ConnectOptions = field(default_factory=ConnectOptions)
@@ -54,26 +54,26 @@ class Order:
     """The reason of the run, for its record."""
     origin: RunOrigin | None = None
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
-    """The changes that the runs which this one goes on with have sent to each host."""
+    """The changes that the runs which this run continues have sent, keyed by host."""
     chain: tuple[str, ...] = ()
-    """The ids of those runs, the first one first."""
+    """The ids of these runs, the first run first."""
     repeats: frozenset[str] = frozenset()
-    """The steps that are sent again although their outcome in those runs is not known."""
+    """The steps that are sent again although their outcome in these runs is unknown."""
     debug: Callable[[str], None] | None = field(default=None, repr=False)
     """Writes a line of the debug log; None: there is none."""
     past: Callable[[str, str], RecordedPast] | None = field(default=None, repr=False)
-    """Gives the history of earlier runs to the run with an id; None: this command reads no records."""
+    """Returns the records of earlier runs for the run with an id; None: this command reads no records."""
 
 
 class Recorder(Protocol):
-    """Where the events of a run are recorded."""
+    """The recorder of the events of a run."""
 
     def on(self, event: Event) -> None:
-        """Record *event*.  Raises RecordLost where it must not happen unrecorded."""
+        """Record *event*.  Raises RecordLost if the event must not happen without a record."""
         ...
 
     def files(self, mask: Callable[[str], str]) -> KeptFiles:
-        """Where the files that the run fetches are kept, without what *mask* hides."""
+        """Return the store for the files that the run fetches; *mask* removes secrets from them."""
         ...
 
     def close(self) -> None:
@@ -82,21 +82,21 @@ class Recorder(Protocol):
 
 
 Record = Callable[[str], Recorder | None]
-"""Gives the recorder of the run with an id; None: the run is not recorded."""
+"""Returns the recorder of the run with an id; None: the run is not recorded."""
 
 
 def no_record(_: str) -> None:
-    """A run that is not recorded."""
+    """Return None: the run is not recorded."""
 
 
 def hidden_inputs(order: Order) -> frozenset[str]:
-    """The inputs whose values must not be shown."""
+    """Return the inputs whose values must not be shown."""
     hidden = {each.name for each in order.playbook.inputs if each.hides(order.inputs.get(each.name))}
     return frozenset(hidden) | secret_inputs(order.playbook)
 
 
 def secrets_of_order(order: Order) -> tuple[str, ...]:
-    """Every secret of a run of *order*, which is masked in everything that is shown."""
+    """Return every secret of a run of *order*; they are masked in everything that is shown."""
     password = order.options.become_password
     return (
         *order.inventory.secrets,
@@ -117,8 +117,7 @@ def secret_inputs_of(order: Order) -> frozenset[str]:
 
 
 def secret_values_of_inputs(order: Order) -> list[str]:
-    """Return the values of secret inputs, of the playbook and its included playbooks, and the secrets inside other
-    values."""
+    """Return the values of all secret inputs, also of included playbooks, and the secrets inside other values."""
     placed = secret_inputs(order.playbook)
     given = [(each, order.inputs.get(each.name), each.name in placed) for each in order.playbook.inputs]
     for part in order.playbook.parts:

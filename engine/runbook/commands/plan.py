@@ -40,7 +40,7 @@ class PlanOptions(RunOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """The file that a plan is saved to, and how long it may be applied, as a command line has them."""
+    """The file in which a plan is saved, and the time for which it may be applied, as on the command line."""
 
     path: str
     expires: str
@@ -61,7 +61,7 @@ def make_plan_file(name: str, options: PlanOptions, person: Person) -> int:
 
 
 def _lifetime(expires: str) -> timedelta:
-    """The time for which a plan may be applied.  Raises ConfigError."""
+    """Parse *expires*, the time for which a plan may be applied.  Raises ConfigError."""
     try:
         return timedelta(seconds=time_span(expires))
     except ConfigError as error:
@@ -92,7 +92,9 @@ def save_plan(
 
 
 def opened_plan(path: str, mode: int = 0o600) -> WholeReport:
-    """Open the file *path* of ``--out``, which is published as a whole, with that mode.  Raises ConfigError."""
+    """Open the file *path* of ``--out`` with that *mode*; the file appears only when it is complete.  Raises
+    ConfigError.
+    """
     if not can_be_replaced(path):
         raise ConfigError(f"--out {path}: it is not a regular file; name another one")
     try:
@@ -102,7 +104,7 @@ def opened_plan(path: str, mode: int = 0o600) -> WholeReport:
 
 
 def publish(out: WholeReport, text: str, path: str) -> None:
-    """Put *text* into the file *path*, in place of what is there.  Raises ConfigError."""
+    """Write *text* to the file *path*, replacing an earlier file.  Raises ConfigError."""
     try:
         out.write(text)
         out.publish()
@@ -137,7 +139,7 @@ def _saved(run: Run, kept: Collector, name: str, options: FleetOptions, lives: t
 
 
 def _recorded(options: FleetOptions) -> dict[str, Json]:
-    """Return the options that decide what is done on which hosts, by the parameters of ``made_from``."""
+    """Return the options that affect the work and its hosts, keyed by the parameters of ``made_from``."""
     tags, skipped = (options.tags, options.skip_tags) if isinstance(options, RunOptions) else ((), ())
     return {
         "tags": list(tags),
@@ -151,7 +153,7 @@ def _recorded(options: FleetOptions) -> dict[str, Json]:
 def _hosts(run: Run, options: FleetOptions) -> dict[str, Json]:
     """Return the pattern of the hosts.
 
-    For a recorded run or an undo, their names, as ``@last`` will mean another run.
+    For a recorded run or an undo, it consists of their names, because ``@last`` will later be another run.
     """
     pattern = options.choosing.hosts or run.order.playbook.hosts
     if pattern and "@" not in pattern:
@@ -160,7 +162,7 @@ def _hosts(run: Run, options: FleetOptions) -> dict[str, Json]:
 
 
 def _brief(host: HostResult) -> HostResult:
-    """*host* as people see it: without the states of the probes, and what commands printed."""
+    """Return *host* without the states of the probes, and without the output of commands."""
     steps = tuple(
         replace(step, state={}, commands=tuple(command for command in step.commands if command.exit_code is None))
         for step in host.steps
@@ -169,7 +171,7 @@ def _brief(host: HostResult) -> HostResult:
 
 
 def _next(saved: SavedPlan, out: str) -> list[str]:
-    """Return lines about the plan that was made, and about the next step with it."""
+    """Return lines about the new plan, and about the next command for it."""
     many = sum(any(step.status is Status.WOULD_CHANGE for step in host.steps) for host in saved.result.hosts)
     lines = [
         f"plan {saved.plan[:8]} is in {out}: {plural(many, 'host')} would be changed; it can be applied until "
@@ -191,5 +193,5 @@ def this_user(now: datetime) -> Maker:
 
 
 def iso(moment: datetime) -> str:
-    """ISO 8601, UTC, in seconds."""
+    """Return *moment* in ISO 8601, UTC, to the second."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

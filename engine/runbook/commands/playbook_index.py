@@ -1,4 +1,4 @@
-"""The index of playbooks by their symptoms: cached, so that naming a playbook does not read every one again."""
+"""The index of playbooks with their symptoms; it is cached, so that a search does not read every playbook again."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ FILE = "playbooks.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaybookCard:
-    """A playbook by what somebody searches it for."""
+    """The summary of a playbook for the index."""
 
     name: str
     about: str = ""
     path: str = ""
     symptoms: tuple[Symptom, ...] = ()
     needed: tuple[str, ...] = ()
-    """The inputs without a value of their own."""
+    """The inputs that the user must give."""
     mistakes: int = 0
-    """Above 0, the playbook cannot be used, and nothing else is known of it."""
+    """The number of mistakes; if it is above 0, the playbook cannot be used, and the other fields are empty."""
 
 
 def playbook_cards() -> tuple[PlaybookCard, ...]:
-    """Return the card of every playbook that a bare name can mean, by name.
+    """Return the summary (card) of every playbook that can be named without a path, sorted by name.
 
-    A card is kept for as long as the program, the playbook and the files that it includes are as they were.  Where no
-    cache can be kept, every playbook is read.
+    A card is kept while runbook, the playbook and its included files are unchanged.  If no cache can be written, every
+    playbook is read.
     """
     return _Index().cards()
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A card with the files that it rests on, and the digest of each."""
+    """A card, the files that it depends on, and a digest of each file."""
 
     card: PlaybookCard
     files: Mapping[str, str]
@@ -118,7 +118,7 @@ class _Index:
 
 
 def card_of(name: str, playbook: Playbook) -> PlaybookCard:
-    """Return the card of *playbook*, which is found by *name*."""
+    """Return the summary (card) of *playbook* for the index; *name*: the name that the user types for the playbook."""
     return PlaybookCard(
         name=name,
         about=playbook.about,
@@ -141,7 +141,7 @@ def _tree(entry: _Entry) -> dict[str, Any]:
 
 
 def _entry(tree: Mapping[str, Any]) -> _Entry:
-    """Return the entry of *tree*.  Raises KeyError, TypeError and ValueError for an entry in another form than ours."""
+    """Parse *tree* into an entry.  Raises KeyError, TypeError and ValueError if it has another form."""
     card = PlaybookCard(
         name=_text(tree["name"]),
         about=_text(tree["about"]),

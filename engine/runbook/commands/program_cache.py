@@ -1,4 +1,4 @@
-"""A file of the cache: it holds for the program as it is, and is made again for another version of it."""
+"""A file of the cache that is valid for one version of runbook; another version makes the file again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from runbook.version import __version__
 
 
 class ProgramCache:
-    """The file *name* in ``$XDG_CACHE_HOME/runbook``; without a home directory nothing is kept."""
+    """The file *name* in ``$XDG_CACHE_HOME/runbook``; without a home directory nothing is stored."""
 
     def __init__(self, name: str) -> None:
         self._name, self._folder = name, _folder()
         self._program = _program() if self._folder else ""
 
     def read(self) -> Any:
-        """Return what was written; None: nothing was, or by another program, or the file is damaged."""
+        """Return the stored value; None if there is none, if another version has stored it, or if the file is
+        damaged.
+        """
         if self._folder is None:
             return None
         try:
@@ -32,7 +34,7 @@ class ProgramCache:
             return None
 
     def write(self, kept: Any) -> None:
-        """Keep *kept*, which is JSON, where that is possible: a full disk costs time, and nothing else."""
+        """Store *kept*, a JSON value, if possible; a failure, such as a full disk, only costs time later."""
         if self._folder is None:
             return
         try:
@@ -48,7 +50,7 @@ def _folder() -> PrivateFolder | None:
 
 
 def _program() -> str:
-    """Return a digest of the program's own files, by their sizes and times, and of the packages that add actions."""
+    """Return a digest of the files of runbook, from their sizes and times, and of the packages that add actions."""
     package = Path(__file__).parents[1]
     parts = [__version__, *(f"{each.name} {each.module} {each.package}" for each in installed(ACTIONS))]
     parts += _stamps(str(package))

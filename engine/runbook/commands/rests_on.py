@@ -1,4 +1,4 @@
-"""Describe what a run, a saved plan or an owed clean-up rests on, and find what of it has changed since."""
+"""Record the files, hosts and inputs of a run, a saved plan or an owed clean-up, and find what has changed since."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from runbook.version import __version__
 
 
 def rests_on(order: Order) -> RestsOn:
-    """Return the files, hosts and inputs that *order* rests on."""
+    """Return the files, hosts and inputs from which *order* is made."""
     playbook, hidden = order.playbook, secret_inputs_of(order)
     default = {declared.name: declared.default for declared in playbook.inputs}
     inventory = order.inventory
@@ -43,12 +43,12 @@ def rests_on(order: Order) -> RestsOn:
 
 
 def secret_values(order: Order, basis: RestsOn) -> dict[str, Json]:
-    """The values of the inputs of *order* that *basis*, on which it rests, must not hold."""
+    """Return the values of the inputs of *order* that are masked in *basis*."""
     return {name: order.inputs[name] for name, value in basis.inputs.items() if value == MASK}
 
 
 def origin_of(order: Order, command: str, *, diagnose_only: bool = False) -> RunOrigin:
-    """The origin of a run of *order* that the *command* of the command line starts."""
+    """Return the origin of a run of *order* that *command* starts."""
     basis = rests_on(order)
     return RunOrigin(
         **{each.name: getattr(basis, each.name) for each in fields(RestsOn)},
@@ -66,20 +66,20 @@ def origin_of(order: Order, command: str, *, diagnose_only: bool = False) -> Run
 
 
 def _elsewhere(order: Order) -> Iterator[Host]:
-    """The hosts that steps name with ``on``."""
+    """Yield the hosts that steps name with ``on``."""
     names = {step.on for step in order.playbook.steps}
     yield from (host for host in order.inventory.hosts if host.name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The differences from what a run rested on."""
+    """The changes since an earlier run: of the playbook, of hosts, and of the places of secrets."""
 
     playbook: bool = False
     hosts: tuple[str, ...] = ()
-    """The hosts that the inventory describes differently: each may be another machine."""
+    """The hosts whose entries in the inventory have changed: each may be another machine."""
     secrets: Mapping[str, tuple[str, ...]]
-    """The secrets that the inventory has elsewhere, each with the hosts for which it is."""
+    """The secrets whose places in the inventory have changed, each with its hosts."""
 
 
 def changed_since(
@@ -90,7 +90,7 @@ def changed_since(
     playbook: Playbook | None = None,
     hosts: Sequence[Host] = (),
 ) -> Changes:
-    """Compare with the last of *past*: *playbook*, the hosts called *names*, and the places of secrets of *hosts*.
+    """Compare with the latest of *past*: *playbook*, the hosts called *names*, and the places of secrets of *hosts*.
 
     Without a *playbook* only hosts are compared.
     """
@@ -111,9 +111,9 @@ def changed_since(
 
 
 def secret_places(playbook: Playbook, inventory: Inventory, hosts: Sequence[Host]) -> tuple[SecretPlace, ...]:
-    """Return the places that *inventory* names for the secrets that *playbook* uses on *hosts*.
+    """Return the places from which *inventory* takes the secrets that *playbook* uses on *hosts*.
 
-    Only places that are written in an inventory file count.
+    Only places that an inventory file names count.
     """
     choice = Choice(playbook, inventory, hosts)
     found: dict[tuple[str, str], dict[str, None]] = {}
@@ -128,15 +128,15 @@ def secret_places(playbook: Playbook, inventory: Inventory, hosts: Sequence[Host
 
 
 def _place_digest(reference: SecretReference) -> str:
-    """Return a digest of a place; a file lies beside the inventory that names it."""
+    """Return a digest of the place of a secret; a file is relative to the inventory that names it."""
     beside = str(Path(reference.where.file).absolute().parent) if reference.source is SecretSource.FILE else ""
     return sha256(json.dumps([reference.source, *reference.words, beside]).encode()).hexdigest()[:16]
 
 
 def host_digests(inventory: Inventory, hosts: Iterable[Host]) -> dict[str, str]:
-    """Return a digest for each of *hosts*, of its addresses and of its entry in *inventory*.
+    """Return a digest for each of *hosts*: of its addresses and of its entry in *inventory*.
 
-    Secrets are masked first: others may read the files with the digests, and could test guesses against them.
+    Secrets are masked first, because others may read the files with the digests, and could test guesses against them.
     """
     mask = Masking(inventory.secrets) if inventory.secrets else None
     found = {}
@@ -148,5 +148,5 @@ def host_digests(inventory: Inventory, hosts: Iterable[Host]) -> dict[str, str]:
 
 
 def digest_of(inputs: Mapping[str, Json]) -> str:
-    """sha256 of *inputs*, hexadecimal."""
+    """Return the sha256 of *inputs*, in hexadecimal."""
     return sha256(json.dumps(to_json(inputs), sort_keys=True).encode()).hexdigest()

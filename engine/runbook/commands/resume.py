@@ -1,4 +1,4 @@
-"""The command ``runbook resume``: go on with a run that did not get to its end."""
+"""The command ``runbook resume``: continue a run that did not finish."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class ResumeOptions(FleetOptions):
 
     given: GivenInputs = field(default_factory=GivenInputs)
     repeat: tuple[str, ...] = ()
-    """Steps to send again although they may have been done."""
+    """The steps to send again although they may have been done."""
     assume_done: tuple[str, ...] = ()
-    """Steps to take as done where nobody knows."""
+    """The steps to assume as done if their outcome is unknown."""
     changed_inventory: bool = False
     changed_playbook: bool = False
     undone: bool = False
-    """Whether hosts are taken, too, on which the run was undone."""
+    """Whether to include hosts on which the run was undone."""
 
 
 def resume(run: str, options: ResumeOptions, person: Person) -> int:
-    """Go on with the run that *run* names.  Returns the exit code."""
+    """Continue the run that *run* names.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory, options.given)) as hiding:
         hiding.learn(secrets_in({"secret": values_given(options.given.inputs, options.given.inputs_file)}))
         folder = records_folder(options.recording.records or "")
@@ -120,7 +120,9 @@ def _resume(
 def _selected(
     inventory: Inventory, hosts: tuple[str, ...], chain: Chain, playbook: Playbook, options: ResumeOptions
 ) -> Selection:
-    """Select those of *hosts* that are wanted and unchanged, with the same secrets.  Raises ConfigError."""
+    """Return those of *hosts* that the user selects; each must be unchanged and have the same secrets.  Raises
+    ConfigError.
+    """
     there, wanted = {host.name for host in inventory.hosts}, hosts
     if (named := hosts_meant(inventory, options)) is not None:
         wanted = tuple(host for host in hosts if host in named)
@@ -146,7 +148,7 @@ def _selected(
 
 
 def _refuse_undone(run: str, hosts: Sequence[str], undone: Mapping[str, str], options: ResumeOptions) -> None:
-    """Raises ConfigError where the run was undone on some of *hosts*, unless the command line says that it may be."""
+    """Raise ConfigError if the run was undone on some of *hosts*, unless ``--undone`` was given."""
     found = {undo: [host for host in hosts if undone.get(host) == undo] for undo in dict.fromkeys(undone.values())}
     problems = [
         Problem(
@@ -163,8 +165,9 @@ def _refuse_undone(run: str, hosts: Sequence[str], undone: Mapping[str, str], op
 def without_undone(
     earlier: Mapping[str, tuple[EarlierChange, ...]], undone: Mapping[str, str]
 ) -> Mapping[str, tuple[EarlierChange, ...]]:
-    """Return *earlier* without the changes that may have been undone, unless a probe can tell: then
-    the probe decides.
+    """Return *earlier* without the changes that may have been undone and that a probe can check.
+
+    The probe then decides.
     """
     return {
         host: tuple(change for change in changes if host not in undone or change.assumed or not change.verifiable)
@@ -174,7 +177,7 @@ def without_undone(
 
 @contextmanager
 def _claimed(folder: PrivateFolder, root: str) -> Iterator[None]:
-    """Hold the run for this process.  Raises ConfigError where somebody else continues it."""
+    """Hold a lock on the run for this process.  Raises ConfigError if another process continues the run."""
     try:
         file = folder.appending(f".{root}.resumed")
     except OSError as error:
@@ -200,7 +203,7 @@ def _playbook(origin: RunOrigin, options: ResumeOptions) -> Playbook:
 
 
 def _refuse_other_inputs(origin: RunOrigin, playbook: Playbook, options: ResumeOptions) -> None:
-    """Raise ConfigError if a secret input, which no record has, is missing, or if any other input is given."""
+    """Raise ConfigError if a secret input is missing, which no record has, or if any other input is given."""
     given = values_given(options.given.inputs, options.given.inputs_file).keys()
     from_here = {each.name for each in playbook.inputs if each.env and each.env in os.environ}
     secret = {name for name, value in origin.inputs.items() if value == MASK}
@@ -221,7 +224,7 @@ def _refuse_other_inputs(origin: RunOrigin, playbook: Playbook, options: ResumeO
 
 
 def _hosts(chain: Chain) -> tuple[str, ...]:
-    """The hosts that are still open: the last run that had a host decides."""
+    """Return the hosts that are not finished; for each host, its latest run decides."""
     last = {host: recorded for recorded in chain for host in recorded.started.hosts}
     open_in = {recorded.run: frozenset(resumable(recorded)) for recorded in chain}
     return tuple(host for host, recorded in last.items() if host in open_in[recorded.run])
@@ -236,7 +239,10 @@ def _no_step(option: str, name: str, known: Sequence[str]) -> Problem:
 
 
 def _earlier(chain: Chain, playbook: Playbook, options: ResumeOptions) -> Mapping[str, tuple[EarlierChange, ...]]:
-    """Return the changes of the runs of the chain, as far as the command line does not overrule those in doubt."""
+    """Return the changes of the runs of the chain; changes that ``--assume-done`` names are marked as done.
+
+    Raises ConfigError for a step that the playbook does not have.
+    """
     found = earlier_changes(chain)
     ids = [step.id for step in playbook.remediate]
     problems = [
@@ -254,7 +260,7 @@ def _earlier(chain: Chain, playbook: Playbook, options: ResumeOptions) -> Mappin
 
 
 def _assumed(change: EarlierChange, taken: Collection[str]) -> EarlierChange:
-    """*change*, done where its step, or this item of its step, is one of those *taken* as done."""
+    """Return *change*, marked as done if *taken* has its step, or its step with the position of its item."""
     if change.step in taken:
         return replace(change, done=True, assumed=True, position=-1)
     return replace(change, done=True, assumed=True) if f"{change.step}[{change.position}]" in taken else change

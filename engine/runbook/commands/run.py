@@ -1,4 +1,4 @@
-"""The command ``runbook run``."""
+"""The command ``runbook run``: diagnose hosts with a playbook, and change them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ ONLY_PLAN = "--dry-run"
 
 
 def run_playbook(name: str, options: RunOptions, person: Person) -> int:
-    """Run a playbook.  Every mistake in the arguments is found before any connection."""
+    """Run the playbook *name*.  Returns the exit code; every mistake in the arguments is found before any
+    connection.
+    """
     with SecretMasking(lambda: secrets_on_command_line(name, options.choosing.inventory, options.given)) as hiding:
         order = order_from(name, options, person)
         order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
@@ -58,7 +60,7 @@ def run_playbook(name: str, options: RunOptions, person: Person) -> int:
 
 
 def order_from(name: str, options: RunOptions, person: Person) -> Order:
-    """The run of the playbook *name* that *options* ask for.  Raises ConfigError with every mistake in it."""
+    """Return the order for a run of the playbook *name* with *options*.  Raises ConfigError with every mistake."""
     problems: list[Problem] = []
     sources = read_sources(name, options, problems)
     if sources and not options.plan_only and not options.diagnoses_only:
@@ -67,7 +69,7 @@ def order_from(name: str, options: RunOptions, person: Person) -> Order:
 
 
 def origin_of_playbook(order: Order, options: RunOptions, command: str) -> RunOrigin:
-    """Where a run of a playbook comes from that *command* starts with *options*."""
+    """Return the origin of a run of a playbook that *command* starts with *options*."""
     tags, skipped = (
         tuple(part for text in texts for part in text.split(",")) for texts in (options.tags, options.skip_tags)
     )
@@ -77,7 +79,7 @@ def origin_of_playbook(order: Order, options: RunOptions, command: str) -> RunOr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The files, inputs and hosts that a command line names, read."""
+    """The playbook, inventory, inputs and hosts that a command line names, read from their files."""
 
     name: str
     """The name or path of the playbook, as given."""
@@ -91,7 +93,7 @@ class Sources:
 def read_sources(name: str, options: RunOptions, problems: list[Problem]) -> Sources | None:
     """Read the files, inputs and hosts of *options* for the playbook *name*.
 
-    Returns None if that fails, with every mistake in *problems*.
+    Returns None if that fails; every mistake is added to *problems*.
     """
     choosing, limits = options.choosing, options.limits
     playbook = or_problems(problems, lambda: read_playbook(find_playbook(name), discover()))
@@ -113,7 +115,7 @@ def read_sources(name: str, options: RunOptions, problems: list[Problem]) -> Sou
 
 
 def order_of(sources: Sources | None, options: RunOptions, person: Person, problems: list[Problem]) -> Order:
-    """The run of *sources* that *options* ask for.  Raises ConfigError with *problems*, and with those found now."""
+    """Return the order for a run of *sources* with *options*.  Raises ConfigError with *problems* and new ones."""
     if sources is None or problems:
         raise ConfigError(*problems)
     playbook, inputs = sources.playbook, sources.inputs
@@ -143,7 +145,7 @@ def order_of(sources: Sources | None, options: RunOptions, person: Person, probl
 
 
 def unapproved(name: str, playbook: Playbook, *, settles: bool = False) -> list[Problem]:
-    """Return the mistakes of a run without a saved plan, where the limits of *playbook* ask for approvals."""
+    """Return a problem if the limits of *playbook* ask for approvals, which a run without a saved plan cannot have."""
     count = playbook.limits.approvals
     if not count or not (settles or _may_change(playbook)):
         return []

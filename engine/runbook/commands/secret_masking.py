@@ -1,7 +1,7 @@
-"""Mask secrets in error messages, and in what is shown of playbooks.
+"""Mask secrets in error messages, and in texts about playbooks.
 
-What a run tells is masked on its way to the reporters (``running``).  This is for everything else: mistakes, internal
-errors, and the words of ``show``, ``check`` and ``list``.
+The events of a run are masked on their way to the reporters (``running``).  This module masks everything else:
+mistakes, internal errors, and the texts of ``show``, ``check`` and ``list``.
 """
 
 from __future__ import annotations
@@ -32,18 +32,20 @@ SECTIONS = ("diagnose", "remediate", "verify", "let")
 
 
 class InternalError(RunbookError):
-    """A fault of ours: its message is the traceback, without secrets."""
+    """An error of runbook itself; its message is the traceback, with secrets masked."""
 
 
 class SecretMasking:
-    """Within ``with``: an error that leaves it has no secret in its words.  *known* is asked when there is one."""
+    """A context that masks secrets in the message of each error that leaves it; *known* is then called for the
+    secrets.
+    """
 
     def __init__(self, known: Callable[[], Iterable[str]]) -> None:
         self._known = known
         self._learned: list[str] = []
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """From now on hide *secrets*, too."""
+        """Mask *secrets*, too, from now on."""
         self._learned += secrets
 
     def __enter__(self) -> SecretMasking:
@@ -63,7 +65,7 @@ class SecretMasking:
 
 
 def secrets_of(playbook: Playbook) -> tuple[str, ...]:
-    """Return the secrets that *playbook* itself holds: values under secret names, or in secret surroundings."""
+    """Return the secrets that *playbook* itself contains: values under secret names, or in secret contexts."""
     found: list[str] = []
     for step in playbook.steps:
         found += _secret_names(dict(step.env))
@@ -78,7 +80,7 @@ def secrets_of(playbook: Playbook) -> tuple[str, ...]:
 
 
 def secret_inputs(playbook: Playbook, part: str = "") -> frozenset[str]:
-    """The inputs whose values stand in a place that is secret by its name (``Authorization: {{ inputs.it }}``)."""
+    """Return the inputs that are used under a secret name (``Authorization: {{ inputs.it }}``)."""
     found: set[str] = set()
     for step in playbook.steps:
         for text in _templates({"env": dict(step.env), "args": step.args}) if step.part == part else ():
@@ -88,7 +90,7 @@ def secret_inputs(playbook: Playbook, part: str = "") -> frozenset[str]:
 
 
 def secrets_in_playbook_file(name: str) -> tuple[str, ...]:
-    """The secrets in the file of playbook *name*, which may be full of mistakes, and in what it includes."""
+    """Return the secrets in the file of playbook *name* and in its included files; the file may have mistakes."""
     with suppress(ConfigError, OSError, ValueError):
         path = find_playbook(name)
         return tuple(dict.fromkeys(_secrets_in_text(read_text(path), str(path), {str(path)})))
@@ -98,7 +100,7 @@ def secrets_in_playbook_file(name: str) -> tuple[str, ...]:
 def secrets_on_command_line(
     playbook: str, inventory: Sequence[str] = (), inputs: GivenInputs | None = None
 ) -> tuple[str, ...]:
-    """The secrets in everything that a command line names, as far as it can be read."""
+    """Return the secrets in all files and inputs that a command line names, as far as they can be read."""
     found = list(secrets_in_playbook_file(playbook)) if playbook else []
     with suppress(ConfigError):
         for path in inventory_paths(inventory):
@@ -122,12 +124,12 @@ def secrets_on_command_line(
 
 
 def masked_by(secrets: Iterable[str], text: str) -> str:
-    """*text* without *secrets*, and without what it gives away itself."""
+    """Return *text* with *secrets* masked, and also values that are secret by their form or name."""
     return Masking(secrets)(text)
 
 
 def _marked_inputs(playbook: str) -> frozenset[str]:
-    """Return the inputs that the file of *playbook* marks as secret, also if the file has mistakes."""
+    """Return the inputs that the file of *playbook* marks as secret, even if the file has mistakes."""
     with suppress(ConfigError):
         path = find_playbook(playbook)
         tree: Any = parse_playbook(read_text(path), str(path)).value
@@ -138,7 +140,9 @@ def _marked_inputs(playbook: str) -> frozenset[str]:
 
 
 def _secrets_in_text(text: str, file: str, read: set[str]) -> Iterator[str]:
-    """Yield the secrets in *text* and in its included files, each file once; *read* has the files already read."""
+    """Yield the secrets in *text* and in its included files, each file once; *read*: the files that were already
+    read.
+    """
     tree: Any = parse_playbook(text, file).value
     if not isinstance(tree, Mapping):
         return
@@ -196,13 +200,13 @@ def _leaves(value: object) -> Iterator[str]:
 
 
 def _without_scheme(text: str) -> tuple[str, ...]:
-    """*text*, and what follows the scheme in it where it is the value of a header: ``Bearer ...``."""
+    """Return *text*; if it looks like the value of a header (``Bearer ...``), also the part after the scheme."""
     scheme, _, rest = text.partition(" ")
     return (text, rest.strip()) if scheme.isalpha() and len(scheme) <= 12 and rest.strip() else (text,)
 
 
 def _templates(value: Any, *, secret: bool = False) -> Iterator[str]:
-    """The templates that stand under a secret name in *value*."""
+    """Yield the templates under a secret name in *value*."""
     match value:
         case Mapping():
             for key, item in value.items():

@@ -1,4 +1,4 @@
-"""The command ``runbook settle``: do what `always` steps of earlier runs still owe to hosts."""
+"""The command ``runbook settle``: run the `always` steps that earlier runs still owe to hosts."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class SettleOptions(FleetOptions):
     given: GivenInputs = field(default_factory=GivenInputs)
     changed_inventory: bool = False
     forget: str = ""
-    """A run: remove its records, and do nothing on hosts."""
+    """A run whose records are removed without doing anything on hosts."""
 
 
 def settle(options: SettleOptions, person: Person) -> int:
-    """Settle what is owed, or forget a record.  Returns the exit code."""
+    """Do the owed clean-up, or forget a record.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory, options.given)) as hiding:
         hiding.learn(secrets_in({"secret": values_given(options.given.inputs, options.given.inputs_file)}))
         folder = _folder()
@@ -61,7 +61,7 @@ def settle(options: SettleOptions, person: Person) -> int:
 
 
 def settle_first(order: Order, options: RunOptions, person: Person, hiding: SecretMasking) -> int:
-    """Settle the clean-up that earlier runs owe to the hosts of *order*, as far as they had the same inventory.
+    """Do the clean-up that earlier runs with the same inventory owe to the hosts of *order*.
 
     With JSON output, its progress is shown on stderr.  Returns the exit code; 0: nothing is owed any more.
     """
@@ -109,7 +109,7 @@ def _tell_damaged(damaged: Sequence[Unreadable], person: Person, *, stays: bool 
 
 
 def _without_living(records: Sequence[Record], person: Person) -> tuple[Record, ...]:
-    """*records* of runs that are over."""
+    """Return those of *records* whose runs have ended."""
     for record in (running := [each for each in records if lives(each.maker)]):
         maker = f"process {record.maker.pid}"
         person.say(f"{record.host}: run {record.run} of {record.playbook} is still under way ({maker}): left alone")
@@ -140,7 +140,10 @@ def _settle_records(
     stdout: TextIO,
     connecting: ConnectOptions | None = None,
 ) -> int:
-    """Settle *records* of *inventory*.  *connecting*: how to connect, where that is known already."""
+    """Do the clean-up of *records* on hosts of *inventory*, and return the exit code.
+
+    *connecting*: the options for connecting, if they are already known.
+    """
     settling = Settling(
         inventory,
         given,
@@ -157,7 +160,7 @@ def _settle_records(
 
 
 def _chosen(records: Sequence[Record], inventory: Inventory, options: SettleOptions) -> tuple[Record, ...]:
-    """Select the records that ``--hosts`` names; a host that no inventory has any more can be named alone."""
+    """Return the records that ``--hosts`` selects; a host that is in no inventory any more can be named alone."""
     if not records:
         return ()
     gone = {record.host for record in records} - {host.name for host in inventory.hosts}
@@ -167,7 +170,7 @@ def _chosen(records: Sequence[Record], inventory: Inventory, options: SettleOpti
 
 
 def _list(records: Sequence[Record], prepared: Prepared, person: Person) -> None:
-    """List the owed clean-ups; a clean-up that is not settled has the reason, and the commands to do it by hand."""
+    """Print the owed clean-ups; if one cannot be done, also the reason, and the commands to do it by hand."""
     refused = {(each.record.run, each.record.host): each.why for each in prepared.refused}
     for record in records:
         words = "; ".join(step.words for step in record.steps)
@@ -223,9 +226,9 @@ def _perform(
 
 
 def _strike_needless(order: Order, prepared: Prepared, results: Collector, person: Person, stop: Cancellation) -> int:
-    """Remove the records of hosts that needed no change, after a second probe; nothing is changed.
+    """Probe the hosts that needed no change again, and remove their records if they still need none.
 
-    Returns 1 if a record stays.
+    Returns 1 if a record remains.  Nothing is changed on hosts.
     """
     needless = {
         name
@@ -245,7 +248,7 @@ def _strike_needless(order: Order, prepared: Prepared, results: Collector, perso
 
 
 def _forget(folder: PrivateFolder, options: SettleOptions, person: Person) -> int:
-    """Remove the records of one run, without regard to their content."""
+    """Remove the records of one run without doing the clean-up."""
     run = options.forget
     records, damaged = all_records(folder)
     if options.choosing.hosts is not None:

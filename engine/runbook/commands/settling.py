@@ -1,4 +1,4 @@
-"""From records to steps that can be taken: which are, with what arguments, and why others are not."""
+"""Decide which owed clean-ups can run now, with which arguments, and explain why the others cannot."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONTROLLER = "controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A record that is not settled, and why."""
+    """A record whose clean-up cannot run now, and the reason."""
 
     record: Record
     why: str
@@ -43,7 +43,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """The clean-ups that can be settled, by host, and those that cannot."""
+    """The clean-ups that can run now, keyed by host, and those that cannot."""
 
     assignments: Mapping[str, Assignment]
     records: SettledRecords
@@ -54,14 +54,14 @@ class Prepared:
 
 
 class _Refusal(Exception):
-    """The reason why a record cannot be settled."""
+    """The clean-up of a record cannot run now; the message gives the reason."""
 
 
 class SettledRecords:
-    """The records that a run is there to settle, as the executor asks for them."""
+    """The records whose clean-up this run does, in the form that the executor needs."""
 
     def __init__(self, folder: PrivateFolder, owed: Mapping[str, Sequence[tuple[Record, Mapping[str, str]]]]) -> None:
-        """*owed*: by host, each record with the ids that its steps have in this run."""
+        """Store *owed*: for each host its records, each with the ids that its steps have in this run."""
         self._folder = folder
         self._records = {(it.run, host): (it, ids) for host, records in owed.items() for it, ids in records}
 
@@ -85,7 +85,7 @@ class SettledRecords:
             return True
 
     def keep(self, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
-        """Leave in the record what *cleanup* has left."""
+        """Update the record to the steps that *cleanup* still has."""
         record, ids = self._records[cleanup.run, cleanup.host]
         left = {step.id for step in cleanup.steps}
         if self.is_open(cleanup):
@@ -100,27 +100,27 @@ class SettledRecords:
             self._folder.remove(self._records[cleanup.run, cleanup.host][0].name)
 
     def open_hosts(self) -> frozenset[str]:
-        """The hosts that something of this is still owed to."""
+        """Return the hosts to which clean-up of these records is still owed."""
         return frozenset(host for _, host in self._records if any(map(self.is_open, self.settled_here(host))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenAgain:
-    """Inputs that no record holds, as a command line gives them again."""
+    """Inputs that no record holds, and that a command line must therefore give again."""
 
     options: tuple[str, ...] = ()
-    """``NAME=VALUE`` each."""
+    """The inputs as typed: ``NAME=VALUE``."""
     values: Mapping[str, Json] = field(default_factory=dict, repr=False)
-    """The values of a file; options go before them."""
+    """The inputs from a file; ``options`` override them."""
     places: Mapping[str, Where] = field(default_factory=dict)
-    """Where these stand."""
+    """The places of these inputs in the file."""
 
 
 _ALL_THE_SAME = "`runbook settle --changed-inventory` takes it all the same"
 
 
 class Settling:
-    """Prepares records one after the other, for each host from the latest to the earliest."""
+    """Prepares the steps for records one after the other; for each host, from the latest record to the earliest."""
 
     def __init__(
         self,
@@ -131,7 +131,10 @@ class Settling:
         changed_inventory: bool = False,
         changes: bool = True,
     ) -> None:
-        """*changes*: hosts may be changed; *changed_inventory*: they may be others than in that run."""
+        """Store *inventory* and the inputs *given*.
+
+        *changes*: hosts may be changed.  *changed_inventory*: a host may have another entry than in the earlier run.
+        """
         self._hosts = {host.name for host in inventory.hosts if not host.placeholder}
         self._given, self._force, self._may_be_others = given, force, changed_inventory
         self._playbooks: dict[str, Playbook | str] = {}
@@ -145,7 +148,9 @@ class Settling:
         self._handed_out: list[str] = []
 
     def prepared(self, records: Sequence[Record], folder: PrivateFolder) -> Prepared:
-        """Prepare the steps for *records*.  Raises ConfigError for secrets that are missing, or that nothing needs."""
+        """Prepare the steps for *records*.  Raises ConfigError for secrets that are missing, or that no record
+        needs.
+        """
         refused: list[Refused] = []
         problems: list[Problem] = _given_in_vain(self._given, records)
         for record in sorted(records, key=lambda it: (it.since, it.run), reverse=True):
@@ -174,7 +179,7 @@ class Settling:
         )
 
     def _add(self, record: Record) -> None:
-        """Take *record* along.  Raises _Refusal, and ConfigError for what the command line lacks."""
+        """Add the steps for *record*.  Raises _Refusal, and ConfigError for inputs that the command line lacks."""
         if record.host not in self._hosts:
             raise _Refusal("no host of this name (with an address) is in the inventory any more")
         if withheld := next((owed_step for owed_step in record.steps if owed_step.withheld), None):
@@ -203,7 +208,9 @@ class Settling:
     def _secret_values(
         self, host: str, playbook: Playbook, written: Sequence[Step]
     ) -> Mapping[str, Mapping[str, Json]]:
-        """The values of the secrets that *written* use on *host*, by part.  Raises ConfigError."""
+        """Return the values of the secrets that the steps *written* use on *host*, keyed by part.  Raises
+        ConfigError.
+        """
         alone = replace(playbook, diagnose=(), remediate=tuple(written), verify=())
         hosts = [each for each in self._inventory.hosts if each.name == host]
         found = resolved(alone, self._inventory, hosts, discover(), changes=self._changes, read=self._read)
@@ -211,7 +218,9 @@ class Settling:
         return found.of(host)
 
     def _refuse_changes(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> None:
-        """Raise _Refusal where a host may be another machine now, or a secret of *written* is elsewhere."""
+        """Raise _Refusal if a host may be another machine now, or if a secret of the steps *written* has another
+        place.
+        """
         if self._may_be_others:
             return
         alone = replace(playbook, diagnose=(), remediate=tuple(written), verify=())
@@ -251,7 +260,7 @@ class Settling:
         return step
 
     def _given_again(self, record: Record, playbook: Playbook) -> dict[str, Json]:
-        """The secret inputs of that run: from the environment, a file, or the command line."""
+        """Return the secret inputs of the run in *record*: from the environment, a file, or the command line."""
         wanted = {*record.rests_on.secret_inputs} & {declared.name for declared in playbook.inputs}
         variables = {declared.name: os.environ.get(declared.env or "") for declared in playbook.inputs}
         given: dict[str, Json] = {name: value for name, value in variables.items() if name in wanted and value}
@@ -263,7 +272,10 @@ class Settling:
         return given
 
     def _inputs(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> Mapping[str, Json]:
-        """The inputs of that run: recorded, given again, or their defaults."""
+        """Return the inputs of the run in *record*: the recorded values, else the values given now, else the defaults.
+
+        *written*: the steps of the playbook that are owed.
+        """
         declared = {each.name: each for each in playbook.inputs}
         given = self._given_again(record, playbook)
         named = {name for owed_step in record.steps for name in inputs_in(owed_step.args)}
@@ -302,7 +314,7 @@ def given_for_playbook(playbook: Playbook, given: GivenInputs, records: Sequence
 
 
 def given_for(given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
-    """The secret inputs of *records* that a command line gives again.  Raises ConfigError."""
+    """Return the secret inputs of *records* that the command line gives again.  Raises ConfigError."""
     if not given.inputs_file:
         return GivenAgain(options=given.inputs)
     names = sorted({name for record in records for name in record.rests_on.secret_inputs})
@@ -311,7 +323,7 @@ def given_for(given: GivenInputs, records: Sequence[Record]) -> GivenAgain:
 
 
 def _given_in_vain(given: GivenAgain, records: Sequence[Record]) -> list[Problem]:
-    """Return the mistakes in secrets that are given again: only secrets which no record holds may be given."""
+    """Return the mistakes in inputs that are given again: only secret inputs, which no record holds, may be given."""
     known = sorted({name for record in records for name in record.rests_on.secret_inputs})
     problems = []
     for name, at in given.places.items():

@@ -1,4 +1,4 @@
-"""Resolve what needs inputs, inventory and command line: the hosts of ``on``, and which tags leave steps out."""
+"""Resolve the parts of steps that need inputs, inventory or command line: the hosts of ``on``, and tags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTROLLER = "controller"
 
 
 def with_places(playbook: Playbook, inputs: Mapping[str, Mapping[str, Json]], inventory: Inventory) -> Playbook:
-    """Return *playbook* with every ``on`` as the name of one host.  Raises ConfigError with every unknown one."""
+    """Return *playbook* with the name of one host in every ``on``.  Raises ConfigError with every unknown name."""
     problems: list[Problem] = []
 
     def placed(step: Step) -> Step:
@@ -53,7 +53,7 @@ def _host(pattern: str, inventory: Inventory) -> str:
 
 
 def place(name: str, inventory: Inventory) -> Host:
-    """The host that an ``on`` names.  Raises ConfigError where the inventory has none of that name."""
+    """Return the host that ``on`` names.  Raises ConfigError if the inventory has no host *name*."""
     if name == CONTROLLER:
         return Host(name=CONTROLLER, transport="local")
     found = next((host for host in inventory.hosts if host.name == name), None)
@@ -67,10 +67,11 @@ def _names(inventory: Inventory) -> list[str]:
 
 
 def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str]) -> Playbook:
-    """*playbook* with the steps left out that ``--tags`` and ``--skip-tags`` leave out.
+    """Return *playbook* in which the steps that ``--tags`` (*wanted*) and ``--skip-tags`` (*skipped*) leave out are
+    marked.
 
-    Probes without tags are always taken; with ``--tags`` only those changes and assertions are made that carry one of
-    them.  Raises ConfigError for a tag that no step carries.
+    Probes without tags always run; with ``--tags``, changes and assertions run only if they have one of these tags.
+    Raises ConfigError for a tag that no step has.
     """
     wanted, skipped = _argument_words(wanted), _argument_words(skipped)
     known = sorted({tag for step in playbook.steps for tag in step.tags})
@@ -103,7 +104,7 @@ def only_diagnosing(playbook: Playbook, name: str) -> Playbook:
 
 
 def without_scratch(playbook: Playbook) -> Playbook:
-    """*playbook* without the probes that write files of their own, which a dry run takes only with ``--scratch``."""
+    """Return *playbook* without the probes that write files of their own, which a dry run needs ``--scratch`` for."""
     why = "not measured in a dry run, because it writes files of its own (--scratch)"
     return _each_step(playbook, lambda step: replace(step, left_out=why) if step.scratch else step)
 

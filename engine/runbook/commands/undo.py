@@ -1,4 +1,4 @@
-"""The command ``runbook undo``: take back what a recorded run has changed."""
+"""The command ``runbook undo``: undo the changes of a recorded run."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def undo(run: str, options: UndoOptions, person: Person) -> int:
 
 
 def undo_order(run: str, options: UndoOptions, person: Person, *, approved: bool) -> Order | int:
-    """Return the order that undoes the changes of *run*, or an exit code if there is nothing to order.
+    """Return the order that undoes the changes of *run*; or an exit code if there is nothing to undo.
 
-    *approved*: the undo is only saved as a plan, so that the limit `approvals` can be kept.  Raises ConfigError.
+    *approved*: the undo is only saved as a plan, which can be approved (limit `approvals`).  Raises ConfigError.
     """
     folder = records_folder(options.recording.records or "")
     recorded = load_run(folder, _last(folder, person) if run == LAST else run)
@@ -100,7 +100,7 @@ def undo_order(run: str, options: UndoOptions, person: Person, *, approved: bool
 
 
 def _last(folder: PrivateFolder, person: Person) -> str:
-    """The newest run that may have changed hosts, and is no undo: that one twice is once.  Raises ConfigError."""
+    """Return the newest run that may have changed hosts and is no undo.  Raises ConfigError."""
     passed: list[RunRow] = []
 
     def may_have_changed(run: RunRow) -> bool:
@@ -119,7 +119,7 @@ def _last(folder: PrivateFolder, person: Person) -> str:
 
 
 def _checked(recorded: RecordedRun) -> RunOrigin:
-    """The origin of a run that can be undone.  Raises ConfigError."""
+    """Return the origin of *recorded*, which must be a run that can be undone.  Raises ConfigError if it is not."""
     origin, run = recorded.started.origin, recorded.run
     if recorded.faults:
         raise ConfigError(
@@ -136,7 +136,7 @@ def _checked(recorded: RecordedRun) -> RunOrigin:
 
 
 def _hosts(recorded: RecordedRun, inventory: Inventory, options: UndoOptions) -> frozenset[str]:
-    """The hosts of the run that are meant.  Raises ConfigError."""
+    """Return the hosts of the run that ``--hosts`` selects.  Raises ConfigError."""
     all_hosts = frozenset(recorded.started.hosts)
     if (wanted := hosts_meant(inventory, options)) is None:
         return all_hosts
@@ -149,7 +149,7 @@ def _hosts(recorded: RecordedRun, inventory: Inventory, options: UndoOptions) ->
 def _refuse_others(
     recorded: RecordedRun, steps: Mapping[str, HostUndo], inventory: Inventory, options: UndoOptions
 ) -> None:
-    """Raises ConfigError where a host may be another machine of the same name by now."""
+    """Raise ConfigError if a host may now be another machine of the same name."""
     places = {*steps, *(step.on for host_undo in steps.values() for step in host_undo.steps)}
     others = changed_since([recorded.started.origin], inventory, places).hosts
     if others and not options.changed_inventory:
@@ -158,14 +158,14 @@ def _refuse_others(
 
 
 def _list(found: Mapping[str, HostUndo], person: Person) -> None:
-    """Say what stays as the run has left it."""
+    """Print, for each host, the changes of the run that the undo cannot take back."""
     for host, own in found.items():
         for stay in own.stays:
             person.say(f"{host}: not undone: {stay.step} ({stay.action}): {stay.summary}: {stay.why}")
 
 
 def _nothing_to_do(recorded: RecordedRun, found: Mapping[str, HostUndo], person: Person) -> int:
-    """Say why nothing is done.  Returns the exit code."""
+    """Print the reason why nothing is undone.  Returns the exit code."""
     changed = sorted(name for name, it in found.items() if it.changed)
     if not changed:
         person.say(f"run {recorded.run} has changed nothing on these hosts: there is nothing to undo")

@@ -1,4 +1,4 @@
-"""Open what every command opens: files, inputs, hosts, passwords, secrets, outputs, the record, and a way to stop."""
+"""Open the things that every command needs: files, inputs, hosts, passwords, secrets, outputs, and the record."""
 
 from __future__ import annotations
 
@@ -45,36 +45,36 @@ class Person(Protocol):
     """The user who started the program."""
 
     def is_there(self) -> bool:
-        """Whether they can be asked."""
+        """Whether the person can be asked."""
         ...
 
     def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
-        """Show them plans for *count* hosts, and ask."""
+        """Show the person the plans for *count* hosts, and ask for consent."""
         ...
 
     def confirms(self, question: str) -> bool:
-        """Whether they say yes to *question*."""
+        """Whether the person says yes to *question*."""
         ...
 
     def secret(self, prompt: str) -> str:
-        """Read a text without showing it."""
+        """Ask with *prompt*, and read the answer without showing it."""
         ...
 
     def can_stop(self, stop: Cancellation) -> None:
-        """Let them end the run."""
+        """Let the person end the run through *stop*."""
         ...
 
     def say(self, line: str) -> None:
-        """Show the person a line that is no event of the run."""
+        """Print a line that is no event of the run."""
         ...
 
     def speak_through(self, aside: Callable[[str], bool]) -> None:
-        """Say things by *aside* where that takes them, as it does while the terminal is in use."""
+        """Print lines with *aside* while it accepts them, as it does while a display uses the terminal."""
         ...
 
 
 def or_problems(problems: list[Problem], read: Callable[[], T]) -> T | None:
-    """Call *read*; if it raises a ConfigError, keep its problems and return None."""
+    """Call *read* and return its result; if it raises a ConfigError, add its problems to *problems* and return None."""
     try:
         return read()
     except ConfigError as error:
@@ -99,7 +99,7 @@ def inventory_for(choosing: Choosing, pattern: str) -> Inventory:
 
 
 def _with_address(problem: Problem, pattern: str) -> Problem:
-    """*problem*, which is that there is no inventory, with what can be written where *pattern* is one plain name."""
+    """Return *problem*, about a missing inventory, with a hint about addresses if *pattern* is one plain name."""
     name = pattern.strip() if pattern.strip().replace("-", "").replace("_", "").isalnum() else ""
     if not name or name == "all" or problem.hint:
         return problem
@@ -107,12 +107,14 @@ def _with_address(problem: Problem, pattern: str) -> Problem:
 
 
 def selected(inventory: Inventory, pattern: str, choosing: Choosing, records: str | None = "") -> Selection:
-    """The hosts that *pattern* chooses, also those of a recorded run.  Raises ConfigError."""
+    """Return the hosts that *pattern* selects, including hosts of recorded runs.  Raises ConfigError."""
     return select(inventory, pattern, choosing.include_not_ready, recorded=hosts_in_records(records or ""))
 
 
 def times(connecting: Connecting, limits: Limits) -> Mapping[str, float]:
-    """The seconds of every option that is a time, by its name; 0: not given.  Raises ConfigError with every mistake."""
+    """Return every option that is a time, in seconds, keyed by name; 0: not given.  Raises ConfigError with every
+    mistake.
+    """
     texts = {
         "timeout": limits.timeout,
         "deadline": limits.deadline,
@@ -134,7 +136,7 @@ def times(connecting: Connecting, limits: Limits) -> Mapping[str, float]:
 
 
 def connect_options(connecting: Connecting, hosts: Sequence[Host], limits: Limits, person: Person) -> ConnectOptions:
-    """Return the options for connecting to *hosts*.  Asks for passwords.  Raises ConfigError."""
+    """Return the options for connecting to *hosts*; asks for passwords.  Raises ConfigError."""
     seconds = times(connecting, limits)
     password = become_password(connecting.become_password_file, connecting.ask_become_pass, person)
     return ConnectOptions(
@@ -157,7 +159,7 @@ def order_for(
     parts: Mapping[str, Mapping[str, Json]] | None = None,
     connecting: ConnectOptions | None = None,
 ) -> Order:
-    """Return the order for *options*, with the name of a host for every ``on``.
+    """Return the order for *options*, with the name of one host in every ``on``.
 
     *connecting*: the connection options; None: they are made from *options*, and passwords are asked for.  Raises
     ConfigError.
@@ -189,19 +191,19 @@ def order_for(
 
 
 def with_secrets_resolved(order: Order, hiding: SecretMasking, *, changes: bool) -> Order:
-    """*order* with the values of its secrets, which *hiding* knows from now on.  Raises ConfigError."""
+    """Return *order* with the values of its secrets, which *hiding* masks from now on.  Raises ConfigError."""
     values = resolved(order.playbook, order.inventory, order.selection.hosts, discover(), changes=changes)
     hiding.learn(values.masked)
     return replace(order, secret_values=values)
 
 
 def outputs_of(wanted: Output, stdout: TextIO, complain: Callable[[str], None], stop: Cancellation) -> Outputs:
-    """The outputs that are *wanted*, opened.  Raises ConfigError."""
+    """Open the outputs that *wanted* names.  Raises ConfigError."""
     return outputs_for(wanted.output, stdout, complain, stop, reports=wanted.report, verbosity=wanted.verbosity)
 
 
 class OpenRun:
-    """A run with its outputs and its record open, which the person can stop; within ``with``."""
+    """A context with a run whose outputs and record are open, and which the person can stop."""
 
     def __init__(
         self,
@@ -214,7 +216,7 @@ class OpenRun:
         listeners: Sequence[Reporter] = (),
         stdout: TextIO | None = None,
     ) -> None:
-        """*changing*: whether the run is not begun where it cannot be recorded.  Raises ConfigError, RecordLost."""
+        """Open the run.  *changing*: do not begin it if it cannot be recorded.  Raises ConfigError, RecordLost."""
         self.stop, recording = Cancellation(), options.recording
         self.outputs = outputs_of(options.output, stdout or sys.stdout, person.say, self.stop)
         self.run = Run(
@@ -236,12 +238,14 @@ class OpenRun:
         self.outputs.__exit__(kind, error, at)
 
     def code(self, code: int) -> int:
-        """The exit code where the hosts say *code*: an output that is not whole turns 0 into 1."""
+        """Return the exit code of the run; *code*: the exit code from its hosts.  An incomplete output turns 0 into
+        1.
+        """
         return self.outputs.code(code)
 
 
 def perform(order: Order, options: FleetOptions, person: Person, hiding: SecretMasking) -> int:
-    """Carry out *order*, with the outputs and the record that *options* ask for.  Returns the exit code."""
+    """Carry out *order* with the outputs and the record of *options*.  Returns the exit code."""
     changing = not options.plan_only and bool(order.playbook.remediate)
     with OpenRun(order, options, person, hiding, changing=changing) as open_run:
         code = go(open_run.run, options, person)
@@ -249,7 +253,7 @@ def perform(order: Order, options: FleetOptions, person: Person, hiding: SecretM
 
 
 def go(run: Run, options: FleetOptions, person: Person) -> int:
-    """Carry out *run* as far as *options* and the person have it.  Returns the exit code."""
+    """Carry out *run* as far as *options* and the person permit.  Returns the exit code."""
     if options.plan_only:
         return run.plan_only()
     if options.yes:
@@ -260,7 +264,7 @@ def go(run: Run, options: FleetOptions, person: Person) -> int:
 
 
 def _is_agreed(run: Run, plans: tuple[HostPlan, ...], person: Person) -> bool:
-    """Show the limits and the plans, and ask."""
+    """Show the limits and the plans, and ask the person for consent."""
     changed = [plan.host for plan in plans if _has_changes(plan)]
     for line in limit_lines(run.limits(changed)):
         person.say(line)

@@ -1,1 +1,1 @@
-"""Connections to hosts: transports, and the shell sessions that run in them."""
+"""Connections to hosts: the transports, and the shell sessions that run over them."""

@@ -12,11 +12,11 @@ from runbook.values.command import Command, Completed, Effect
 
 @dataclass(frozen=True, slots=True)
 class ReadOnly:
-    """A connection that raises, rather than pretends, when it is asked to write."""
+    """A connection that raises ReadOnlyViolation if it is asked to send a command that writes."""
 
     inner: Connection
     scratch: bool = False
-    """Whether commands that clean up after themselves may pass."""
+    """Whether commands that clean up after themselves are allowed."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands* if every one of them only reads.  Raises ReadOnlyViolation."""
@@ -27,13 +27,13 @@ class ReadOnly:
         return self.inner.run(*commands)
 
     def close(self) -> None:
-        """Hang up the inner connection."""
+        """Close the inner connection."""
         self.inner.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A connection that remembers what was sent, and what came back."""
+    """A connection that remembers the commands that were sent, and their answers."""
 
     inner: Connection
     sent: list[tuple[Command, Completed]] = field(default_factory=list)
@@ -45,25 +45,26 @@ class Recording:
         return answers
 
     def close(self) -> None:
-        """Hang up the inner connection."""
+        """Close the inner connection."""
         self.inner.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Redacting:
-    """A connection that masks secrets in the output of commands of authors, as soon as it arrives.
+    """A connection that masks secrets in the output of the author's commands, as soon as the output arrives.
 
     So no expression, excerpt or record contains a part of a secret.  The output of our own scripts is not masked here,
-    because files are written back and processes are ended by it.  It is masked when it is shown.  Files for the record
-    arrive packed, and are masked before they are written.
+    because later commands use it to write files back and to end processes; it is masked when it is shown.  Files for
+    the
+    record arrive packed, and are masked before they are written.
     """
 
     inner: Connection
     redacted: Callable[[str, bool], str]
-    """A text, and whether its end was cut off, to the text without secrets."""
+    """Returns a text without secrets; the second argument says whether the end of the text was cut off."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
-        """Send *commands*; answers to commands of authors are returned without secrets."""
+        """Send *commands*; the answers to commands of authors are returned with their secrets masked."""
         answers = self.inner.run(*commands)
         return tuple(
             self._without_secrets(answer) if command.foreign and not command.keep else answer
@@ -81,5 +82,5 @@ class Redacting:
         )
 
     def close(self) -> None:
-        """Hang up the inner connection."""
+        """Close the inner connection."""
         self.inner.close()

@@ -31,9 +31,9 @@ from runbook.values.types import Json
 
 
 def make_plan(context: HostContext, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
-    """Return the plan of the host of *context*, and what the probes saw.
+    """Return the plan of the host of *context*, and the diagnosis from which it was made.
 
-    *force* lets steps run whose finding is unknown.  Raises TransportError and Cancelled as the connection does.
+    *force* allows steps whose finding is unknown.  Raises TransportError and Cancelled as the connection does.
     """
     with context.recent.while_planning():
         return _made_plan(context, force=force)
@@ -65,40 +65,40 @@ def _made_plan(context: HostContext, *, force: bool) -> tuple[HostPlan, Diagnosi
 
 
 def _probed(drafts: Sequence[_Draft], context: HostContext) -> tuple[ProbeResult, ...]:
-    """Run the probes of *drafts*; answers that the diagnosis has just got are reused."""
+    """Run the probes of *drafts*; recent answers from the diagnosis are used again."""
     return run_probes([draft.request for draft in drafts if draft.request], context, planning=True)
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A step on its way to a decision."""
+    """A step of the plan until its decision is final."""
 
     step: Step
     decision: Decision = field(default_factory=lambda: NoChange(why=""))
     args: Mapping[str, Json] = field(default_factory=dict)
     item: Json = None
     equal: tuple[int, ...] = ()
-    """The places of the items of its ``each`` that equal its own."""
+    """The positions of the items of the step's ``each`` that are equal to its item."""
     request: ProbeRequest | None = None
     ready: bool = False
     dormant: str = ""
-    """The reason why the step would do nothing now but may at its turn; it is inspected only for its reach."""
+    """The reason why the step would do nothing now but may do something later; it is probed only for its targets."""
     gate: Blocked | None = None
-    """A finding that it is for is unknown: it changes nothing, unless it is clean-up that will be owed by then."""
+    """Set if a finding of the step is unknown: the step changes nothing, unless it is owed clean-up."""
     fault: Fault = Fault.NONE
     inapplicable: bool = False
-    """Whether the host has not got what the step is about."""
+    """Whether the host lacks the subject of the step."""
     state: Mapping[str, Json] = field(default_factory=dict)
     commands: tuple[SentCommand, ...] = ()
     reach: tuple[Target, ...] = ()
     would: Change | None = None
     awaits: bool = False
-    """It is blocked only by what an earlier step may change, and is planned for its turn."""
+    """Whether an earlier step may remove the obstacle, so that the change is planned for later."""
     if_repeated: Decision | None = None
-    """The decision if no earlier run had done it."""
+    """The decision as if no earlier run had sent the change."""
 
     def decide(self, probed: ProbeResult, context: HostContext) -> None:
-        """Decide on what the probe of the step saw."""
+        """Decide what the step does, from the result of its probe."""
         self.commands = probed.commands
         action = context.action(self.step)
         match probed.outcome:
@@ -124,7 +124,7 @@ class _Draft:
             self.if_repeated = None
 
     def decide_within_gate(self) -> None:
-        """Take back what a finding that is unknown does not permit."""
+        """Withdraw a change that an unknown finding does not permit."""
         decision = self.decision if self.dormant else within(self.gate, self.decision)
         if decision is not self.decision:
             self.decision, self.fault = decision, Fault.PROBE
@@ -133,7 +133,7 @@ class _Draft:
 def _drafts(
     step: Step, context: HostContext, seen: Diagnosis, findings: tuple[Finding, ...], force: bool
 ) -> list[_Draft]:
-    """Return the drafts of *step*: one, or one for each of its items."""
+    """Return the drafts of *step*: one draft, or one for each item of its ``each``."""
     owed = step.always and bool(context.earlier)  # runs with which this one goes on have changed the host
     gate = None if needs_no_finding(context, step) else gate_of(step, findings, force=force or owed)
     if isinstance(gate, Skip) and not step.after:
@@ -190,7 +190,9 @@ def _waiting_decision(step: Step, context: HostContext, args: Mapping[str, Json]
 
 
 def _with_conditions(drafts: list[_Draft], context: HostContext) -> tuple[PlannedStep, ...]:
-    """Return the steps with their conditions: earlier steps that would change something, and shared findings."""
+    """Return the steps of the plan, each with its condition: on earlier steps that would change something, or on a
+    finding.
+    """
     restless: list[Step] = []
     rivals: list[Step] = []
     """The steps that change the host, so that a finding may be gone after them."""
@@ -232,7 +234,7 @@ def _with_conditions(drafts: list[_Draft], context: HostContext) -> tuple[Planne
 
 
 def _hold_back(draft: _Draft, restless: list[Step], stuck: list[str], earlier: set[str]) -> None:
-    """Take back the change of *draft* if the steps before it would change nothing, or are blocked."""
+    """Withdraw the change of *draft* if a step before it, on which it depends, is blocked or would change nothing."""
     moved = {written_id(step.id) for step in restless} | earlier
     idle = [word for word in draft.step.if_changed if word not in moved]
     wants = isinstance(draft.decision, Change) or (draft.request is None and isinstance(draft.decision, NoChange))
@@ -246,7 +248,7 @@ def _hold_back(draft: _Draft, restless: list[Step], stuck: list[str], earlier: s
 
 
 def _clear_the_way(draft: _Draft, restless: list[Step]) -> None:
-    """Plan what is blocked only until an earlier step, which it comes after, has changed something: for its turn."""
+    """Plan the change of a blocked *draft* for later, if an earlier step of the plan may remove the obstacle."""
     blocked = draft.decision
     if not isinstance(blocked, Blocked) or blocked.then is None or not blocked.clears:
         return
@@ -260,7 +262,7 @@ def _clear_the_way(draft: _Draft, restless: list[Step]) -> None:
 
 
 def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook: Playbook) -> str | None:
-    """Return the condition of *draft* at its turn, in words for the plan; None: it has none.
+    """Return the condition of *draft* when it runs, in words for the plan; None if it has none.
 
     *restless*: the earlier steps that would change something.  *rivals*: the steps of *restless* that change the host.
     """
@@ -286,7 +288,9 @@ def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook
 
 
 def _condition_of_dormant(draft: _Draft, before: list[str]) -> str | None:
-    """Return the condition of a step that nothing calls for yet: that one of *before* fails, or leaves its finding."""
+    """Return the condition of a step that runs only if a step of *before* fails, or if its finding is present after
+    it.
+    """
     step = draft.step
     if step.if_failed:
         failing = [name for name in step.if_failed if name in before]
@@ -297,8 +301,9 @@ def _condition_of_dormant(draft: _Draft, before: list[str]) -> str | None:
 
 
 def _condition_of_findings(step: Step, restless: list[Step], before: list[str], playbook: Playbook) -> str | None:
-    """Return the condition of a step whose finding an earlier step may have cured, or whose own probe it may have
-    changed."""
+    """Return the condition of a step if an earlier step may cure its finding, or may change the state that it
+    probes.
+    """
     rivals = [each for each in restless if not playbook.findings or _share(each, step)]
     if playbook.findings and rivals:
         what = " or ".join(step.for_) or "a finding"
@@ -309,7 +314,7 @@ def _condition_of_findings(step: Step, restless: list[Step], before: list[str], 
 
 
 def _reach(draft: _Draft) -> str:
-    """Name the targets that the step would touch at most at its turn."""
+    """Return the targets that the step may affect at most when it runs, as the end of a sentence."""
     if not draft.reach:
         return described_later(draft.would)
     return f", at most on {', '.join(target.say for target in draft.reach)}"
@@ -342,7 +347,7 @@ def _verify(context: HostContext, seen: Diagnosis) -> tuple[dict[str, Mapping[st
 
 
 def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
-    """A planned step as a plan reports it."""
+    """Return the result of a planned step, as the plan reports it."""
     step, decision = draft.step, planned.decision
     plain = replace(
         StepResult.of(step),

@@ -1,1 +1,1 @@
-"""The state that a run itself keeps on a host, or reads of it: its lock, notes, copies, fetched files, the boot."""
+"""The state that a run keeps on a host, or reads there: its lock, notes, copies, fetched files, and the boot."""

@@ -1,4 +1,4 @@
-"""The boot that a host is in, the reboots that we have sent to it, and the command that sends one."""
+"""The current boot of a host, the reboots that runbook has sent to it, and the command that sends a reboot."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from runbook.shell import PLACES, SAFE, script
 from runbook.values.command import Command, Completed, read, read_script, write_script
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-"""A random UUID that the kernel makes at its start (random(4))."""
+"""The file with a random UUID that the kernel makes when it starts (random(4))."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastReboot:
-    """The last reboot that we have sent to a host, as the host keeps it."""
+    """The last reboot that runbook has sent to a host, as recorded on the host."""
 
     boot_id: str
-    """Of the boot that it was to end."""
+    """The id of the boot that the reboot should end."""
     ago: float
-    """Seconds since it was sent, by the host's clock."""
+    """The seconds since the reboot was sent, by the host's clock."""
     gpus: int
-    """The number of GPUs that were expected after it."""
+    """The number of GPUs that were expected after the reboot."""
     words: str
-    """The reason, and the user."""
+    """The reason for the reboot, and the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
-    """The boot that a host is in."""
+    """The current boot of a host."""
 
     boot_id: str
     up: float
-    """Seconds since it began."""
+    """The seconds since the boot began."""
     container: bool
     """Whether the host is a container, which cannot be rebooted from within."""
     systemd: bool
     stopping: bool
-    """Whether it is being shut down."""
+    """Whether the host is shutting down."""
     root: bool
     last: LastReboot | None
 
 
 def ask_boot_id() -> Command:
-    """The boot id alone."""
+    """Return the command that reads only the boot id."""
     return replace(read("cat", BOOT_ID), timeout=10.0)
 
 
 def read_boot_id(done: Completed) -> str:
-    """The boot id; empty where the host does not say."""
+    """Return the boot id from the output of ``ask_boot_id``; empty if the host does not report it."""
     found = done.stdout.strip() if done.exit_code == 0 else ""
     return found if _UUID.fullmatch(found) else ""
 
 
 def ask_boot() -> Command:
-    """One script with all of it."""
+    """Return the command that reads all fields of ``Boot`` with one script."""
     return read_script(SAFE + PLACES + script(__package__, "boot_probe"))
 
 
 def read_boot(done: Completed) -> Boot:
-    """Parse *done*.  Raises ProbeError."""
+    """Parse the output of ``ask_boot``.  Raises ProbeError if it cannot be read."""
     if done.timed_out or done.exit_code != 0:
         said = done.stderr.strip().splitlines()
         raise ProbeError(said[-1] if said else "the host does not say which boot it is in")
@@ -92,10 +92,11 @@ def _last(lines: list[str], now: str) -> LastReboot | None:
 
 
 def send_reboot(boot_id: str, words: str, gpus: int, force_after: float) -> Command:
-    """Note the reboot on the host and start it, if the host is still in the boot *boot_id*.
+    """Return the command that records and starts a reboot, if the host is still in the boot *boot_id*.
 
-    *gpus*: the number of GPUs expected afterwards.  *force_after*: seconds after which a hanging shutdown is forced, or
-    0.
+    *words*: the reason, for people.  *gpus*: the number of GPUs expected afterwards.  *force_after*: seconds after
+    which
+    a hanging shutdown is forced, or 0.
     """
     command = write_script(
         SAFE + PLACES + script(__package__, "boot_reboot"),

@@ -1,7 +1,8 @@
-"""Fetch a file, or what a command prints, from a host: the scripts, which pack it, and what comes out again.
+"""Fetch a file or the output of a command from a host: the scripts that pack it, and the code that unpacks it.
 
-What arrives is gzip in base64, or either alone, or hexadecimal digits, as the programs of the host have it; the last
-line says which. So bytes come as they are, a part of them is never taken for the whole, and text is a tenth on its way.
+The data arrives as gzip in base64, as only one of these, or as hexadecimal digits, depending on the programs of the
+host; the last line says which.  So bytes arrive unchanged, an incomplete answer is never taken for a complete one, and
+text shrinks to about a tenth on its way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from runbook.values.command import Command, Completed, Effect, read_script
 from runbook.values.kept_file import TIMED_OUT, Fetched, Keep, NotKept
 
 SPARE = 15.0
-"""Seconds that a host has beyond the time limit of the command, which is held there."""
+"""The seconds that the host has beyond the time limit of the command, which the host enforces."""
 
 _PACK = script(__package__, "fetched_output")
 _COMMAND = SAFE + _PACK + script(__package__, "fetch_command")
@@ -28,23 +29,27 @@ _LAST = re.compile(r"(?:\A|\n)=end (\d{1,3}) (yes|no) (yes|no)\s*\Z")
 
 
 def ask_file(path: str) -> Command:
-    """Whether a file is there and may be read: ``there`` and its size, ``absent``, or ``refused`` and why."""
+    """Return the command that checks a file: it prints ``there`` and the size, ``absent``, or ``refused`` and the
+    reason.
+    """
     return replace(read_script(_PROBE, path), called=("fetch-probe", path))
 
 
 def ask_programs(names: tuple[str, ...]) -> Command:
-    """For each program a line: ``there`` or ``absent``."""
+    """Return the command that prints a line for each program: ``there`` or ``absent``."""
     return replace(read_script(_PROGRAMS, *names), called=("find-programs", *names))
 
 
 def fetch_file(path: str, keep: Keep) -> Command:
-    """Read a file, as much of it as is kept."""
+    """Return the command that reads the part of the file *path* that is kept."""
     argv = (*_part(keep), path)
     return Command(script=_FILE, argv=argv, effect=Effect.READ, keep=keep, called=("fetch-file", path))
 
 
 def fetch_command(argv: tuple[str, ...], keep: Keep, *, limit: float, own_directory: bool, confined: bool) -> Command:
-    """Run a program for at most *limit* seconds, and take as much of what it prints as is kept."""
+    """Return the command that runs *argv* for at most *limit* seconds, and reads the part of its output that is
+    kept.
+    """
     words = (*_part(keep), str(max(1, round(limit))), "yes" if own_directory else "no")
     return Command(
         script=_COMMAND,
@@ -60,12 +65,14 @@ def fetch_command(argv: tuple[str, ...], keep: Keep, *, limit: float, own_direct
 
 
 def _part(keep: Keep) -> tuple[str, str]:
-    """The first words of the scripts; one byte more than is kept says that there is more."""
+    """Return the first arguments of the scripts; they ask for one byte more than is kept, to see whether there is
+    more.
+    """
     return "yes" if keep.end else "no", str(keep.most + 1)
 
 
 def unpacked(answer: Completed, keep: Keep, *, ran: bool) -> Fetched | NotKept:
-    """Unpack *answer*; *ran*: it is a program's output, not a file."""
+    """Unpack *answer*, and return the content; *ran*: it is the output of a program, not a file."""
     if answer.missing[0]:
         return NotKept(why="it is too large to be sent, even packed: give a smaller `most`")
     last = _LAST.search(answer.stdout)
@@ -83,7 +90,10 @@ def unpacked(answer: Completed, keep: Keep, *, ran: bool) -> Fetched | NotKept:
 
 
 def _bytes(text: str, most: int, *, gzip: bool, base64: bool) -> bytes:
-    """The bytes that *text* stands for.  Raises ValueError, its Error of base64, and zlib.error; no bomb goes off."""
+    """Decode *text* to at most *most* bytes, so that a small text cannot fill the memory.
+
+    Raises ValueError (also base64's own), and zlib.error.
+    """
     joined = "".join(text.split())
     raw = b64decode(joined, validate=True) if base64 else bytes.fromhex(joined)
     if not gzip:

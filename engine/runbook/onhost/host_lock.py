@@ -1,19 +1,20 @@
-"""One run at a time changes a host: locks there that end with the connection that holds them.
+"""Locks on a host, so that one run at a time changes it; a lock ends with the connection that holds it.
 
-Whom a lock keeps out: every other run that changes the same host as the same user, whatever user it logs in as.  So a
-run takes one lock for each user as whom its steps write.  It lies where nobody but that user (and root) can
-make or exchange anything, because a lock that others can write to is one that they can forge, hold for ever, or turn
-into a link to ``/etc/shadow``: root's in ``/run/runbook``, another user's in ``~/.cache/runbook`` (or, without a home,
-``/run/user/UID/runbook``, which goes with the user's last session), in a directory of its own for each boot and process
-namespace, since homes are shared between hosts.  What lies anywhere else is not inspected.  The price: runs that write
-as two users, neither of them root, do not keep each other out, for neither may believe the other's lock.
+A lock keeps out every other run that changes the same host as the same user, whatever the login user is.  So a run
+takes one lock for each user as whom its steps write.  A lock that other users can write to could be forged, held for
+ever, or turned into a link to ``/etc/shadow``.  So the lock is in a place where only its user (and root) can create or
+replace files: root's in ``/run/runbook``, another user's in ``~/.cache/runbook`` (or, without a home, in
+``/run/user/UID/runbook``, which disappears with the user's last session).  There, each boot and process namespace has
+its own directory, because hosts may share home directories.  Locks in other places are not read.  The price: runs that
+write as two different users, neither of them root, do not keep each other out, because neither can trust the other's
+lock.
 
-An entry names the shell of our connection and whatever started that (the end of it in sshd), by pid and start; once
-the connection is gone, nobody holds it any more.  Each write adds the shell that it runs on (``also``), as the user
-whose lock it is: one that still runs after the connection keeps it so long.
+An entry names the shell of our connection and its parent (the connection's process of sshd), by pid and start time;
+once the connection is gone, nobody holds the lock any more.  Each write adds its own shell (``also``), as the user of
+the lock: a shell that outlives the connection keeps the lock until it ends.
 
-``RUNBOOK_LOCK_PLACES`` in the host's own environment names another directory, for tests: it is believed only where it
-is this user's own, closed to all others, and holds a file ``.runbook-locks`` of this user's.
+``RUNBOOK_LOCK_PLACES`` in the host's own environment names another directory, for tests.  It is used only if it
+belongs to this user, is closed to all others, and has a file ``.runbook-locks`` of this user.
 """
 
 from __future__ import annotations
@@ -32,51 +33,53 @@ TIMEOUT = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockHeld:
-    """The lock is ours."""
+    """This run has the lock."""
 
     place: str = ""
-    """The directory of the lock; an entry that a write adds there keeps the lock while that write runs."""
+    """The directory of the lock; a write adds an entry there, which keeps the lock while the write runs."""
     idle: float = math.inf
-    """Seconds for which no run had taken or given back a lock of this user's here; 0 where that cannot be seen."""
+    """The seconds for which no run has taken or released a lock of this user here; 0 if that cannot be read."""
 
 
 AGAIN = "; wait until it ends, then try again"
-"""The end of the words for a lock that is not free, for a person who has to wait."""
+"""The end of the message about a lock that is not free, for a person who must wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockBusy:
-    """Another run has it."""
+    """Another run has the lock."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockUnavailable:
-    """The host can hold no lock; the run may go on, but two runs would not notice each other."""
+    """The host cannot hold a lock; the run may continue, but two runs would not notice each other."""
 
     why: str
 
 
 def ask_lock(run: str, host: str, words: str, become: str = "") -> Command:
-    """Take the lock of the user *become* on *host* for *run*; *words* describe the holder to people."""
+    """Return the command that takes the lock of the user *become* on *host* for *run*; *words*: the holder, for
+    people.
+    """
     return _lock("take", lock_name(run, host), run, words, become=become)
 
 
 def ask_unlock(run: str, host: str, become: str = "") -> Command:
-    """Give the lock of *run* on *host* back."""
+    """Return the command that releases the lock of *run* on *host*."""
     return _lock("give", lock_name(run, host), run, become=become, owed=True)
 
 
 def ask_locks() -> Command:
-    """A line for each lock of the user who asks."""
+    """Return the command that prints a line for each lock of its user."""
     return read_script(SAFE + LOCK, "list")
 
 
 def read_locks(done: Completed) -> tuple[tuple[str, str], ...]:
-    """Each lock as ``held`` or ``asks`` (it is just being taken) and what its run says for people.
+    """Return each lock: ``held`` or ``asks`` (it is being taken), and the text of its run for people.
 
-    Raises ProbeError where that cannot be seen.
+    Raises ProbeError if the locks cannot be read.
     """
     if done.exit_code != 0:
         raise ProbeError(done.why_not())
@@ -89,12 +92,12 @@ def _lock(*words: str, become: str, owed: bool = False) -> Command:
 
 
 def lock_name(run: str, host: str) -> str:
-    """One line that distinguishes the locks of a run: hosts of one inventory may be one machine."""
+    """Return the name of the lock of *run* for *host*; several hosts of an inventory may be one machine."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{run}-{host}")[:300]
 
 
 def read_lock(done: Completed) -> LockHeld | LockBusy | LockUnavailable:
-    """Parse the answer to ``ask_lock``."""
+    """Parse the output of ``ask_lock``."""
     word, _, rest = done.stdout.strip().partition(" ")
     if done.refused:
         return LockUnavailable(why=done.refused)

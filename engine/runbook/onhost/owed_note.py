@@ -1,7 +1,7 @@
-"""Notes on hosts about clean-ups that are owed to them, beside the locks of a run: for people and other controllers.
+"""Notes on hosts about clean-up that is owed to them, beside the locks of a run: for people and other controllers.
 
-They lie where the locks of the same user lie (``facts.system.host_lock``), so that nobody else can forge, change
-or redirect one, and go with the next boot.  Nothing in them is ever executed, and what is read from them is only shown.
+They are in the directories of the user's locks (``facts.system.host_lock``), so that no other user can forge, change
+or redirect a note.  They disappear with the next boot.  Nothing in them is ever executed; their text is only shown.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ TIMEOUT = 15.0
 """Seconds that the host may take to make or remove a note."""
 
 LIST_TIMEOUT = 5.0
-"""Seconds that it may take to print its notes."""
+"""The seconds that the host may take to print its notes."""
 
 MAX_LINE_CHARACTERS = 200
-"""Characters of a line of a note."""
+"""The maximum number of characters of a line of a note."""
 
 MOST_STEPS = 20
-"""Steps that a note names."""
+"""The maximum number of steps that a note names."""
 
 _RUN = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4,16}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostNote:
-    """A note that a host has."""
+    """A note that was read from a host."""
 
     owed: Owed
     host: str
-    """The name by which its run knew the host."""
+    """The host's name in its run."""
     running: bool
-    """The connection of its run is still there, so that the run may take the step yet."""
+    """Whether the connection of the note's run still exists, so that the run may still do the step."""
 
 
 def make_note(cleanup: OwedCleanup, become: str = "") -> Command:
-    """Make the note about *cleanup*, or replace it; it lies with the locks of the user *become*."""
+    """Return the command that writes the note about *cleanup*, beside the locks of the user *become*."""
     lines = (cleanup.run, cleanup.host, cleanup.by, cleanup.since, cleanup.playbook)
     steps = [step.words for step in cleanup.steps[:MOST_STEPS]]
     text = "\n".join(_line(line) for line in (*lines, *steps))
@@ -49,7 +49,7 @@ def make_note(cleanup: OwedCleanup, become: str = "") -> Command:
 
 
 def remove_note(cleanup: OwedCleanup, become: str = "") -> Command:
-    """Remove the note about *cleanup* that lies with the locks of the user *become*."""
+    """Return the command that removes the note about *cleanup*, beside the locks of the user *become*."""
     return _note("unnote", cleanup, become=become)
 
 
@@ -60,7 +60,7 @@ def _note(verb: str, cleanup: OwedCleanup, *text: str, become: str) -> Command:
 
 
 def why_not(done: Completed) -> str:
-    """Return the reason why ``make_note`` or ``remove_note`` failed; empty: it did not."""
+    """Return the reason why ``make_note`` or ``remove_note`` failed; empty if it succeeded."""
     if done.refused:
         return done.refused
     if done.exit_code == 0 and done.stdout.strip() in ("noted", "removed"):
@@ -70,7 +70,7 @@ def why_not(done: Completed) -> str:
 
 
 def list_notes(become: str = "") -> Command:
-    """Print the notes that lie with the locks of the user *become*; changes nothing."""
+    """Return the command that prints the notes beside the locks of the user *become*; it changes nothing."""
     return Command(script=OWED_LIST, effect=Effect.READ, timeout=LIST_TIMEOUT, become=become)
 
 
@@ -99,6 +99,6 @@ def _read(block: list[str]) -> HostNote | None:
 
 
 def _line(text: str) -> str:
-    """*text* as one line of a note, without what steers a terminal."""
+    """Return *text* as one line of a note, without characters that control a terminal."""
     plain = "".join(sign if sign.isprintable() else " " for sign in text)
     return " ".join(plain.split())[:MAX_LINE_CHARACTERS]

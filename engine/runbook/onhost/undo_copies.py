@@ -1,8 +1,8 @@
-"""Copies of files on the host that changes them, from which a run can be undone byte for byte.
+"""Copies of files on the host, made before a change, from which a run can be undone byte for byte.
 
-They lie in ``/var/lib/runbook/undo/RUN`` (root) or ``~/.local/state/runbook/undo/RUN`` (other users), named by the
-sha256 of their content.  Nobody but the user who changes the file can enter that directory; copies of 90 days are
-removed when the next one is made.
+They are in ``/var/lib/runbook/undo/RUN`` (root) or ``~/.local/state/runbook/undo/RUN`` (other users); the name of a
+copy is the sha256 of its content.  Only the user who changes the file can enter that directory.  Copies older than 90
+days are removed when the next copy is made.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from runbook.values.command import Command, Completed, Effect, write_script
 from runbook.values.undo import Ownership
 
 MAX_COPY_BYTES = 16 << 20
-"""Bytes of a file of which a copy is kept."""
+"""The maximum number of bytes of a file that is copied."""
 
 TIMEOUT = 30.0
-"""Seconds that a copy may take."""
+"""The seconds that a copy may take."""
 
 _PLACE = SAFE + PLACES + script(__package__, "undo_place")
 _KEEP = _PLACE + script(__package__, "undo_keep")
@@ -30,23 +30,26 @@ _REMOVE = SAFE + script(__package__, "undo_remove")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCopy:
-    """A copy as a probe found it."""
+    """A copy that a probe has read, or the reason why there is none."""
 
     missing: str = ""
-    """The reason why it cannot be used; empty: it can."""
+    """The reason why the copy cannot be used; empty if it can."""
     size: int = 0
     text: str | None = None
-    """The content of the file; None: it is too long, or no text."""
+    """The content of the file; None if it is too long, or no text."""
 
 
 def keep_copy(run: str, path: str, digest: str, become: str = "") -> Command:
-    """Keep a copy of *path*, whose content has the sha256 *digest*, for *run*; the file itself stays unchanged."""
+    """Return the command that keeps a copy of *path* for *run*; the file itself is not changed.
+
+    *digest*: the sha256 of the file's content.
+    """
     words = (run, path, digest, str(MAX_COPY_BYTES))
     return Command(script=_KEEP, argv=words, effect=Effect.SCRATCH, timeout=TIMEOUT, become=become, private=True)
 
 
 def why_not_kept(done: Completed) -> str:
-    """Return the reason why ``keep_copy`` has kept nothing; empty: it has kept a copy."""
+    """Return the reason why ``keep_copy`` has made no copy; empty if it has."""
     if done.refused:
         return done.refused
     if done.exit_code == 0 and done.stdout.strip() == "kept":
@@ -56,12 +59,12 @@ def why_not_kept(done: Completed) -> str:
 
 
 def ask_copy(run: str, digest: str) -> Command:
-    """Find the copy of *run* with that sha256."""
+    """Return the command that finds the copy of *run* with the sha256 *digest*."""
     return Command(script=_PROBE, argv=(run, digest, str(MAX_DIFF_BYTES)), effect=Effect.READ, private=True)
 
 
 def read_copy(done: Completed) -> FileCopy:
-    """The answer to ``ask_copy``.  Raises ProbeError."""
+    """Parse the output of the command from ``ask_copy``.  Raises ProbeError if the output cannot be read."""
     parts = done.stdout.split("\0", 2)
     if done.exit_code != 0 or done.timed_out or len(parts) != 3 or parts[0] not in ("none", "copy"):
         raise ProbeError(done.stderr.strip() or "the copy of the earlier file could not be read")
@@ -74,12 +77,14 @@ def read_copy(done: Completed) -> FileCopy:
 
 
 def restore_copy(place: PathState, run: str, digest: str, was: Ownership) -> Command:
-    """Put the copy of *run* with that sha256 in the place of *place*, if that is still what was seen."""
+    """Return the command that replaces *place* by the copy of *run* with the sha256 *digest*, if *place* is
+    unchanged.
+    """
     seen = place.digest if place.kind == "file" else ""
     words = ("file", place.path, place.kind, seen, digest, was.mode, was.owner, was.group, "no", "no")
     return replace(write_script(_RESTORE, run, digest, *words, called=("restore-file", place.path)), private=True)
 
 
 def remove_written(place: PathState) -> Command:
-    """Remove *place*, if it still has the content that was seen."""
+    """Return the command that removes *place*, if its content is unchanged since the probe."""
     return write_script(_REMOVE, place.path, place.digest, called=("remove-file", place.path))

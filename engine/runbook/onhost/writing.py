@@ -1,4 +1,4 @@
-"""Inspect a file or directory of the host, and write it as desired."""
+"""Inspect a file or directory of the host, and bring it to a desired state."""
 
 from __future__ import annotations
 
@@ -13,65 +13,67 @@ from runbook.text.unified_diff import unified
 from runbook.values.command import Command, Completed, Effect, write_script
 
 MAX_DIFF_BYTES = 256 * 1024
-"""Bytes of a file that are read for the sake of a diff."""
+"""The maximum number of bytes of a file that are read for a diff."""
 
 CHANGED, NOT_WRITTEN = 10, 12
-"""Exit codes of the write that mean: the file is unchanged."""
+"""The exit codes of a write that did not change the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
-    """The entry at a path."""
+    """The state of a path on a host."""
 
     path: str
-    """As asked, with the home folder filled in; the file itself where a symbolic link was to be followed."""
+    """The path, with the home directory filled in; if a symbolic link was followed, the path of the file itself."""
     kind: str
     """``absent``, ``file``, ``directory``, ``link`` or ``other``."""
     leads_to: str = ""
-    """Where a symbolic link points."""
+    """The target of a symbolic link."""
     digest: str = ""
-    """sha256 of a file's content, hexadecimal."""
+    """The sha256 of a file's content, in hexadecimal."""
     mode: str = ""
-    """Octal: ``644``."""
+    """The mode in octal: ``644``."""
     owner: str = ""
     group: str = ""
     ids: tuple[str, str] = ("", "")
-    """The numbers of its user and its group."""
+    """The numbers of the owner and the group."""
     meant: tuple[str, str] = ("", "")
-    """The numbers of the user and the group that were asked about; empty where the host knows no such name."""
+    """The numbers of the user and the group to look up; empty if the host does not know the name."""
     links: int = 1
-    """The number of names of a file."""
+    """The number of hard links of a file."""
     inode: str = ""
-    """``device:inode``."""
+    """The device and inode numbers: ``device:inode``."""
     parent: str = ""
-    """``yes`` where the directory that it lies in is there, ``no``, or what stands there instead."""
+    """``yes`` if the parent directory exists, ``no``, or the kind of the entry in its place."""
     user: str = ""
-    """The user who inspected it."""
+    """The user as whom the path was inspected."""
     refusal: str = ""
     """The reason why nothing may be written there, with what to do: another user can exchange a part of the path (law
     9)."""
     text: str | None = None
-    """The content of a file; None: it is too long, or no text."""
+    """The content of a file; None if it is too long, or no text."""
 
     @property
     def key(self) -> str:
-        """Its identity: a file is its path and content, everything else its path and what it is."""
+        """Return the identity: for a file, path and content; for other entries, path, kind and inode."""
         return f"{self.path} {self.kind} {self.digest or self.inode}".strip()
 
     @property
     def itself(self) -> str:
-        """Its identity where its content stays as it is: a log may grow, and is the same file."""
+        """Return the identity without the content: a log that grows is still the same file."""
         return f"{self.path} {self.kind} {self.inode}".strip()
 
 
 def ask_place(path: str, *, follow: bool, owner: str = "", group: str = "") -> Command:
-    """Read *path*, which is absolute or begins with ``~/``, and who *owner* and *group* are there."""
+    """Return the command that inspects *path* (absolute, or below ``~/``), and resolves *owner* and *group* on the
+    host.
+    """
     argv = (path, "yes" if follow else "no", str(MAX_DIFF_BYTES), owner, group)
     return Command(script=_LOOK, argv=argv, effect=Effect.READ, private=True)
 
 
 def read_place(path: str, done: Completed) -> PathState:
-    """The answer to ``ask_place``.  Raises ProbeError."""
+    """Parse the output of ``ask_place``.  Raises ProbeError."""
     if done.timed_out:
         raise ProbeError(f"{path} could not be inspected in time")
     if done.exit_code == REFUSED:
@@ -109,7 +111,7 @@ def _broken(text: str) -> bool:
 
 
 def difference(place: PathState, text: str | None) -> str:
-    """Return the change that *text* would make there, as ``diff -u`` shows it, without the values of secrets."""
+    """Return the change from *place* to *text* as a ``diff -u``, with secrets masked."""
     if text is None:
         return ""
     if place.kind == "file" and place.text is None:
@@ -133,9 +135,10 @@ class DesiredPath:
 
 
 def make(place: PathState, wanted: DesiredPath, *, parents: bool = False, backup: bool = False) -> Command:
-    """Make *place* as *wanted*, if it is unchanged since it was read; otherwise exit with CHANGED.
+    """Return the command that brings *place* to the state *wanted*; if it was changed since the probe, it exits
+    with CHANGED.
 
-    The new content of a file replaces the old one atomically.
+    The new content of a file replaces the old content atomically.
     """
     seen = place.digest if place.kind == "file" and wanted.text is not None else place.inode
     new = "" if wanted.text is None else sha256(wanted.text.encode()).hexdigest()
@@ -156,5 +159,5 @@ The content comes on stdin.
 
 
 def file_writing() -> str:
-    """The script of ``make`` for what stands before it: other content on stdin, and parameters that are shifted."""
+    """Return the script of ``make``, for a script that puts its own code before it and sends other content."""
     return script(__package__, "file_write")

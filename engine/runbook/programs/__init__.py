@@ -1,1 +1,1 @@
-"""Programs that are known to change a host, or only to read it."""
+"""Programs that are known to change a host, and programs that are known to only read it."""

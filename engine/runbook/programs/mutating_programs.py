@@ -1,4 +1,4 @@
-"""Programs that are known to change a host, so that a probe that would run one is refused."""
+"""Programs that are known to change a host, so that a probe with such a program is refused."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ _WRAPPERS: dict[str, str] = {
     **dict.fromkeys(("nohup", "setsid", "command", "builtin", "busybox", "chroot", "unshare", "taskset"), ""),
     **dict.fromkeys(("!", "{", "if", "then", "else", "elif", "do", "while", "until"), ""),
 }  # fmt: skip
-"""Programs (and words of the shell) that run another one, with their options that take a value."""
+"""Programs (and words of the shell) that run another program, with their options that take a value."""
 
 _OPERAND_FIRST = frozenset({"timeout", "chroot", "taskset", "ssh"})
 _SEPARATORS = re.compile(r"[;&|()\n]+")
@@ -138,7 +138,7 @@ _HARMLESS = re.compile(r"/dev/(?:null|stdout|stderr|fd/\d+)|&?\d+|&-|-")
 
 
 def mutating_command(argv: Sequence[str], script: str = "") -> MutatingCommand | None:
-    """Return the worst known effect of a command line, or of POSIX sh text; None: no effect is known."""
+    """Return the worst known effect of a command line, or of POSIX sh text; None if no effect is known."""
     found = list(_in_script(script) if script else _in_argv(list(argv)))
     order = list(Risk)
     return max(found, key=lambda it: order.index(it.risk), default=None)
@@ -169,14 +169,14 @@ def _in_argv(argv: list[str]) -> Iterator[MutatingCommand]:
 
 
 def _in_shell(rest: list[str]) -> Iterator[MutatingCommand]:
-    """The text after the option -c of a shell."""
+    """Yield the effects of the text after the option -c of a shell."""
     flags = [at for at, word in enumerate(rest) if re.fullmatch(r"-[a-z]*c[a-z]*", word)]
     if flags and len(rest) > flags[0] + 1:
         yield from _in_script(rest[flags[0] + 1])
 
 
 def _by_verb(program: str, rest: list[str], words: list[str]) -> Iterator[MutatingCommand]:
-    """Yield the effects of *program* by one of its *words*: ``git push``; a container with ``--rm`` leaves nothing."""
+    """Yield the effects of *program* with one of its *words*, such as ``git push``; ``docker run --rm`` has none."""
     verbs, risk = _VERBS.get(program, ("", Risk.UNKNOWN))
     for verb in _verbs(program, words):
         if verb in verbs.split() and not (verb == "run" and "--rm" in rest):
@@ -184,7 +184,7 @@ def _by_verb(program: str, rest: list[str], words: list[str]) -> Iterator[Mutati
 
 
 def _by_option(program: str, rest: list[str]) -> Iterator[MutatingCommand]:
-    """Yield the effects of *program* by an option: ``sed -i``."""
+    """Yield the effects of *program* with an option, such as ``sed -i``."""
     if program in _OPTIONS:
         pattern, risk = _OPTIONS[program]
         yield from (
@@ -197,7 +197,7 @@ def _by_option(program: str, rest: list[str]) -> Iterator[MutatingCommand]:
 
 
 def _in_find(rest: list[str]) -> Iterator[MutatingCommand]:
-    """The commands that find runs: ``-exec`` and the like."""
+    """Yield the effects of the commands that find runs (``-exec`` and similar)."""
     for at, word in enumerate(rest):
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
             yield from _in_argv(rest[at + 1 :])
@@ -213,7 +213,9 @@ def _verbs(program: str, words: list[str]) -> list[str]:
 
 
 def _only_asks(program: str, rest: list[str]) -> bool:
-    """Uses that change nothing: ``mount`` alone, ``kill -0``, ``kill -l``, ``pip list``."""
+    """Whether *program* changes nothing with these arguments: ``mount`` alone, ``kill -0``, ``kill -l``, ``pip
+    list``.
+    """
     match program:
         case "mount":
             return not rest or rest[0] in ("-l", "-t")
@@ -227,7 +229,7 @@ def _only_asks(program: str, rest: list[str]) -> bool:
 
 
 def _inner_commands(rest: list[str]) -> Iterator[MutatingCommand]:
-    """The command behind ``docker exec [options] CONTAINER``."""
+    """Yield the effects of the command in ``docker exec [options] CONTAINER COMMAND``."""
     after = rest[rest.index("exec") + 1 :]
     while after and after[0].startswith("-"):
         after = after[2:] if after[0] in ("-u", "--user", "-e", "--env", "-w", "--workdir", "-c", "-n") else after[1:]
@@ -235,7 +237,7 @@ def _inner_commands(rest: list[str]) -> Iterator[MutatingCommand]:
 
 
 def unwrapped(argv: list[str]) -> list[str]:
-    """*argv* without the assignments and the wrappers in front of the program."""
+    """Return *argv* without assignments and wrapper programs before the program."""
     while argv:
         name = argv[0].rpartition("/")[2]
         if re.match(r"[A-Za-z_]\w*=", argv[0]):
@@ -266,7 +268,7 @@ def _in_script(script: str) -> Iterator[MutatingCommand]:
 
 
 def simple_commands(script: str) -> Iterator[list[str]]:
-    """The words of each simple command; every redirection of output is the word ``>`` before its target."""
+    """Yield the words of each simple command; a redirection of output becomes the word ``>`` before its target."""
     lexer = shlex.shlex(_tidied(script), posix=True, punctuation_chars=";&|()<>")
     lexer.commenters = ""
     words: list[str] = []
@@ -286,7 +288,7 @@ def simple_commands(script: str) -> Iterator[list[str]]:
 
 
 def _tidied(script: str) -> str:
-    """*script* without comments, and with ``;`` at the end of each line."""
+    """Return *script* without comments, and with ``;`` at the end of each line."""
     lines = (re.sub(r"(?:^|(?<=\s))#.*", "", line) if line.count("'") % 2 == 0 and line.count('"') % 2 == 0 else line
              for line in script.replace("\\\n", " ").split("\n"))  # fmt: skip
     return " ;\n".join(lines)

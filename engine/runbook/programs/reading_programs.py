@@ -1,4 +1,6 @@
-"""Commands that are known to only read a host: the others are kept from writing where that can be had."""
+"""Commands that are known to only read a host; a probe with another command is kept from writing, if the host
+allows.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ _WRITES_BY = {
     "nvidia-smi": r"-f|--filename",
     "find": r"-exec|-ok",
 }
-"""Programs that only read without these words."""
+"""Programs that only read unless one of these words is given."""
 
 _NAMES_MOUNTS = re.compile(
     r"mounts\b|\bmountinfo\b|\bfindmnt\b|\bmtab\b|statvfs|\bismount\b|\bmountpoint\b|(?:\[|\btest)\s+-w\s|\bos\.access\b"
@@ -46,14 +48,14 @@ INTERPRETERS = re.compile(r"(?:python|perl|ruby|node|php|lua|tclsh|Rscript|julia
 
 
 def is_to_be_confined(argv: Sequence[str], script: str = "") -> bool:
-    """Whether a probe's command line, or POSIX sh text, is not known to only read, so that it is kept from writing."""
+    """Whether a command line, or POSIX sh text, of a probe must be kept from writing: it is not known to only read."""
     if _NAMES_MOUNTS.search(script or " ".join(argv)):
         return False
     return not (_script_only_reads(script) if script else _argv_only_reads(argv))
 
 
 def interpreter_in(argv: Sequence[str], script: str = "") -> str:
-    """Return the interpreter of an author's own program; empty: there is none."""
+    """Return the interpreter that runs a program of the author; empty if there is none."""
     lines = list(simple_commands(script)) if script else [list(argv)]
     for line in lines:
         words = unwrapped(line)
@@ -66,7 +68,7 @@ def interpreter_in(argv: Sequence[str], script: str = "") -> str:
 
 
 def _text_for_a_shell(words: Sequence[str]) -> str:
-    """The text after ``sh -c``; empty where *words* are no such call."""
+    """Return the text after ``sh -c``; empty if *words* do not call a shell in this way."""
     if len(words) > 2 and words[0].rpartition("/")[2] in ("sh", "bash", "dash", "ash") and words[1] in ("-c", "-ec"):
         return words[2]
     return ""
@@ -80,7 +82,7 @@ def _script_only_reads(script: str) -> bool:
 
 
 def _without_targets(words: Sequence[str]) -> list[str]:
-    """Return *words* without harmless redirections; another redirection becomes ``>``, which is no known program."""
+    """Return *words* without harmless redirections; for another redirection, ``>`` stays, which is no known program."""
     found, target = list[str](), False
     for word in words:
         if target:

@@ -1,1 +1,1 @@
-"""The records of runs on this machine: a journal for each run, a ledger of all, an index to query them."""
+"""The records of runs on this machine: a journal for each run, a ledger of all runs, and an index to query them."""

@@ -1,4 +1,4 @@
-"""Chain lines of JSON by their digests, so that one that was edited, removed, doubled or moved is found later."""
+"""Chain lines of JSON by their digests, so that a line that was edited, removed, doubled or moved is found later."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hashlib import sha256
 from typing import Any
 
 START = "0" * 64
-"""The stand-in for the digest before the first line."""
+"""Used in place of a digest before the first line."""
 
 MAX_LINES = 10**12
-"""No chain has so many lines."""
+"""A number of lines that no chain reaches."""
 
 _SEAL = ',"sha":"'
 _SEALED = re.compile(rb',"sha":"([0-9a-f]{64})"\}')
@@ -22,26 +22,28 @@ _END = len(_SEAL) + 64 + len('"}')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A line of a chain."""
+    """A line of a chain, with its digest and its fault."""
 
     number: int
-    """From 1."""
+    """The number of the line, from 1."""
     value: Any
-    """The content of the line as JSON; None: it cannot be read."""
+    """The content of the line as JSON; None if it cannot be parsed."""
     sha: str
-    """The digest that the line carries; empty where it has none."""
+    """The digest in the line; empty if the line has none."""
     fault: str = ""
-    """The reason why the line differs from the line that was written; empty: it does not."""
+    """The reason why the line is not as it was written; empty if it is."""
 
 
 def sealed(body: str, before: str) -> tuple[str, str]:
-    """The JSON object *body* with its digest, which covers that of the line *before*; and the digest."""
+    """Return the JSON object *body* with its digest added, and the digest; it covers *before*, the digest of the
+    line before.
+    """
     sha = sha256((before + body).encode()).hexdigest()
     return f'{body[:-1]}{_SEAL}{sha}"}}', sha
 
 
 def links(lines: Iterable[bytes]) -> Iterator[Link]:
-    """The lines of a chain, each with its fault; a line without a newline is not whole, and is left out."""
+    """Yield the lines of a chain, each with its fault; a line without a newline is incomplete, and is left out."""
     before, broken = START, ""
     for number, raw in enumerate(lines, 1):
         if not raw.endswith(b"\n"):
@@ -54,7 +56,7 @@ def links(lines: Iterable[bytes]) -> Iterator[Link]:
 
 
 def position(raw: bytes) -> tuple[int, str] | None:
-    """Return the number and the digest that a line (without its newline) claims; None: they cannot be read."""
+    """Return the number and the digest that a line (without its newline) claims; None if they cannot be read."""
     link = _link(0, raw, START)
     number = link.value.get("n") if isinstance(link.value, dict) else None
     if not link.sha or not isinstance(number, int) or not 0 < number < MAX_LINES:

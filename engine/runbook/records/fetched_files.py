@@ -1,4 +1,6 @@
-"""Keep the files that a run fetches from hosts: masked, bounded, mode 600, each as a whole or not at all."""
+"""Keep the files that a run fetches from hosts: secrets masked, size limited, mode 600, each file completely or not
+at all.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from runbook.values.kept_file import Fetched, KeptFile, NotKept
 from runbook.values.types import Json
 
 ENDING = ".files"
-"""Of the directory of a run, behind its id."""
+"""The ending of the directory for a run's files, after the run's id."""
 
 MOST_OF_HOST = 64 * 1024 * 1024
-"""Bytes that one run keeps of one host."""
+"""The maximum number of bytes that one run keeps from one host."""
 
 MOST_OF_RUN = 1024 * 1024 * 1024
-"""Bytes that one run keeps of all hosts."""
+"""The maximum number of bytes that one run keeps from all hosts."""
 
 LONGEST_LINE = 100_000
 """Most characters of a line; a file with a longer one was not written by people.
@@ -30,7 +32,7 @@ It is not searched for secrets as a configuration file is.
 """
 
 INSPECTED = 8192
-"""Bytes at the beginning of a file by which it is taken for text, or not."""
+"""The bytes at the beginning of a file that decide whether it is text."""
 
 _BINARY = re.compile(rb"\0|\A(?:\x1f\x8b|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh|PK\x03\x04|\x7fELF)")
 
@@ -46,7 +48,7 @@ class FetchedFiles:
         self._names: set[str] = set()
 
     def keep(self, host: str, name: str, fetched: Fetched) -> KeptFile | NotKept:
-        """Write *fetched* down as a file of *host*; a name that is taken gets a number."""
+        """Write *fetched* to a file of *host*; if the name is taken, add a number."""
         binary = bool(_BINARY.search(fetched.content[:INSPECTED]))
         content = fetched.content if binary else self._masked(fetched.content)
         with self._lock:
@@ -77,7 +79,7 @@ class FetchedFiles:
         return text.encode("utf-8", "surrogateescape")
 
     def _too_much(self, host: str, size: int) -> str:
-        """Return the reason why a file of *size* bytes has no room; empty: it has."""
+        """Return the reason why there is no room for a file of *size* bytes; empty if there is room."""
         if self._sizes.get(host, 0) + size > MOST_OF_HOST:
             return f"a run keeps at most {bytes_of(MOST_OF_HOST)} of one host, and the files before it fill that"
         if sum(self._sizes.values()) + size > MOST_OF_RUN:
@@ -94,18 +96,20 @@ class FetchedFiles:
 
 
 def folder_name(host: str) -> str:
-    """The name of a host as one of a directory, which leads nowhere else; different hosts have different ones."""
+    """Return the directory name for *host*, which cannot lead out of its parent; different hosts have different
+    names.
+    """
     name = quote(host, safe="")[:200]
     return name if name.strip(".") and name == quote(host, safe="") else f"%{sha256(host.encode()).hexdigest()[:16]}"
 
 
 def file_name(name: str) -> str:
-    """The name of a file, which leads nowhere else."""
+    """Return *name* in a form that cannot lead out of its directory."""
     return quote(name, safe="")[:150].lstrip(".") or "file"
 
 
 def names_of(folder: PrivateFolder, run: str) -> Iterator[tuple[PrivateFolder, str, int]]:
-    """The files that *run* has fetched: their directory, their name and their size.  Raises OSError."""
+    """Yield the files that *run* has fetched: their directory, their name and their size.  Raises OSError."""
     top = PrivateFolder(folder.path / f"{run}{ENDING}")
     for host in top.names(""):
         inner = PrivateFolder(top.path / host)
@@ -114,7 +118,7 @@ def names_of(folder: PrivateFolder, run: str) -> Iterator[tuple[PrivateFolder, s
 
 
 def size_of_files(folder: PrivateFolder, run: str) -> int:
-    """The bytes of all files that *run* has fetched.  Raises OSError."""
+    """Return the size of all files that *run* has fetched, in bytes.  Raises OSError."""
     return sum(size for _, _, size in names_of(folder, run))
 
 
@@ -129,7 +133,7 @@ def remove_files(folder: PrivateFolder, run: str) -> None:
 
 
 def faults_of_files(folder: PrivateFolder, events: Iterator[Json]) -> Iterator[str]:
-    """Yield the fetched files that are gone or changed, by the lines of a journal."""
+    """Yield the fetched files that are missing or changed; *events*: the events of the journal that names them."""
     for event in events:
         result = event.get("result") if isinstance(event, dict) and event.get("kind") == "step_finished" else None
         kept = result.get("kept") if isinstance(result, dict) else None

@@ -1,4 +1,4 @@
-"""Find recorded runs by what was typed: an id, its beginning, or `last`; and the hosts of ``@RUN:VERDICT``."""
+"""Find recorded runs from user input: an id, its beginning, or `last`; and the hosts of ``@RUN:VERDICT``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from runbook.values.result import Verdict
 
 LAST = "last"
 FAILED = (Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNREACHABLE, Verdict.UNKNOWN, Verdict.CANCELLED, Verdict.DRIFTED)
-"""The verdicts behind the word ``failed``: every bad end, and every unknown one."""
+"""The verdicts behind the word ``failed``: all bad and unknown ones."""
 
 
 def named_run(folder: PrivateFolder, text: str) -> str:
-    """The id of the run that *text* names.  Raises ConfigError where there is none, or more than one."""
+    """Return the id of the run that *text* names.  Raises ConfigError if there is no such run, or more than one."""
     if not text:
         raise ConfigError("the name of a recorded run is empty: write an id, the beginning of one, or `last`")
     if text == LAST:
@@ -37,10 +37,11 @@ def named_run(folder: PrivateFolder, text: str) -> str:
 
 
 def latest_run(folder: PrivateFolder, asked: Callable[[RunRow], bool] = lambda row: True) -> str:
-    """Return the id of the newest run for which *asked* is true; empty: there is none.
+    """Return the id of the newest run for which *asked* is true; empty if there is none.
 
-    Raises ConfigError if an equally new or newer record is damaged, or is gone without being pruned: it could have been
-    that run.
+    Raises ConfigError if the record of an equally new or newer run is damaged, or is missing without having been
+    pruned:
+    that run could have been the newest.
     """
     try:
         noted = by_run(Ledger(folder).entries()[0])  # before the journals: a run may begin in between
@@ -59,7 +60,7 @@ def latest_run(folder: PrivateFolder, asked: Callable[[RunRow], bool] = lambda r
 
 
 _SECONDS = len("2026-01-31T00:00:00")
-"""Characters of a time: an id, which is all that is known of some runs, has no more of it."""
+"""The characters of a time to compare: the time in an id, which is all that is known of some runs, has no more."""
 
 
 def _unsure(what: str, why: str) -> Problem:
@@ -68,7 +69,7 @@ def _unsure(what: str, why: str) -> Problem:
 
 
 def load_run(folder: PrivateFolder, text: str) -> RecordedRun:
-    """The run that *text* names.  Raises ConfigError."""
+    """Read the run that *text* names.  Raises ConfigError."""
     run = named_run(folder, text)
     try:
         return read_run(folder, run)
@@ -77,7 +78,7 @@ def load_run(folder: PrivateFolder, text: str) -> RecordedRun:
 
 
 def recorded_hosts(folder: PrivateFolder, text: str) -> frozenset[str]:
-    """The hosts that ``RUN:VERDICT`` names: all of the run without a verdict.  Raises ConfigError."""
+    """Return the hosts that ``RUN:VERDICT`` names; without a verdict, all hosts of the run.  Raises ConfigError."""
     run, _, word = text.partition(":")
     wanted = _verdicts(word, text)
     recorded = load_run(folder, run)

@@ -1,4 +1,6 @@
-"""An index of all journals in SQLite, for queries; made from the journals, and rebuilt where it does not fit them."""
+"""An index of all journals in SQLite, for queries; it is built from the journals, and rebuilt if it does not match
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ INDEX_FILE = "index.sqlite"
 FORMAT = 6
 
 LATEST = 253402300799.0
-"""Seconds since the epoch: the end of the year 9999."""
+"""The latest time, in seconds since the epoch: the end of the year 9999."""
 
 _MOST = 2**63 - 1
-"""Rows that SQLite can be asked for."""
+"""The maximum number of rows in a query of SQLite."""
 
 _TABLES = """
 CREATE TABLE runs (
@@ -50,36 +52,36 @@ CREATE INDEX findings_by_name ON findings (finding);
 
 
 _OF_RUNS = "(SELECT run, host FROM hosts UNION ALL SELECT run, host FROM unfinished)"
-"""The hosts of each run, also those that have no end because the run was interrupted."""
+"""The hosts of each run, including those without a result because the run was interrupted."""
 
 _RESUMED_BY = """(
     SELECT later.run FROM runs AS later WHERE later.resumes = runs.run AND later.mode = 'run'
     ORDER BY later.started DESC, later.run DESC LIMIT 1
 ) AS resumed_by"""
-"""A column, which no condition on the runs that are listed touches."""
+"""A column that is not affected by the conditions on the listed runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """The conditions for runs; an empty field is no condition."""
+    """The conditions of a query for runs; an empty field is no condition."""
 
     host: str = ""
-    """A name, or a glob."""
+    """A host name, or a glob."""
     playbook: str = ""
     verdict: str = ""
-    """Of at least one host."""
+    """The verdict of at least one host."""
     finding: str = ""
-    """Present on at least one host."""
+    """A finding that is present on at least one host."""
     since: float = 0.0
     """Seconds since the epoch."""
     until: float = 0.0
     limit: int = 0
-    """The newest so many; 0: all."""
+    """The number of runs, the newest first; 0: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """A run, in one line."""
+    """The row of a run in the index."""
 
     run: str
     started: str
@@ -90,24 +92,24 @@ class RunRow:
     by: str
     reason: str
     resumes: str
-    """The run that this one goes on with; empty: none."""
+    """The run that this run continues; empty: none."""
     resumed_by: str
-    """The latest run, not a dry run, that has resumed this one; empty: none."""
+    """The latest run, except dry runs, that continues this run; empty: none."""
     undoes: str
     """The run whose changes this run undoes; empty: none."""
     exit_code: int | None
     state: RunState
     hosts: int
     sent: int = 0
-    """Changes that were sent, or may have been."""
+    """The number of changes that were sent, or may have been sent."""
     totals: Mapping[str, int] = field(default_factory=dict)
     fault: str = ""
-    """The reason why the journal is not trusted; empty: it is."""
+    """The reason why the journal is not trusted; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRow:
-    """A host of a run, in one line."""
+    """The row of a host of a run in the index."""
 
     run: str
     host: str
@@ -115,18 +117,18 @@ class HostRow:
     seconds: float
     error: str
     changes: int
-    """Steps that changed something."""
+    """The number of steps that changed something."""
     files: int
-    """Files that were fetched from it."""
+    """The number of files that were fetched from the host."""
     findings: tuple[str, ...] = ()
     """The findings that were present."""
 
 
 class Index:
-    """Queries over the journals in *folder*; new content is read first."""
+    """Queries over the journals in *folder*; new lines of the journals are read first."""
 
     def __init__(self, folder: PrivateFolder) -> None:
-        """Raises ConfigError where the journals cannot be read."""
+        """Open the index, or rebuild it.  Raises ConfigError if the journals cannot be read."""
         self._folder = folder
         try:
             self._base = self._kept()
@@ -137,7 +139,7 @@ class Index:
                 raise ConfigError(f"{folder.path}: {error.strerror or error}") from error
 
     def runs(self, query: RunQuery) -> list[RunRow]:
-        """The runs that *query* asks for, the newest first."""
+        """Return the runs that match *query*, the newest first."""
         where, values = _conditions(query)
         limit = f" LIMIT {min(query.limit, _MOST):d}" if query.limit else ""
         text = f"SELECT *, {_RESUMED_BY} FROM runs{where} ORDER BY started DESC, run DESC{limit}"  # noqa: S608 - no value is in the text
@@ -152,7 +154,7 @@ class Index:
     def unfinished(self, run: str, query: RunQuery) -> list[str]:
         """Return the hosts of *run* without a result, in their order.
 
-        None if *query* asks for a verdict or a finding.
+        Empty if *query* asks for a verdict or a finding.
         """
         if query.verdict or query.finding:
             return []
@@ -161,7 +163,7 @@ class Index:
         return self._answer(lambda: [_typed(row[0], str) for row in self._base.execute(text, values)])
 
     def names(self, what: str) -> list[str]:
-        """Every ``playbook``, ``host`` or ``finding`` that the records name, in their order."""
+        """Return every ``playbook``, ``host`` or ``finding`` (*what*) that the records name, sorted."""
         table = {"playbook": "runs", "host": _OF_RUNS, "finding": "findings"}[what]
         text = f"SELECT DISTINCT {what} FROM {table} WHERE {what} <> '' ORDER BY {what}"  # noqa: S608 - of the table above
         return self._answer(lambda: [_typed(row[0], str) for row in self._base.execute(text)])
@@ -181,7 +183,7 @@ class Index:
         return [_host_row(row, present) for row in _named_rows(rows)]
 
     def _answer(self, question: Callable[[], list[Row]]) -> list[Row]:
-        """The answer to *question*; where the index is damaged, that of an index that is rebuilt."""
+        """Return the result of *question*; if the index is damaged, rebuild it and ask again."""
         try:
             return question()
         except (sqlite3.Error, ValueError, TypeError, KeyError, RecursionError):
@@ -190,7 +192,7 @@ class Index:
             return question()
 
     def _kept(self) -> sqlite3.Connection:
-        """The database in the folder, up to date.  Raises sqlite3.Error where it is damaged, and OSError."""
+        """Open the database in the folder, and update it.  Raises sqlite3.Error if it is damaged, and OSError."""
         file = self._folder.appending(INDEX_FILE)  # mode 600, and no link
         try:
             there = os.fstat(file)
@@ -211,7 +213,7 @@ class Index:
         return base
 
     def _anew(self) -> sqlite3.Connection:
-        """The database, rebuilt; in memory where it cannot be kept.  Raises OSError where journals cannot be read."""
+        """Rebuild the database; in memory if it cannot be stored.  Raises OSError if the journals cannot be read."""
         with suppress(OSError):
             _remove(self._folder)
         try:
@@ -224,7 +226,7 @@ class Index:
         return base
 
     def _refresh(self, base: sqlite3.Connection) -> None:
-        """Read the journals that are new, or have grown."""
+        """Read the journals that are new or have grown into the database *base*."""
         known = {run: (size, changed) for run, size, changed in base.execute("SELECT run, size, changed FROM runs")}
         there = {each.name.removesuffix(ENDING): each for each in self._folder.entries(ENDING)}
         there = {run: it for run, it in there.items() if RUN.fullmatch(run)}
@@ -264,7 +266,7 @@ def recorded_runs(folder: PrivateFolder, query: RunQuery | None = None) -> list[
 
 
 def make_anew(folder: PrivateFolder) -> None:
-    """Remove the index and make it from the journals.  Raises OSError where it cannot be removed."""
+    """Remove the index and build it again from the journals.  Raises OSError if it cannot be removed."""
     _remove(folder)
     Index(folder).close()
 
@@ -275,7 +277,7 @@ def _remove(folder: PrivateFolder) -> None:
 
 
 def _provide_tables(base: sqlite3.Connection) -> None:
-    """Make the tables in an empty database.  Raises sqlite3.DatabaseError where there are others."""
+    """Create the tables in an empty database.  Raises sqlite3.DatabaseError if it has other tables."""
     if not (there := _schema(base)):
         for statement in _TABLES.split(";"):
             base.execute(statement)
@@ -309,7 +311,7 @@ def _add(base: sqlite3.Connection, run: str, entry: Entry, summary: RunSummary) 
 
 
 def _conditions(query: RunQuery) -> tuple[str, Sequence[Any]]:
-    """The WHERE clause of *query*, and its values."""
+    """Return the WHERE clause for *query*, and its values."""
     parts: list[str] = []
     values: list[Any] = []
     inner = "run IN (SELECT run FROM"
@@ -349,7 +351,7 @@ def _named_rows(cursor: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
 
 
 def _run_row(row: Mapping[str, Any], folder: PrivateFolder) -> RunRow:
-    """The run in *row*.  Raises TypeError and ValueError where the row is none that was written here."""
+    """Return the run in *row*.  Raises TypeError and ValueError if runbook did not write the row."""
     state = RunState.FINISHED if _typed(row["ended"], int) else RunState.INTERRUPTED
     process = process_of({"process": json.loads(row["process"] or "null")})
     if state is RunState.INTERRUPTED and lives_on(folder, _typed(row["run"], str), process):
@@ -377,7 +379,7 @@ def _run_row(row: Mapping[str, Any], folder: PrivateFolder) -> RunRow:
 
 
 def _host_row(row: Mapping[str, Any], present: Mapping[str, Sequence[str]]) -> HostRow:
-    """The host in *row*.  Raises TypeError where the row is none that was written here."""
+    """Return the host in *row*.  Raises TypeError if runbook did not write the row."""
     host = _typed(row["host"], str)
     return HostRow(
         run=_typed(row["run"], str),
@@ -392,7 +394,7 @@ def _host_row(row: Mapping[str, Any], present: Mapping[str, Sequence[str]]) -> H
 
 
 def _typed(value: Any, kind: type[Kind]) -> Kind:
-    """*value*, which is of *kind*.  Raises TypeError where it is not."""
+    """Return *value*, whose type must be *kind*.  Raises TypeError if it is not."""
     if not isinstance(value, kind):
         raise TypeError(f"the index is damaged: {value!r} is no {kind.__name__}")
     return value

@@ -1,4 +1,4 @@
-"""Write the events of one run to its journal as they happen; a change only begins once the journal is on the disk."""
+"""Write the events of one run to its journal as they happen; a change begins only after its event is on the disk."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ UNNAMED = ".new"
 """The ending of a journal that has no line yet."""
 
 SYNCED = (RunStarted, Answered, ChangeStarted, RunFinished)
-"""Events that are on the disk, and not only with the kernel, when ``on`` returns."""
+"""Events that are on the disk, and not only in the kernel's memory, when ``on`` returns."""
 
 
 def _begun(run: str) -> str:
-    """The name of a journal that has no line yet."""
+    """Return the file name of a journal that has no line yet."""
     return f".{run}{UNNAMED}"
 
 
 class Journal:
     """The record of one run; used by many threads.
 
-    An appended line is handed to the kernel at once, so that a killed run loses nothing.  After a failed write, nothing
+    An appended line is passed to the kernel at once, so that a killed run loses nothing.  After a failed write, nothing
     more is written, so that a journal has no gaps.
     """
 
@@ -43,7 +43,7 @@ class Journal:
         self._number, self._sha, self._size = 0, START, 0
         self._written = self._synced = 0
         self.lost = ""
-        """The reason why it is not complete; empty while it is."""
+        """The reason why the journal is incomplete; empty if it is complete."""
         try:
             self._file = folder.create(_begun(run))
             with suppress(OSError):  # a file system without locks
@@ -63,7 +63,7 @@ class Journal:
             self._enter(event, number)
 
     def close(self) -> None:
-        """Give the file back.  Never raises."""
+        """Close the file.  Never raises."""
         with self._write, suppress(OSError):
             os.close(self._file)
             self.lost = self.lost or "it is closed"
@@ -91,7 +91,7 @@ class Journal:
             return self._number
 
     def _name(self) -> None:
-        """Give the file its name, now that it has a first line: no journal is empty, wherever its run was killed."""
+        """Give the file its final name, now that it has a line: so no journal is empty, whenever its run is killed."""
         try:
             self._folder.rename(_begun(self._run), self._run + ENDING)
         except OSError as error:
@@ -105,14 +105,14 @@ class Journal:
         self._size += len(data)
 
     def _give_up(self, error: OSError) -> None:
-        """Note that the journal ends here; half a line is taken back."""
+        """End the journal because of *error*: an incomplete line is removed.  Raises RecordLost."""
         self.lost = f"{self._folder.path / (self._run + ENDING)}: {error.strerror or error}"
         with suppress(OSError):
             os.ftruncate(self._file, self._size)
         raise RecordLost(self.lost) from error
 
     def _to_disk(self, number: int) -> None:
-        """Return once line *number* is on the disk; threads that wait meanwhile share one call."""
+        """Return once line *number* is on the disk; threads that wait at the same time share one fsync."""
         with self._sync:
             if self._synced >= number:
                 return
@@ -125,7 +125,7 @@ class Journal:
             self._synced = reached
 
     def _stays(self) -> None:
-        """See that the file still is what its name leads to: what is written to a removed one is recorded nowhere."""
+        """Check that the journal's name still leads to the open file: a file that was removed would record nothing."""
         try:
             there = self._folder.holds(self._run + ENDING, self._file)
         except OSError as error:
@@ -136,7 +136,7 @@ class Journal:
                 self._give_up(OSError(0, "it was removed or replaced while the run was under way"))
 
     def _enter(self, event: RunStarted | RunFinished, number: int) -> None:
-        """Enter the first or the last line in the ledger of all runs."""
+        """Enter the first or the last line of the journal in the ledger of all runs."""
         try:
             resumes, undoes = _others(event)
             Ledger(self._folder).enter(
@@ -149,7 +149,7 @@ class Journal:
 
 
 def _others(event: RunStarted | RunFinished) -> tuple[str, str]:
-    """Return the runs that the new run continues or undoes; a dry run does neither."""
+    """Return the run that a new run continues, and the run that it undoes; empty for a dry run."""
     if not isinstance(event, RunStarted) or event.mode is Mode.PLAN or event.origin is None:
         return "", ""
     return event.origin.resumes, event.origin.undoes

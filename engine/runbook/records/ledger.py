@@ -1,4 +1,4 @@
-"""The ledger of all runs: which journals were begun, ended or removed, in a chain of its own."""
+"""The ledger of all runs: which journals were begun, ended or removed; its lines form a chain."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LEDGER_FILE = "ledger"
 PRUNED = "pruned"
 
 BROKEN = "broken"
-"""Says that the line before could not be read when this one was written."""
+"""Marks a line that was written when the line before it could not be read."""
 
 _BLOCK = 8192
-"""Bytes that are read at once."""
+"""The number of bytes that are read at once."""
 
 _LONGEST = 65536
-"""The bytes of a line of the ledger at most; a longer one is malformed."""
+"""The maximum number of bytes of a line of the ledger; a longer line is malformed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,21 +36,22 @@ class Entry:
     lines: int = 0
     """The number of lines that the journal had then."""
     sha: str = ""
-    """The digest of the last of them."""
+    """The digest of the last of these lines."""
     resumes: str = ""
-    """The run that it goes on with, by its first line: known also where its journal is damaged, or gone."""
+    """The run that this run continues, from its first line; so it is known even if the journal is damaged or missing.
+    """
     undoes: str = ""
-    """The run that it undoes, likewise."""
+    """The run that this run undoes, also from its first line."""
 
 
 class Ledger:
-    """One file beside the journals, appended to under a lock."""
+    """One file beside the journals; entries are appended under a lock."""
 
     def __init__(self, folder: PrivateFolder) -> None:
         self._folder = folder
 
     def enter(self, entry: Entry) -> None:
-        """Append *entry*; on the disk when this returns.  Raises OSError."""
+        """Append *entry*; the entry is on the disk when this returns.  Raises OSError."""
         with self._locked() as file:
             last = _last(file)
             if last is None:  # runs go on; `verify` says for ever that the chain begins again here
@@ -60,7 +61,7 @@ class Ledger:
             os.fsync(file)
 
     def entries(self) -> tuple[list[Entry], list[str]]:
-        """Return its entries, and its faults.  Raises OSError."""
+        """Return the entries and the faults of the ledger.  Raises OSError."""
         try:
             with self._folder.opened(LEDGER_FILE) as file:
                 return _read(links(file))
@@ -68,7 +69,7 @@ class Ledger:
             return [], []
 
     def torn(self) -> bool:
-        """Whether its last line is not whole, while nobody writes to it.  Raises OSError."""
+        """Whether the last line is incomplete while no process writes to the ledger.  Raises OSError."""
         try:
             with self._folder.opened(LEDGER_FILE) as file:
                 fcntl.flock(file, fcntl.LOCK_SH)
@@ -88,7 +89,7 @@ class Ledger:
 
 
 def unlike_ledger(found: Sequence[Link], noted: Sequence[Entry]) -> Iterator[str]:
-    """Yield the differences between the lines *found* in a journal and the ledger's notes on it."""
+    """Yield the differences between the lines *found* in a journal and the entries *noted* about it in the ledger."""
     for entry in noted:
         if entry.what != PRUNED and not entry.lines:
             yield "the ledger does not say how many lines it had"
@@ -126,13 +127,13 @@ def _read(chain: Iterable[Link]) -> tuple[list[Entry], list[str]]:
 
 
 def _written(entry: Entry) -> dict[str, str | int]:
-    """*entry*, as a line of the ledger has it."""
+    """Return *entry* as the JSON object of a line of the ledger."""
     others = {name: run for name, run in (("resumes", entry.resumes), ("undoes", entry.undoes)) if run}
     return {"run": entry.run, "what": entry.what, "lines": entry.lines, "last": entry.sha, **others}
 
 
 def _append(file: int, body: Mapping[str, str | int], before: str) -> tuple[int, str]:
-    """Append a line; its number and its digest.  Raises OSError."""
+    """Append *body* as a line, and return its number and its digest.  Raises OSError."""
     line, sha = sealed(json.dumps(body), before)
     data = line.encode() + b"\n"
     if os.write(file, data) != len(data):
@@ -141,9 +142,9 @@ def _append(file: int, body: Mapping[str, str | int], before: str) -> tuple[int,
 
 
 def _last(file: int) -> tuple[int, str] | None:
-    """Return the number and the digest of the last whole line; None: it cannot be read.  Raises OSError.
+    """Return the number and the digest of the last complete line; None if it cannot be read.  Raises OSError.
 
-    A torn line behind it is cut off.
+    An incomplete line after it is removed.
     """
     size = os.fstat(file).st_size
     end = _behind_newline(file, size)
@@ -156,7 +157,7 @@ def _last(file: int) -> tuple[int, str] | None:
 
 
 def _behind_newline(file: int, size: int) -> int:
-    """Return the end of the last newline among the first *size* bytes; 0: there is none."""
+    """Return the end of the last newline among the first *size* bytes; 0 if there is no newline."""
     while size > 0:
         start = max(0, size - _BLOCK)
         found = os.pread(file, size - start, start).rfind(b"\n")
@@ -167,7 +168,7 @@ def _behind_newline(file: int, size: int) -> int:
 
 
 def _lines(file: int) -> int:
-    """Return the number of newlines."""
+    """Return the number of complete lines in *file*."""
     count = start = 0
     while block := os.pread(file, _BLOCK, start):
         count += block.count(b"\n")

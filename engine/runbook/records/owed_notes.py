@@ -1,4 +1,4 @@
-"""Ask a host, along with its first probes, for the notes about clean-ups that are owed to it."""
+"""Ask a host, together with its first probes, for the notes about clean-up that is owed to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ Hear = Callable[[tuple[HostNote, ...]], None]
 
 
 class NoticingConnection:
-    """A connection that has the host print its notes once, in the round of the first probes, as each user of these.
+    """A connection that reads the host's notes once, together with the first probes, as each user who runs these
+    probes.
 
-    The commands go on the shells that the probes use anyway, right before them, and cost no round trip of their own.
+    These commands run in the same shells, right before the probes, and cost no round trip of their own.
     """
 
     def __init__(self, inner: Connection, hear: Hear) -> None:
@@ -41,5 +42,5 @@ class NoticingConnection:
         return tuple(answer for number, answer in enumerate(answers) if number not in ours)
 
     def close(self) -> None:
-        """Hang up the inner connection."""
+        """Close the inner connection."""
         self._inner.close()

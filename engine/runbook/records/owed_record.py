@@ -1,4 +1,4 @@
-"""The record of a clean-up that is owed: its text in JSON, without secrets, and what of a text is believed."""
+"""The record of clean-up that is owed: its JSON text, without secrets, and the checks when it is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runbook.values.types import Json
 
 FORMAT = 3
 MIN_CUT_CHARACTERS = 4
-"""Characters from which on a secret is cut out of a longer text."""
+"""The minimum number of characters of a secret that is removed from a longer text."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -28,41 +28,41 @@ class Damaged(ValueError):
 
 
 class Withheld(Exception):
-    """The record must not hold a value; the message gives the reason."""
+    """A value must not be written to the record; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """The debt of one run to one host, with all that is needed to settle it later."""
+    """The clean-up that one run owes one host, with everything that is needed to do it later."""
 
     format: int = FORMAT
     run: str
     playbook: str
     rests_on: RestsOn
-    """The basis of the host, and of the hosts that the steps name with ``on``; without secret inputs."""
+    """The files and inputs behind the clean-up, for the host and the hosts in ``on``; without secret inputs."""
     host: str
     by: str
     since: str
     steps: tuple[OwedStep, ...]
-    """Their arguments are encoded; see ``encoded``."""
+    """The owed steps, with encoded arguments; see ``encoded``."""
     notes: tuple[NotePlace, ...] = ()
     maker: ProcessIdentity
 
     @property
     def name(self) -> str:
-        """Return the name of its file."""
+        """Return the name of the record's file."""
         return file_name(self.run, self.host)
 
     @property
     def owed(self) -> Owed:
-        """It, as the result of a host has it."""
+        """Return the record in the form for the result of a host."""
         words = tuple(step.words for step in self.steps)
         noted = (NotedIn.CONTROLLER,)
         return Owed(run=self.run, playbook=self.playbook, by=self.by, since=self.since, steps=words, noted=noted)
 
     @property
     def cleanup(self) -> OwedCleanup:
-        """It, as the executor has it; what notes need."""
+        """Return the record in the form for the executor, with the fields that notes need."""
         return OwedCleanup(
             run=self.run,
             playbook=self.playbook,
@@ -74,18 +74,18 @@ class Record:
         )
 
     def text(self) -> str:
-        """As it stands in its file."""
+        """Return the text of the record's file."""
         return json.dumps(to_json(self), indent=1, sort_keys=True) + "\n"
 
 
 def file_name(run: str, host: str) -> str:
-    """The name of the record of *run* and *host*."""
+    """Return the file name of the record for *run* and *host*."""
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", host)[:60]
     return f"{run}-{plain}-{sha256(host.encode()).hexdigest()[:8]}.json"
 
 
 def parsed(text: str, name: str) -> Record:
-    """The record in *text*, of the file *name*.  Raises Damaged."""
+    """Parse *text*, the content of the file *name*, and return the record.  Raises Damaged."""
     try:
         data: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -118,7 +118,7 @@ def parsed(text: str, name: str) -> Record:
 
 
 def _from_format_2(data: dict[str, Any]) -> dict[str, Any]:
-    """The record *data* of a version before 0.1.0, as it is written now."""
+    """Convert *data*, the record of a version before 0.1.0, to the present format."""
     old = ("path", "digest", "inputs", "secret_inputs", "inventory", "hosts", "secret_places")
     if not all(name in data for name in old) or not isinstance(data["secret_places"], dict):
         return data
@@ -138,11 +138,14 @@ def _from_format_2(data: dict[str, Any]) -> dict[str, Any]:
 # ---- without secrets -----------------------------------------------------------------------------------------------
 
 Secrets = Mapping[str, Json]
-"""The values of inputs that must not be recorded, by their names."""
+"""The values of inputs that must not be recorded, keyed by name."""
 
 
 def without_secrets(step: OwedStep, secrets: Secrets, mask: Masking) -> OwedStep:
-    """*step* as it may be recorded: in its arguments, secret inputs are replaced by their names."""
+    """Return *step* as it may be recorded: in its arguments, the names of secret inputs replace their values.
+
+    If a secret cannot be replaced, the arguments are withheld.
+    """
     shown = replace(step, say=mask(step.say), by_hand=tuple(map(mask, step.by_hand)), args={})
     if step.withheld:
         return shown
@@ -157,7 +160,7 @@ def without_secrets(step: OwedStep, secrets: Secrets, mask: Masking) -> OwedStep
 
 
 def encoded(value: Json, secrets: Secrets, mask: Masking) -> Json:
-    """*value* with the names of secret inputs in the place of their values.  Raises Withheld."""
+    """Return *value* with the names of secret inputs in place of their values.  Raises Withheld."""
     for name, secret in secrets.items():
         if secret not in (None, "", True, False) and type(value) is type(secret) and value == secret:
             return {"$input": name}
@@ -205,7 +208,7 @@ def decoded(value: Json, secrets: Secrets) -> Json:
 
 
 def inputs_in(value: Json) -> frozenset[str]:
-    """The names of the secret inputs that an encoded *value* needs."""
+    """Return the names of the secret inputs that the encoded *value* needs."""
     match value:
         case {"$input": str() as name}:
             return frozenset({name})

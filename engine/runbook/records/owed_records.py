@@ -1,4 +1,4 @@
-"""Keep the records of one run, and name what other runs still owe its hosts."""
+"""Keep the records of clean-up that one run owes, and name the clean-up that other runs still owe its hosts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A record that is not believed."""
+    """A file that is not a trustworthy record, and the reason."""
 
     file: str
     why: str
 
 
 def all_records(folder: PrivateFolder) -> tuple[tuple[Record, ...], tuple[Unreadable, ...]]:
-    """Every record in *folder*, the oldest first, and what is there that cannot be believed."""
+    """Return every record in *folder*, the oldest first, and the files that cannot be trusted."""
     records: list[Record] = []
     damaged: list[Unreadable] = []
     try:
@@ -55,13 +55,14 @@ def _part_for_host(basis: RestsOn, host: str, places: Sequence[str]) -> RestsOn:
 
 
 class RunRecords:
-    """The debts of one run, host by host; used by many threads."""
+    """The clean-up that one run owes, for each host; used by many threads."""
 
     def __init__(
         self, basis: RestsOn, mask: Masking, *, secrets: Mapping[str, Json] | None = None, chain: Collection[str] = ()
     ) -> None:
-        """*basis*: the files and hosts of the run; *secrets*: its secret inputs; *chain*: the runs
-        that it continues.
+        """Open the records; *basis*: the files and hosts of the run; *secrets*: its secret inputs.
+
+        *chain*: the runs that this run continues.
         """
         self._basis, self._chain, self._mask, self._maker = basis, frozenset(chain), mask, this_process()
         self._secrets = secrets or {}
@@ -98,7 +99,7 @@ class RunRecords:
         return replace(record.cleanup, steps=steps)
 
     def _left(self, earlier: Record, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
-        """Leave in the record of an *earlier* run what *cleanup* has left of it."""
+        """Update the record of an *earlier* run to the steps that *cleanup* still has."""
         ids = {owed_step.id for owed_step in cleanup.steps}
         left = replace(earlier, steps=tuple(owed_step for owed_step in earlier.steps if owed_step.id in ids))
         if why := self._unwritten(left):
@@ -109,7 +110,7 @@ class RunRecords:
         return cleanup
 
     def _unwritten(self, record: Record) -> str:
-        """Write *record*; why that cannot be, or nothing."""
+        """Write *record*; return the reason why that failed, or an empty text."""
         if self._folder is None:
             return self._why
         text = record.text()
@@ -143,7 +144,7 @@ class RunRecords:
         return tuple(replace(record.cleanup, steps=tuple(map(self._with_secrets, record.steps))) for record in records)
 
     def _with_secrets(self, step: OwedStep) -> OwedStep:
-        """*step* with the secret inputs of this run in its arguments, as a plan has them."""
+        """Return *step* with the secret inputs of this run in its arguments, as in a plan."""
         if inputs_in(step.args) - self._secrets.keys():
             return replace(step, withheld="its secret inputs are not those of this run")
         args = {name: decoded(value, self._secrets) for name, value in step.args.items()}
@@ -154,13 +155,13 @@ class RunRecords:
         return cleanup.host in self._kept
 
     def hear(self, host: str, notes: Sequence[HostNote]) -> None:
-        """Take note of what *host* says that it is owed."""
+        """Record the *notes* that *host* has about clean-up owed to it."""
         left = {note.owed.run: note.owed for note in notes if not note.running}
         with self._lock:
             self._heard.setdefault(host, {}).update(left)
 
     def owed_to(self, host: str) -> tuple[Owed, ...]:
-        """Return the debts to *host*, as far as this machine and the host know, the oldest first."""
+        """Return the clean-up that is owed to *host*, as far as this machine and the host know, the oldest first."""
         with self._lock:
             own, heard = self._kept.get(host), self._heard.get(host, {})
         there = self._names() if self._others.get(host) else ()
@@ -178,7 +179,7 @@ class RunRecords:
         return tuple(sorted(found.values(), key=lambda it: (it.since, it.run)))
 
     def _earlier(self, cleanup: OwedCleanup) -> Record | None:
-        """The record of *cleanup*, where a run made it with which this one goes on."""
+        """Return the record of *cleanup*, if a run that this run continues made it; otherwise None."""
         others = self._others.get(cleanup.host, ())
         return next((made for made in others if made.run == cleanup.run and made.run in self._chain), None)
 

@@ -1,4 +1,6 @@
-"""Read what earlier runs of a playbook did to hosts and saw there; a record that is not believed makes it unknown."""
+"""Read what earlier runs of a playbook changed and probed on hosts; a record that cannot be trusted makes this
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -20,33 +22,33 @@ from runbook.values.recorded_change import RecordedAnswer, RecordedChange
 from runbook.values.types import Unknown
 
 MAX_JOURNALS = 300
-"""Journals that are read for one question."""
+"""The maximum number of journals that are read for one question."""
 
 MAX_JOURNAL_BYTES = 512 * 1024 * 1024
-"""The bytes of journals that are read in one run, all of them together."""
+"""The maximum number of bytes of all journals that are read in one run."""
 
 
 INTERRUPTED = ("cancelled", "unreachable", "unknown", "drifted")
-"""The verdicts of hosts on which a run was interrupted, as is one without a verdict; a failed run came to its end."""
+"""The verdicts of hosts on which a run was interrupted, as on a host without a verdict; a failed run did finish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Journal:
-    """A journal, before it is read."""
+    """A journal that was not read yet."""
 
     run: str
     begun: float
-    """Seconds since the epoch, by the id of the run."""
+    """The time in the id of the run, in seconds since the epoch."""
     written: float
-    """When it was last written to."""
+    """The time when the journal was last written to."""
     size: int
 
 
 class PastRuns:
-    """The earlier runs of one playbook with one inventory, by the journals in *folder*.
+    """The earlier runs of one playbook with one inventory, from the journals in *folder*.
 
     Reading begins with the first question; each journal is read once.  *own* is the id of the present run, which does
-    not count, and *resumes* the run that it continues.  *probes* are the probes whose answers are needed.
+    not count, and *resumes* the run that the present run continues.  *probes* are the probes whose answers are needed.
     """
 
     def __init__(
@@ -68,13 +70,13 @@ class PastRuns:
         self._by_run: dict[str, _Journal] = {}
         self._noted: dict[str, list[Noted]] = {}
         self._fault = ""
-        """The reason why nothing is believed."""
+        """The reason why no journal can be trusted; empty if there is none."""
         self._heads: dict[str, Head] = {}
         self._contents: dict[str, Content] = {}
         self._bytes = 0
 
     def changes(self, host: str, within: float) -> tuple[RecordedChange, ...] | Unknown:
-        """The changes that were sent to *host* within the last so many seconds, the newest first."""
+        """Return the changes that were sent to *host* in the last *within* seconds, the newest first."""
         with self._lock:
             found = self._in_time(within, host)
             if isinstance(found, Unknown):
@@ -85,7 +87,7 @@ class PastRuns:
         return tuple(sorted(made, key=lambda it: it.ago))
 
     def last_change(self, host: str) -> RecordedChange | None | Unknown:
-        """The newest change that was sent to *host*; None: never one."""
+        """Return the newest change that was sent to *host*; None if there was none."""
         with self._lock:
             for found in self._newest(host):
                 if isinstance(found, Unknown):
@@ -95,7 +97,7 @@ class PastRuns:
         return None
 
     def changed_hosts(self, within: float) -> frozenset[str] | Unknown:
-        """The hosts to which a change was sent within the last so many seconds."""
+        """Return the hosts to which a change was sent in the last *within* seconds."""
         with self._lock:
             found = self._in_time(within, "")
             if isinstance(found, Unknown):
@@ -106,9 +108,10 @@ class PastRuns:
             )
 
     def attempt(self, host: str) -> str:
-        """Return the interrupted run that was changing *host* and that the present run continues; empty: there is none.
+        """Return the interrupted run that was changing *host* and that the present run continues; empty if there is
+        none.
 
-        That run may itself have continued another run: then the first one is returned.
+        If that run itself continued another interrupted run, the first run of the chain is returned.
         """
         with self._lock:
             self._listed()
@@ -116,7 +119,7 @@ class PastRuns:
         return parts[-1][0] if any(content.changes.get(host) for _, content in parts) else ""
 
     def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
-        """Return the newest recorded answer of *probe* on *host*; None: no run has one."""
+        """Return the newest recorded answer of *probe* on *host*; None if no run has one."""
         with self._lock:
             for found in self._newest(host):
                 if isinstance(found, Unknown):
@@ -134,7 +137,9 @@ class PastRuns:
         return [RecordedChange(run=run, step=step, ago=max(0.0, now - at), attempt=first) for at, step in made]
 
     def _attempt(self, resumes: str, host: str) -> Iterator[tuple[str, Content]]:
-        """The runs that were interrupted on *host*, the newest first, with which a run that *resumes* one goes on."""
+        """Yield the runs interrupted on *host* that a run with this *resumes* continues, directly or not, the
+        newest first.
+        """
         passed = set[str]()
         while (journal := self._by_run.get(resumes)) and resumes not in passed:
             passed.add(resumes)
@@ -151,7 +156,9 @@ class PastRuns:
             resumes = head.resumes
 
     def _in_time(self, within: float, host: str) -> list[tuple[str, Content]] | Unknown:
-        """Return the runs that may have sent something within that time; of *host* only, if it is given."""
+        """Return the runs that may have sent something in the last *within* seconds; if *host* is given, only its
+        runs.
+        """
         since = self._now() - within
         journals = self._listed()
         if self._fault:
@@ -171,7 +178,7 @@ class PastRuns:
         return made
 
     def _newest(self, host: str) -> Iterator[tuple[str, Content] | Unknown]:
-        """The runs with *host*, the newest first; an Unknown is the last one."""
+        """Yield the runs that include *host*, the newest first; ends after an Unknown."""
         journals, count = self._listed(), 0
         if self._fault:
             yield Unknown(why=self._fault)
@@ -191,9 +198,9 @@ class PastRuns:
             yield journal.run, found
 
     def _listed(self) -> list[_Journal]:
-        """Return all journals but that of the present run, the newest first.
+        """Return all journals except that of the present run, the newest first.
 
-        Notes the reason if they cannot be trusted.
+        If they cannot be trusted, the reason is stored.
         """
         if self._journals is not None:
             return self._journals
@@ -221,7 +228,7 @@ class PastRuns:
         return self._journals
 
     def _read(self, journal: _Journal, host: str) -> Content | None | Unknown:
-        """Read the journal; None: it is not about *host*, or of another playbook or inventory."""
+        """Read *journal*; None if it does not concern *host*, or is of another playbook or inventory."""
         run, noted = journal.run, self._noted.get(journal.run, [])
         if run not in self._heads:
             self._heads[run] = head_of(self._folder, run, noted)
@@ -245,7 +252,7 @@ def _not_believed(run: str, fault: str) -> Unknown:
 
 
 def _begun(run: str) -> float:
-    """Seconds since the epoch; 0 where *run* is no id of one."""
+    """Return the time in the id *run*, in seconds since the epoch; 0 if *run* is not the id of a run."""
     try:
         return datetime.strptime(run.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
     except ValueError:

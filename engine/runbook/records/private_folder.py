@@ -1,4 +1,6 @@
-"""A directory of this user's alone: its files are written atomically, and never reached through another user's link."""
+"""A directory that belongs to this user only: files are written atomically, and links of other users are never
+followed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from typing import BinaryIO
 from runbook.foreign_files import user_name
 
 MAX_FILE_BYTES = 1024 * 1024
-"""Bytes of a file that is read as a whole."""
+"""The maximum number of bytes of a file that is read as a whole."""
 
 MOST_LINKS = 40
 
@@ -28,7 +30,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Unsafe(OSError):
-    """The directory, or a file in it, may come from another user; the message gives the reason."""
+    """Another user may have made the directory or a file in it; the message gives the reason."""
 
     def __init__(self, why: str) -> None:
         super().__init__(0, why)
@@ -36,17 +38,17 @@ class Unsafe(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A file of the directory."""
+    """A file in the directory."""
 
     name: str
     size: int
-    """Bytes."""
+    """The size in bytes."""
     changed: int
-    """When it was last written to: nanoseconds since the epoch."""
+    """The time of the last write, in nanoseconds since the epoch."""
 
 
 def state_directory(name: str) -> Path:
-    """``$XDG_STATE_HOME/runbook/NAME``.  Raises Unsafe where this user has no home directory."""
+    """Return ``$XDG_STATE_HOME/runbook/NAME``.  Raises Unsafe if this user has no home directory."""
     state = os.environ.get("XDG_STATE_HOME") or ""
     path = Path(state) if state.startswith("/") else Path(os.path.expanduser("~/.local/state"))
     if not path.is_absolute():
@@ -55,13 +57,13 @@ def state_directory(name: str) -> Path:
 
 
 class PrivateFolder:
-    """The files of this user in one directory: replaced as a whole, or appended to."""
+    """The files of this user in one directory; a file is replaced as a whole, or appended to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def names(self, ending: str = ".json") -> list[str]:
-        """Return the names of the files with this ending; none if there is no directory.  Raises OSError."""
+        """Return the sorted names of the files with this *ending*; empty if there is no directory.  Raises OSError."""
         try:
             with self._opened(make=False) as folder:
                 return sorted(name for name in os.listdir(folder) if name.endswith(ending))
@@ -69,7 +71,7 @@ class PrivateFolder:
             return []
 
     def entries(self, ending: str) -> list[Entry]:
-        """Return the files with this ending, by name, with sizes and times; none if there is no directory.
+        """Return the files with this *ending*, sorted by name, with sizes and times; empty if there is no directory.
 
         Raises OSError.
         """
@@ -85,7 +87,7 @@ class PrivateFolder:
         return found
 
     def read(self, name: str) -> str:
-        """Return the text of a file of up to ``MAX_FILE_BYTES``.  Raises OSError; ValueError where it is no text."""
+        """Return the text of a file of up to ``MAX_FILE_BYTES``.  Raises OSError; ValueError if it is not UTF-8."""
         with self.opened(name) as file:
             raw = file.read(MAX_FILE_BYTES + 1)
         if len(raw) > MAX_FILE_BYTES:
@@ -94,7 +96,7 @@ class PrivateFolder:
 
     @contextmanager
     def opened(self, name: str) -> Iterator[BinaryIO]:
-        """A file to read, of any size, that nobody else may have written to.  Raises OSError."""
+        """Open a file of any size for reading, if no other user may have written to it.  Raises OSError."""
         with self._opened(make=False) as folder:
             number = os.open(name, _READ, dir_fd=folder)
         with os.fdopen(number, "rb") as file:
@@ -108,12 +110,14 @@ class PrivateFolder:
             yield file
 
     def make(self) -> None:
-        """Make the directory where there is none.  Raises OSError."""
+        """Create the directory if it does not exist.  Raises OSError."""
         with self._opened(make=True):
             pass
 
     def create(self, name: str) -> int:
-        """A descriptor to append to the new file *name*, which survives a power cut.  Raises OSError."""
+        """Create the file *name*, which then survives a power cut, and return a descriptor to append to it.  Raises
+        OSError.
+        """
         with self._opened(make=True) as folder:
             number = os.open(name, _NEW | os.O_APPEND, 0o600, dir_fd=folder)
             os.fsync(folder)
@@ -129,7 +133,7 @@ class PrivateFolder:
             os.fsync(folder)
 
     def holds(self, name: str, file: int) -> bool:
-        """Whether *name* leads to what is open as *file*.  Raises OSError where the directory cannot be reached."""
+        """Whether *name* is the name of the open file *file*.  Raises OSError if the directory cannot be reached."""
         with self._opened(make=False) as folder:
             try:
                 there, own = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file)
@@ -138,7 +142,9 @@ class PrivateFolder:
         return (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)
 
     def appending(self, name: str) -> int:
-        """Return a descriptor to read *name* and to append to it; makes the file if it is missing.  Raises OSError."""
+        """Open the file *name* for reading and appending, and return its descriptor; creates a missing file.
+        Raises OSError.
+        """
         with self._opened(make=True) as folder:
             number = os.open(name, _APPENDING, 0o600, dir_fd=folder)
         there = os.fstat(number)
@@ -148,7 +154,7 @@ class PrivateFolder:
         return number
 
     def write(self, name: str, text: str | bytes) -> None:
-        """Make the record, or replace it; it is on the disk when this returns.  Raises OSError."""
+        """Create or replace the file *name* with *text*; it is on the disk when this returns.  Raises OSError."""
         with self._opened(make=True) as folder:
             fresh = f".{secrets.token_hex(8)}.new"
             number = os.open(fresh, _NEW, 0o600, dir_fd=folder)
@@ -165,13 +171,13 @@ class PrivateFolder:
             os.fsync(folder)
 
     def remove(self, name: str) -> None:
-        """Remove the record, if it is there.  Raises OSError."""
+        """Remove the file *name*, if it exists.  Raises OSError."""
         with suppress(FileNotFoundError), self._opened(make=False) as folder:
             os.unlink(name, dir_fd=folder)
             os.fsync(folder)
 
     def remove_directory(self, name: str) -> None:
-        """Remove an empty directory in this one, if it is there.  Raises OSError."""
+        """Remove the empty directory *name* in this directory, if it exists.  Raises OSError."""
         with suppress(FileNotFoundError), self._opened(make=False) as folder:
             os.rmdir(name, dir_fd=folder)
 
@@ -198,7 +204,10 @@ class PrivateFolder:
 
 
 def open_folder(path: Path, *, make: bool = False) -> int:
-    """*path*, opened name by name; symbolic links are followed where they are ours or root's.  Raises OSError."""
+    """Open *path* one name at a time, and return its descriptor; only symbolic links of this user or root are followed.
+
+    *make*: create missing directories.  Raises OSError.
+    """
     waiting = list(reversed(path.parts))
     here = os.open(".", _FOLDER)
     links = 0
@@ -232,9 +241,9 @@ def _entered(name: str, here: int, *, make: bool) -> int:
 
 
 def link_in(folder: int, name: str) -> str:
-    """Return the target of *name* in *folder*, if it is a symbolic link of ours or root's; empty: no link.
+    """Return the target of the symbolic link *name* in *folder*; empty if *name* is no link.
 
-    Raises OSError.
+    Raises OSError, also for a link that belongs neither to this user nor to root.
     """
     try:
         there = os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""Identify this process, and find out whether another one still lives."""
+"""Identify this process, and find out whether another process still lives."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from runbook.values.run_origin import ProcessIdentity
 
 
 def this_process() -> ProcessIdentity:
-    """The identity of this process."""
+    """Return the identity of this process."""
     return ProcessIdentity(machine=socket.gethostname(), boot=_boot(), pid=os.getpid(), start=_start(os.getpid()))
 
 
 def process_user() -> str:
-    """The user whom this process runs as, by the operating system: a variable such as ``$LOGNAME`` may name anybody."""
+    """Return the user as whom this process runs, from the operating system: variables such as ``$LOGNAME`` can be
+    wrong.
+    """
     number = os.geteuid()
     try:
         return pwd.getpwuid(number).pw_name
@@ -24,7 +26,7 @@ def process_user() -> str:
 
 
 def lives(process: ProcessIdentity) -> bool:
-    """Whether *process* is still at work, as far as that can be seen from here."""
+    """Whether *process* is still running, as far as this machine can see."""
     same = (process.machine, process.boot) == (socket.gethostname(), _boot()) and bool(process.boot)
     return same and process.start > 0 and process.start == _start(process.pid)
 
@@ -38,7 +40,7 @@ def _boot() -> str:
 
 
 def _start(pid: int) -> int:
-    """When the process *pid* was started; 0 where that cannot be seen."""
+    """Return the start time of the process *pid*, in clock ticks since boot; 0 if it cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return int(file.read().rpartition(") ")[2].split()[19])

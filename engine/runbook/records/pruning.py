@@ -1,4 +1,6 @@
-"""The commands ``runbook history verify`` and ``prune``: whether records are as they were written, and which go."""
+"""The commands ``runbook history verify`` and ``prune``: check whether records are unchanged, and remove old
+records.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 def verified(folder: PrivateFolder, name: str = "") -> tuple[list[str], str]:
     """Return every fault of the records (or of the run *name*), and a summary.  Raises ConfigError.
 
-    The index is rebuilt, so that an edited one does not stay.
+    The index is rebuilt, so that an edited index does not stay.
     """
     faults = _index_faults(folder)
     only = named_run(folder, name) if name else ""
@@ -52,7 +54,7 @@ def verified(folder: PrivateFolder, name: str = "") -> tuple[list[str], str]:
 
 
 def _index_faults(folder: PrivateFolder) -> list[str]:
-    """Rebuild the index; why it cannot be, where that is so."""
+    """Rebuild the index, and return the reason if that fails."""
     try:
         make_anew(folder)
     except OSError as error:
@@ -67,7 +69,7 @@ def _faults(folder: PrivateFolder, runs: Sequence[str], noted: Mapping[str, Sequ
 
 
 def size_of(text: str) -> int:
-    """The bytes that ``500M`` or ``2G`` stand for.  Raises ConfigError."""
+    """Parse a size such as ``500M`` or ``2G`` into bytes.  Raises ConfigError."""
     found = re.fullmatch(r"([0-9]{1,15})([kmg]?)(i?b)?", text.strip().lower())
     if not found:
         raise ConfigError(f"--keep-size: {text!r} is no size: write 500M or 2G")
@@ -75,7 +77,9 @@ def size_of(text: str) -> int:
 
 
 def expired(folder: PrivateFolder, older_than: str, keep_size: str) -> list[str]:
-    """The runs that ended before a time, or whose journals are over a size, the oldest first.  Raises ConfigError."""
+    """Return the runs to remove, the oldest first: older than *older_than*, or beyond *keep_size*.  Raises
+    ConfigError.
+    """
     if not older_than and not keep_size:
         raise ConfigError("say what to remove: --older-than 90d, or --keep-size 2G")
     try:
@@ -91,7 +95,7 @@ def expired(folder: PrivateFolder, older_than: str, keep_size: str) -> list[str]
 
 
 def prune(folder: PrivateFolder, runs: Sequence[str]) -> None:
-    """Remove the journals of *runs*, and say so in the ledger.  Raises ConfigError."""
+    """Remove the journals of *runs*, and enter their removal in the ledger.  Raises ConfigError."""
     for entry in folder.entries(UNNAMED):
         if entry.changed / 1e9 < time.time() - DAY:  # of a run that was killed before it began
             folder.remove(entry.name)
@@ -105,7 +109,7 @@ def prune(folder: PrivateFolder, runs: Sequence[str]) -> None:
 
 
 def _going(folder: PrivateFolder, living: set[str], before: float, kept: int | None) -> list[str]:
-    """Return the runs to remove, the oldest first; a run that is still under way stays."""
+    """Return the runs to remove, the oldest first; a run that is still in progress is kept."""
     files = [each for each in folder.entries(ENDING) if RUN.fullmatch(each.name.removesuffix(ENDING))]
     files.sort(key=lambda it: it.changed)
     sizes = {file.name: file.size + _fetched(folder, file.name.removesuffix(ENDING)) for file in files}
@@ -120,7 +124,7 @@ def _going(folder: PrivateFolder, living: set[str], before: float, kept: int | N
 
 
 def _fetched(folder: PrivateFolder, run: str) -> int:
-    """The bytes of the files that *run* has fetched, as far as they can be counted."""
+    """Return the size of the files that *run* has fetched, in bytes; 0 if it cannot be read."""
     try:
         return size_of_files(folder, run)
     except OSError:

@@ -1,4 +1,4 @@
-"""Pair the begun changes of a journal with their ends: sent, in flight, or counting for later runs."""
+"""Pair each change that a journal records as begun with its end: sent, in flight, or relevant for later runs."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ Beginning = TypeVar("Beginning")
 
 @dataclass(slots=True, kw_only=True)
 class BegunChange(Generic[Beginning]):
-    """A change whose beginning a journal has."""
+    """A change that a journal records as begun."""
 
     host: str
     beginning: Beginning
-    """The part of the event that its reader keeps."""
+    """The part of the event that the reader needs."""
     status: str = ""
-    """The end of its step; empty: nobody knows."""
+    """The status of the step; empty if it is unknown."""
     sent: bool = True
     """Whether it was sent, or may have been."""
 
 
 class BegunChanges(Generic[Beginning]):
-    """The changes of one run, each with its end."""
+    """The changes of one run, each paired with its end."""
 
     def __init__(self) -> None:
         self._all: list[BegunChange[Beginning]] = []
         self._open: dict[tuple[str, str], BegunChange[Beginning]] = {}
 
     def begin(self, host: str, step: str, beginning: Beginning) -> None:
-        """Note that the change of *step* is about to be sent to *host*."""
+        """Record that the change of *step* is about to be sent to *host*."""
         change = BegunChange(host=host, beginning=beginning)
         self._open[host, step] = change
         self._all.append(change)
 
     def end(self, host: str, step: str) -> BegunChange[Beginning] | None:
-        """Take out the change that *step* began on *host*, and return it; None: there is none."""
+        """Remove the change that *step* began on *host*, and return it; None if there is none."""
         return self._open.pop((host, step), None)
 
     @property
@@ -59,14 +59,14 @@ class BegunChanges(Generic[Beginning]):
 
     @property
     def sent(self) -> list[BegunChange[Beginning]]:
-        """Return the changes that were sent, or may have been, in the order of their beginnings."""
+        """Return the changes that were sent, or may have been sent, in the order of their beginnings."""
         return [change for change in self._all if change.sent]
 
 
 def may_have_been_sent(status: str, sent: str) -> bool:
-    """Whether anything of a change that was begun may have reached the host, by the *status* and *sent* of its step.
+    """Whether a part of a begun change may have reached the host, from the *status* and *sent* of its step.
 
-    Where that is not said, a step that broke (also by a fault of ours) counts: ignorance permits nothing.
+    If *sent* does not say so, a failed step (also after an error of runbook itself) counts as sent, to be safe.
     """
     if sent in (Sent.PART, Sent.ALL):
         return True
@@ -75,32 +75,32 @@ def may_have_been_sent(status: str, sent: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The first line of a journal: what its run was about."""
+    """The first line of a journal: the playbook, inventory and hosts of its run."""
 
     playbook: str = ""
     inventory: frozenset[str] = frozenset()
     """The files of its inventory, without symbolic links."""
     hosts: frozenset[str] = frozenset()
     resumes: str = ""
-    """The run that it goes on with."""
+    """The run that this run continues."""
     begun: bool = True
-    """Whether the run got so far that it may have sent anything."""
+    """Whether the run could have sent anything."""
     fault: str = ""
-    """The reason why that cannot be believed: the run may have been about anything."""
+    """The reason why the line cannot be trusted: the run may have been about anything."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Content:
-    """The content of a journal about hosts."""
+    """The content of a journal: for each host its changes, its verdict and its answers."""
 
     changes: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
-    """Of each host the changes that were sent: when each was begun (seconds since the epoch), and its step."""
+    """The changes that were sent to each host: the time of the beginning (seconds since the epoch), and the step."""
     ends: dict[str, str] = field(default_factory=dict)
     """The verdict of each host that has one."""
     answers: dict[tuple[str, str], Mapping[str, Json]] = field(default_factory=dict)
-    """The last state that a probe saw, by host and probe."""
+    """The last state of each probe, keyed by host and probe."""
     fault: str = ""
-    """The reason why that cannot be believed."""
+    """The reason why the content cannot be trusted."""
 
 
 def head_of(folder: PrivateFolder, run: str, noted: Sequence[Noted]) -> Head:
@@ -136,7 +136,7 @@ def head_of(folder: PrivateFolder, run: str, noted: Sequence[Noted]) -> Head:
 
 
 def content_of(folder: PrivateFolder, run: str, noted: Sequence[Noted], probes: Collection[str]) -> Content:
-    """Read the journal of *run*: its hosts, and the answers of *probes* there."""
+    """Read the journal of *run*: the changes of its hosts, and the answers of *probes*."""
     reading, seen = _ContentReader(probes), []
     try:
         with folder.opened(run + ENDING) as file:
@@ -150,7 +150,7 @@ def content_of(folder: PrivateFolder, run: str, noted: Sequence[Noted], probes: 
 
 
 class _ContentReader:
-    """Takes note of the lines of one journal."""
+    """Collects the content of one journal, line by line."""
 
     def __init__(self, probes: Collection[str]) -> None:
         self._probes = frozenset(probes)
@@ -161,7 +161,7 @@ class _ContentReader:
         self.fault = ""
 
     def take(self, link: Link) -> None:
-        """Take note of a line."""
+        """Add the event of a line to the content."""
         if link.fault:
             self.fault = self.fault or f"line {link.number}: {link.fault}"
             return
@@ -171,7 +171,7 @@ class _ContentReader:
             self.fault = self.fault or f"line {link.number}: {type(error).__name__}: {error}"
 
     def changes(self) -> dict[str, list[tuple[float, str]]]:
-        """The changes that were sent to each host."""
+        """Return the changes that were sent to each host."""
         found: dict[str, list[tuple[float, str]]] = {}
         for change in self._changes.sent:
             found.setdefault(change.host, []).append(change.beginning)
@@ -201,7 +201,7 @@ class _ContentReader:
 
 
 def _seconds(at: str) -> float:
-    """Seconds since the epoch.  Raises ValueError."""
+    """Return the time *at* (ISO 8601) in seconds since the epoch.  Raises ValueError."""
     moment = datetime.fromisoformat(at)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
@@ -210,12 +210,12 @@ def _seconds(at: str) -> float:
 
 
 def in_flight(events: Iterable[Event]) -> tuple[ChangeStarted, ...]:
-    """The changes in *events* that were begun and have no end."""
+    """Return the changes in *events* that were begun and have no end."""
     return tuple(change.beginning for change in _changes_in(events).in_flight)
 
 
 def sent_changes(events: Iterable[Event]) -> tuple[ChangeStarted, ...]:
-    """The changes in *events* that were sent, or may have been, in their order."""
+    """Return the changes in *events* that were sent, or may have been sent, in their order."""
     return tuple(change.beginning for change in _changes_in(events).sent)
 
 
@@ -232,14 +232,14 @@ def _changes_in(events: Iterable[Event]) -> BegunChanges[ChangeStarted]:
 
 
 Changes = dict[str, dict[tuple[str, str], EarlierChange]]
-"""By host, and by the step with its place in the list and the text of its item."""
+"""Keyed by host, then by the step with its position in the list and the text of its item."""
 
 IN_DOUBT = ("", Status.UNKNOWN, Status.CANCELLED, Status.UNREACHABLE)
-"""The ends of a change that was sent and whose outcome nobody knows."""
+"""The statuses of a change that was sent and whose outcome is unknown."""
 
 
 class _Read(Protocol):
-    """A run whose events were read."""
+    """A run with its events."""
 
     @property
     def run(self) -> str: ...
@@ -249,7 +249,7 @@ class _Read(Protocol):
 
 
 def earlier_changes(runs: Sequence[_Read]) -> Mapping[str, tuple[EarlierChange, ...]]:
-    """Return the changes that *runs* have sent to each host; each run continues the one before it.
+    """Return the changes that *runs* have sent, keyed by host; each run continues the run before it.
 
     Of several equal changes, the last one counts; a failed change does not.
     """
@@ -270,7 +270,7 @@ def earlier_changes(runs: Sequence[_Read]) -> Mapping[str, tuple[EarlierChange, 
 def _supersede(
     own: dict[tuple[str, str], EarlierChange], run: str, started: ChangeStarted, plan: HostPlan | None
 ) -> None:
-    """Forget the change of an earlier run that *started* sends again, where its item has another place now."""
+    """Remove from *own* the earlier change that *started* sends again, if its item has another position now."""
     item = item_text(started.item)
     if plan is None or (started.step, item) in own:
         return

@@ -1,4 +1,4 @@
-"""Read the journal of a run: its changes, the end of each host, and the open ends of an interrupted run."""
+"""Read the journal of a run: its changes, the result of each host, and the unfinished parts of an interrupted run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INTERRUPTED = "the run was interrupted"
 
 
 class RunState(StrEnum):
-    """Whether a run came to its end."""
+    """Whether a run has finished."""
 
     FINISHED = "finished"
     RUNNING = "running"
@@ -46,39 +46,39 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """A run as its journal has it."""
+    """A run, read from its journal."""
 
     run: str
     started: RunStarted
     events: tuple[Event, ...] = field(repr=False)
-    """All of them, in their order; the last one of a finished run has its hosts again."""
+    """All events, in order; the last event of a finished run has the results of the hosts again."""
     state: RunState
     faults: tuple[str, ...] = ()
-    """The parts of the journal that are not as they were written."""
+    """The parts of the journal that were changed or damaged."""
     torn: bool = False
-    """Its last line is not whole, as it is after a power cut or on a full disk."""
+    """Whether the last line is incomplete, as after a power cut or on a full disk."""
 
     @property
     def hosts(self) -> tuple[HostResult, ...]:
         """Return the result of every host of the run, in its order.
 
-        A host without a result has that of ``unfinished``.
+        A host without a result gets the result of ``unfinished``.
         """
         ended = {event.result.host: event.result for event in self.events if isinstance(event, HostFinished)}
         return tuple(ended.get(name) or unfinished(self, name) for name in self.started.hosts)
 
     def result_of(self, host: str) -> HostResult | None:
-        """Return the result of *host*; None: the run has no such host."""
+        """Return the result of *host*; None if the run has no such host."""
         return next((result for result in self.hosts if result.host == host), None)
 
     @property
     def finished(self) -> RunFinished | None:
-        """The last event of a run that came to its end."""
+        """Return the last event of a run that has finished; None if the run has not."""
         return next((event for event in reversed(self.events) if isinstance(event, RunFinished)), None)
 
 
 def read_run(folder: PrivateFolder, run: str) -> RecordedRun:
-    """The run with that id.  Raises OSError, and ConfigError where its journal cannot be believed at all."""
+    """Read the run with the id *run*.  Raises OSError, and ConfigError if no part of its journal can be trusted."""
     if not RUN.fullmatch(run):  # as a damaged record may name one that it goes on with
         raise ConfigError(f"{printable(run)!r} is not the id of a run")
     noted, unread = _noted(folder, run)  # before the journal, which may be growing
@@ -110,7 +110,7 @@ def read_run(folder: PrivateFolder, run: str) -> RecordedRun:
 
 
 def _noted(folder: PrivateFolder, run: str) -> tuple[list[Entry], list[str]]:
-    """Return the ledger's notes on *run*, and the reason why it cannot be read, where that is so."""
+    """Return the ledger's entries about *run*, and the reason if the ledger cannot be read."""
     try:
         return [entry for entry in Ledger(folder).entries()[0] if entry.run == run], []
     except OSError as error:
@@ -118,7 +118,7 @@ def _noted(folder: PrivateFolder, run: str) -> tuple[list[Entry], list[str]]:
 
 
 def lives_on(folder: PrivateFolder, run: str, process: ProcessIdentity | None) -> bool:
-    """Whether a run without an end is still under way: by the lock on its journal, or by its process."""
+    """Whether a run without an end is still in progress: its journal is locked, or its process lives."""
     with suppress(OSError), folder.opened(run + ENDING) as file:
         if is_locked(file.fileno()):
             return True
@@ -126,7 +126,7 @@ def lives_on(folder: PrivateFolder, run: str, process: ProcessIdentity | None) -
 
 
 def is_locked(file: int) -> bool:
-    """Whether the run still lives whose journal is open as *file*: it holds a lock on it, wherever on this machine."""
+    """Whether a living run on this machine holds the lock on the journal that is open as *file*."""
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -138,9 +138,9 @@ def is_locked(file: int) -> bool:
 
 
 def _event(link: Link) -> tuple[Event | None, str]:
-    """Return the event of a line, and the reason if it has none.
+    """Return the event of a line; or None and the reason why it has none.
 
-    The reason is empty for a fault that is reported as such.
+    The reason is empty for a fault that is reported elsewhere.
     """
     if not isinstance(link.value, dict) or link.fault == "it is not JSON":
         return None, ""
@@ -151,14 +151,14 @@ def _event(link: Link) -> tuple[Event | None, str]:
 
 
 def _with_hosts(recorded: RecordedRun) -> tuple[Event, ...]:
-    """The events, with the hosts in the last one: a journal has each host once."""
+    """Return the events with the results of the hosts added to the last event; a journal has each result only once."""
     last = recorded.events[-1]
     assert isinstance(last, RunFinished)
     return (*recorded.events[:-1], replace(last, result=replace(last.result, hosts=recorded.hosts)))
 
 
 def unfinished(recorded: RecordedRun, host: str) -> HostResult:
-    """Return a result for a host without one: changes in flight are unknown, later steps were not begun."""
+    """Return a result for a host that has none: changes in flight are unknown, later steps have not begun."""
     events = recorded.events
     done = [event.result for event in events if isinstance(event, StepFinished) and event.host == host]
     plans = (event.plan for event in reversed(events) if isinstance(event, HostPlanned) and event.plan.host == host)
@@ -185,7 +185,7 @@ def unfinished(recorded: RecordedRun, host: str) -> HostResult:
 
 
 def resumable(recorded: RecordedRun) -> tuple[str, ...]:
-    """The hosts of a run with which a later one would go on: not begun, failed, unreachable or in doubt."""
+    """Return the hosts that a later run would continue with: not started, failed, unreachable or in doubt."""
     if recorded.started.mode is Mode.PLAN:
         return ()
     return tuple(host.host for host in recorded.hosts if host.verdict in OPEN)
@@ -200,4 +200,4 @@ OPEN = (
     Verdict.DRIFTED,
     Verdict.PLANNED,
 )
-"""The verdicts of hosts that a run has not done with."""
+"""The verdicts of hosts on which a run has not finished its work."""

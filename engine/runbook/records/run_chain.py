@@ -1,4 +1,4 @@
-"""Find a run and all that have gone on with it, in their order; none is missed where a record is damaged."""
+"""Find a run and all runs that continue it, in order; a damaged record does not hide a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runbook.records.recorded_run import RecordedRun, RunState, read_run
 from runbook.values.result import Mode
 
 Chain = tuple[RecordedRun, ...]
-"""A run and all that have gone on with it, or with one of those, in the order in which they did."""
+"""A run and all runs that continue it, directly or not, in order."""
 
 RUN_AGAIN = "so that nobody knows what was done; run the playbook again"
 
@@ -28,7 +28,7 @@ def root_of(folder: PrivateFolder, text: str) -> str:
 
 
 def chain_from(folder: PrivateFolder, root: str) -> Chain:
-    """The chain that begins with the run *root*.  Raises ConfigError where it cannot be gone on with."""
+    """Return the chain of runs that begins with the run *root*.  Raises ConfigError if it cannot be continued."""
     chain = tuple(believed(folder, name) for name in _names(folder, root))
     for recorded in chain:
         origin = recorded.started.origin
@@ -43,7 +43,7 @@ def chain_from(folder: PrivateFolder, root: str) -> Chain:
 
 
 def believed(folder: PrivateFolder, run: str) -> RecordedRun:
-    """The run with that id.  Raises ConfigError where its record is gone, or is not as it was written."""
+    """Read the run with the id *run*.  Raises ConfigError if its record is missing or was changed."""
     try:
         recorded = read_run(folder, run)
     except (OSError, ConfigError) as error:
@@ -56,10 +56,10 @@ def believed(folder: PrivateFolder, run: str) -> RecordedRun:
 
 
 def _names(folder: PrivateFolder, root: str) -> list[str]:
-    """The runs of the chain.  Raises ConfigError.
+    """Return the runs of the chain that begins with *root*.  Raises ConfigError.
 
-    Their times say nothing of their order, because a clock may be set back: the ledger does, and it also knows runs
-    whose journals are damaged, or gone.
+    The order comes from the ledger, because times are wrong if a clock was set back.  The ledger also has runs whose
+    journals are damaged or missing.
     """
     resumed = _resumed(folder)
     names = [root]
@@ -69,7 +69,9 @@ def _names(folder: PrivateFolder, root: str) -> list[str]:
 
 
 def _resumed(folder: PrivateFolder) -> dict[str, str]:
-    """The runs that go on with another one, and that one, in the order of their beginnings.  Raises ConfigError."""
+    """Map each run that continues another run to that other run, in the order of their beginnings.  Raises
+    ConfigError.
+    """
     rows = recorded_runs(folder)
     try:
         noted = Ledger(folder).entries()[0]

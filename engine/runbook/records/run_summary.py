@@ -1,4 +1,6 @@
-"""Summarise one journal for the index: every value in a type that SQLite takes, and what has another is a fault."""
+"""Summarise one journal for the index: each value has a type that SQLite takes; a value with another type is a
+fault.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from runbook.values.plan import Risk
 from runbook.values.run_origin import ProcessIdentity
 
 SQLITE_INTEGERS = 2**63
-"""Integers of SQLite are smaller than that."""
+"""The integers of SQLite are smaller than this."""
 
 
 class RunSummary:
-    """The fields of the run *run* for the index; one value that is malformed does not lose the others."""
+    """The fields of the run *run* for the index; a malformed value does not affect the other values."""
 
     def __init__(self, run: str) -> None:
         self.row: dict[str, str | int | float] = {
@@ -26,12 +28,12 @@ class RunSummary:
         self.hosts: list[tuple[str, str, float, str, int, int]] = []
         self.findings: list[tuple[str, str, str, str]] = []
         self.unfinished: dict[str, None] = {}
-        """The hosts that began and have no end, in their order."""
+        """The hosts that began and have no result, in their order."""
         self.begun, self.fault = False, ""
         self._changes = BegunChanges[None]()
 
     def take(self, number: int, value: object) -> None:
-        """Take note of line *number*, as JSON has it."""
+        """Add line *number*, parsed as the JSON *value*, to the summary."""
         if not isinstance(value, dict) or not isinstance(event := value.get("event"), dict):
             return
         fields = _Fields(event)
@@ -52,11 +54,11 @@ class RunSummary:
 
     @property
     def sent(self) -> int:
-        """Return the number of changes that were sent, or may have been."""
+        """Return the number of changes that were sent, or may have been sent."""
         return len(self._changes.sent)
 
     def note(self, fault: str) -> None:
-        """Take note of a fault; the first one is kept."""
+        """Store a fault; only the first fault is kept."""
         self.fault = self.fault or stored_text(fault)[:300]
 
     def _start(self, event: _Fields) -> None:
@@ -109,20 +111,20 @@ class RunSummary:
 
 
 class _Fields:
-    """The values of a JSON object with their types checked; *odd* are the names of values with a wrong type."""
+    """The values of a JSON object with their types checked; *odd*: the names of values with a wrong type."""
 
     def __init__(self, value: object, odd: list[str] | None = None) -> None:
         self.value: Mapping[str, Any] = value if isinstance(value, dict) else {}
         self.odd: list[str] = [] if odd is None else odd
 
     def within(self, value: object) -> _Fields:
-        """An object inside this one."""
+        """Return the fields of *value*, an object inside this one."""
         if not isinstance(value, dict):
             self.odd.append("an element of a list")
         return _Fields(value, self.odd)
 
     def part(self, name: str, *, optional: bool = False) -> Any:
-        """Return the object *name*; None: it is *optional* and missing."""
+        """Return the object *name*; None if it is *optional* and missing."""
         value = self.value.get(name)
         if value is None and optional:
             return None
@@ -131,7 +133,7 @@ class _Fields:
         return _Fields(value, self.odd)
 
     def parts(self, name: str, *, optional: bool = False) -> list[Any]:
-        """The list of that name."""
+        """Return the list *name*; empty if it is missing."""
         value = self.value.get(name)
         if isinstance(value, list):
             return value
@@ -140,7 +142,7 @@ class _Fields:
         return []
 
     def text(self, name: str, otherwise: str = "", *, optional: bool = False) -> str:
-        """The text of that name."""
+        """Return the text *name*; *otherwise* if it is missing."""
         value = self.value.get(name)
         if value is None and optional:
             return otherwise
@@ -150,7 +152,7 @@ class _Fields:
         return stored_text(value) if isinstance(value, str) else otherwise
 
     def number(self, name: str) -> float:
-        """The finite number of that name."""
+        """Return the finite number *name*; 0 if it is missing."""
         value = self.value.get(name)
         if _is_whole(value) or (isinstance(value, float) and math.isfinite(value)):
             return float(value)
@@ -158,7 +160,7 @@ class _Fields:
         return 0.0
 
     def whole(self, name: str) -> int:
-        """Return the integer *name*, in 64 bits; 1 if it is missing."""
+        """Return the integer *name*, which must fit in 64 bits; 1 if it is missing."""
         value = self.value.get(name)
         if _is_whole(value):
             return value
@@ -167,17 +169,17 @@ class _Fields:
 
 
 def time_in_id(run: str) -> str:
-    """When *run* began, by its id: ISO 8601, UTC, to the second."""
+    """Return the time when *run* began, from its id: ISO 8601, UTC, to the second."""
     return f"{run[:4]}-{run[4:6]}-{run[6:8]}T{run[9:11]}:{run[11:13]}:{run[13:15]}.000Z"
 
 
 def stored_text(text: str) -> str:
-    """*text*, in which what is no character (half a surrogate pair) is written as ``\\ud800``."""
+    """Return *text* with each invalid character (half a surrogate pair) written as ``\\ud800``."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def process_of(origin: object) -> ProcessIdentity | None:
-    """Return the process of a run, from the origin in its first event; None: the origin does not have it."""
+    """Return the process of a run from *origin* in its first event; None if *origin* does not have it."""
     value = origin.get("process") if isinstance(origin, Mapping) else None
     if not isinstance(value, dict):
         return None
@@ -188,5 +190,5 @@ def process_of(origin: object) -> ProcessIdentity | None:
 
 
 def _is_whole(value: object) -> TypeGuard[int]:
-    """Whether *value* is an integer of 64 bits."""
+    """Whether *value* is an integer that fits in 64 bits."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < SQLITE_INTEGERS

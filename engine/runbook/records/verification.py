@@ -1,4 +1,4 @@
-"""Compare journals with the ledger: lines that were edited, cut off or added, and journals that are gone."""
+"""Compare journals with the ledger: lines that were edited, cut off or added, and journals that are missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runbook.records.run_summary import process_of
 
 
 def by_run(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """The entries of the ledger, by their run."""
+    """Return the entries of the ledger, keyed by run."""
     found: dict[str, list[Entry]] = {}
     for entry in entries:
         found.setdefault(entry.run, []).append(entry)
@@ -23,7 +23,7 @@ def by_run(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 
 def missing(noted: Mapping[str, Sequence[Entry]], there: set[str]) -> Iterator[str]:
-    """The runs whose journals are gone although nobody pruned them."""
+    """Yield the runs whose journals are missing although nobody pruned them."""
     for run, entries in noted.items():
         if run not in there and not any(entry.what == PRUNED for entry in entries):
             yield run
@@ -57,12 +57,12 @@ def faults_of(folder: PrivateFolder, run: str, noted: Sequence[Entry]) -> Iterat
 
 
 def _has_ended(found: Sequence[Link]) -> bool:
-    """Whether the last line is the end of a run."""
+    """Whether the last line of a journal is the end of a run."""
     return bool(found) and _event(found[-1]).get("kind") == "run_finished"
 
 
 def _over(folder: PrivateFolder, run: str, found: Sequence[Link]) -> bool:
-    """Whether the process of *run* is at work no more, so that nothing is about to be entered in the ledger."""
+    """Whether the process of *run* has ended, so that it will not enter anything in the ledger."""
     return not lives_on(folder, run, process_of(_event(found[0]).get("origin")))
 
 

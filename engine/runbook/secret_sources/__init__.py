@@ -1,1 +1,1 @@
-"""Take the values of secrets from where ``secrets:`` says that they are, right before a run begins."""
+"""Read the values of secrets from the places that ``secrets:`` names, right before a run begins."""

@@ -1,4 +1,4 @@
-"""Choose the reference that the name of a secret stands for, host by host."""
+"""Choose the reference for the name of a secret, host by host."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from runbook.values.inventory import Host, Inventory
 from runbook.values.playbook import Playbook, SecretReference, SecretSource, Where
 
 Referred = Mapping[str, SecretReference]
-"""The name of a host to the reference that counts there; ``""``: on every host of the run."""
+"""The reference for each host, keyed by host name; ``""``: for every host of the run."""
 
 
 class Choice:
-    """Chooses the reference that a name stands for.
+    """Chooses the reference for the name of a secret.
 
-    A reference of its own playbook comes first, then of the host, of one of its groups, and of the whole inventory.
-    ``host.secrets.NAME`` leaves the playbook out.
+    The reference in the step's own playbook comes first, then that of the host, of one of its groups, and of the whole
+    inventory.  ``host.secrets.NAME`` skips the playbook.
     """
 
     def __init__(self, playbook: Playbook, inventory: Inventory, hosts: Sequence[Host]) -> None:
@@ -30,7 +30,7 @@ class Choice:
         self._searched = ", ".join(inventory.sources) or "the inventory"
 
     def referred(self, use: SecretUse) -> Referred | Problem:
-        """The reference that *use* means, host by host where they differ; or that a host has none."""
+        """Return the reference that *use* means, keyed by host if hosts differ; or the problem that a host has none."""
         own = {} if use.of_host else self._own.get(use.step.part, {})
         declared = own.get(use.secret)
         if declared and declared.source is not SecretSource.INVENTORY:
@@ -69,5 +69,5 @@ class Choice:
 
 
 def problem_at(at: Where, message: str, hint: str = "") -> Problem:
-    """A mistake in the place *at*."""
+    """Return a problem at the place *at*."""
     return Problem(file=at.file, line=at.line, column=at.column, message=message, hint=hint)

@@ -1,4 +1,4 @@
-"""Run a program on this machine for what it prints, such as a password manager: bounded in time and size."""
+"""Run a program on this machine, such as a password manager, and take its output, with limits on time and size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runbook.errors import ConfigError
 from runbook.values.types import seconds
 
 LIMIT = 60.0
-"""Seconds that a program may take: some ask a person first."""
+"""The seconds that a program may take: some programs ask a person first."""
 
 NOT_SHOWN = ": what it says may hold the secret, and is not shown; run the command by hand to see it"
 
@@ -25,8 +25,10 @@ CHUNK = 4096
 def printed(argv: Sequence[str], largest: int, limit: float = LIMIT) -> bytes:
     """Return the output of *argv*.  Raises ConfigError, whose message repeats none of the output.
 
-    Output on stderr is dropped, because it may have the secret, for example under ``set -x``.  No shell reads *argv*.
-    Without a terminal, the program has a session of its own, so that all of it is ended when its time is up.  On a
+    Output on stderr is dropped, because it may contain the secret, for example under ``set -x``.  No shell reads
+    *argv*.
+    Without a terminal, the program has its own session, so that all its processes can be ended when its time is up.  On
+    a
     terminal it stays in our session, so that it can ask for a passphrase there.
     """
     own_session = not sys.stdin or not sys.stdin.isatty()
@@ -59,7 +61,9 @@ def printed(argv: Sequence[str], largest: int, limit: float = LIMIT) -> bytes:
 
 
 def _listen(process: subprocess.Popen[bytes], out: bytearray, largest: int, until: float) -> bool:
-    """Read stdout into *out* until the program has ended; False where its time was up, or it printed too much."""
+    """Read stdout into *out* until the program has ended; return False if its time was up, or if it printed too
+    much.
+    """
     assert process.stdout
     with selectors.DefaultSelector() as waiting:
         waiting.register(process.stdout, selectors.EVENT_READ)
@@ -80,7 +84,7 @@ def _listen(process: subprocess.Popen[bytes], out: bytearray, largest: int, unti
 
 
 def _end(process: subprocess.Popen[bytes], own_session: bool) -> None:
-    """Kill what is left of it, and close our end of its pipe."""
+    """Kill the program if it still runs, and close our end of its pipe."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL) if own_session else process.kill()

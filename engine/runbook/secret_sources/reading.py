@@ -15,11 +15,11 @@ from runbook.values.playbook import SecretReference, SecretSource
 from runbook.values.types import plural
 
 MAX_SECRET_BYTES = 64 * 1024
-"""Bytes that a secret may have: the kernel passes on a variable of twice that at most."""
+"""The maximum number of bytes of a secret; the kernel passes on a variable of at most twice that size."""
 
 
 def value_of(reference: SecretReference) -> str:
-    """The value that *reference* leads to.  Raises ConfigError, without the value, where there is none to be used."""
+    """Return the value that *reference* names.  Raises ConfigError, without the value, if there is no usable value."""
     words = reference.words
     match reference.source:
         case SecretSource.ENVIRONMENT:
@@ -38,7 +38,7 @@ def value_of(reference: SecretReference) -> str:
 
 
 def objection_to(value: str) -> str:
-    """Return the reason why *value* cannot be used as a secret; empty: it can."""
+    """Return the reason why *value* cannot be used as a secret; empty if it can."""
     if not value.strip():
         return "it is empty"
     if "\0" in value:
@@ -54,7 +54,7 @@ def objection_to(value: str) -> str:
 
 
 def _objection_to_lines(lines: Sequence[str]) -> str:
-    """Return the reason why *lines* could not be masked if a host prints each by itself; empty: they can."""
+    """Return the reason why *lines* could not be masked if a host prints each line by itself; empty if they can."""
     within_armour = False
     for number, line in enumerate(lines if len(lines) > 1 else (), 1):
         if ARMOUR.fullmatch(line):
@@ -77,13 +77,15 @@ def _variable(name: str) -> str:
 
 
 def _path(written: str, beside: str) -> Path:
-    """Return *written* as a path on this machine; a relative path starts at the folder of the file that names it."""
+    """Return *written* as a path on this machine; a relative path starts at the folder of the file *beside*, which
+    names it.
+    """
     path = Path(written).expanduser()
     return path if path.is_absolute() else Path(beside).parent / path
 
 
 def _file(path: Path) -> bytes:
-    """The content of a file that nobody but its owner, we or root, can read."""
+    """Return the content of a file that only its owner (this user or root) can read."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(number, "rb") as file:
@@ -107,7 +109,7 @@ def _decoded(raw: bytes, what: str) -> str:
 
 
 def _one_line_end_less(text: str) -> str:
-    """*text* without one line end behind it, which editors and programs add."""
+    """Return *text* without one line end at its end, which editors and programs add."""
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
 

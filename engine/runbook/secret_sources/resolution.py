@@ -1,4 +1,4 @@
-"""The secrets that a run needs, and their values: each is read once, and every mistake is reported at once."""
+"""Find the secrets that a run needs, and read their values: each value once, with all mistakes reported together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runbook.values.types import Json
 Read = Callable[[SecretReference], str]
 
 ByPart = Mapping[str, Mapping[str, Json]]
-"""Values by the prefix of the included playbook that uses them (``""``: the playbook itself), and by their names."""
+"""The values of secrets, keyed by the prefix of the included playbook (``""``: the playbook itself), then by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +31,19 @@ class SecretValues:
     by_part: ByPart = field(default_factory=dict, repr=False)
     """The values that are the same on every host."""
     by_host: Mapping[str, ByPart] = field(default_factory=dict, repr=False)
-    """The values of single hosts and of groups of the inventory, by the name of the host."""
+    """The values for single hosts and groups of the inventory, keyed by host name."""
     masked: tuple[str, ...] = field(default=(), repr=False)
     """The texts that are masked everywhere: the values, and the single lines of multi-line values."""
 
     def of(self, host: str) -> ByPart:
-        """The values that are used on *host*."""
+        """Return the values of the secrets for *host*, keyed by part."""
         own = self.by_host.get(host, {})
         return {part: {**self.by_part.get(part, {}), **own.get(part, {})} for part in {**self.by_part, **own}}
 
 
 def problems_with_references(playbook: Playbook, inventory: Inventory, hosts: Sequence[Host]) -> list[Problem]:
-    """Return a problem for every secret that a step uses on one of *hosts* and that has no place; no secret is read.
+    """Return a problem for every secret that a step uses on one of *hosts* and that has no reference; no secret is
+    read.
 
     A masked field of a host is a problem, too, because the mask would be sent.
     """
@@ -52,7 +53,9 @@ def problems_with_references(playbook: Playbook, inventory: Inventory, hosts: Se
 
 
 def _masked_fields(playbook: Playbook, hosts: Sequence[Host]) -> Iterator[Problem]:
-    """Every use of a field whose value the inventory itself holds under a secret name."""
+    """Yield a problem for every use of a host's field that the inventory has under a secret name, so that it is
+    masked.
+    """
     masked_on: dict[str, list[str]] = {}
     for host in hosts:
         for name, value in host.vars.items():
@@ -90,7 +93,7 @@ def resolved(
 
 
 class _Reading:
-    """Reads what is referred to, and keeps the values by who gets them."""
+    """Reads the secrets that references name, and keeps the values for the hosts that use them."""
 
     def __init__(self, choice: Choice, read: Read) -> None:
         self._choice, self._read = choice, read
@@ -100,7 +103,7 @@ class _Reading:
         self._known: dict[tuple[SecretSource, tuple[str, ...], str], str | Problem] = {}
 
     def add(self, uses: Sequence[SecretUse]) -> None:
-        """Read the secret of *uses*, which are all of one name in one playbook."""
+        """Read the secret of *uses*, which all have the same name and are in the same playbook."""
         referred = self._choice.referred(uses[0])
         if isinstance(referred, Problem):
             self._problems.append(referred)
@@ -117,7 +120,7 @@ class _Reading:
                 into.setdefault(part, {})[name] = value
 
     def values(self) -> SecretValues:
-        """Return the values.  Raises ConfigError with every secret that cannot be read."""
+        """Return the values that were read.  Raises ConfigError with every secret that cannot be read."""
         texts = [value for value in self._known.values() if isinstance(value, str)]
         hidden = secrets_in({"secret": texts})
         if self._problems:  # a program may have printed another secret where it says what is wrong
@@ -143,7 +146,7 @@ def _read_value(reference: SecretReference, uses: Sequence[SecretUse], read: Rea
 
 
 def _unfit(value: str, uses: Iterable[SecretUse]) -> Problem | None:
-    """Return the mistake in *value* for its use."""
+    """Return a problem if one of *uses* does not allow *value*; otherwise None."""
     for use in uses:
         if use.in_header and ("\n" in value or "\r" in value):
             words = f"secret {use.shown}: it has several lines, and the header of a request is a single line"

@@ -1,1 +1,3 @@
-"""Secrets: which names and texts give them away, in which forms they are written, and how they are hidden."""
+"""Secrets: the names and texts that indicate them, the forms in which they are written, and the code that masks
+them.
+"""

@@ -1,4 +1,4 @@
-"""Mask secrets in the lines of configuration files: by their keys, by the blocks that they stand in, by their tags."""
+"""Mask secrets in the lines of configuration files, from their keys, their blocks or their tags."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _TAG = re.compile(r"<([A-Za-z_][\w.-]{0,100})[^<>]{0,200}>([^<]+)</")
 
 
 def masked_config(lines: Sequence[str]) -> list[str]:
-    """The lines of a configuration file, as many as there are, without the values of secrets.
+    """Return *lines* of a configuration file with the values of secrets masked; the number of lines stays the same.
 
-    What stands below a secret key, further to the right, is a secret too, and so is what stands within a private key.
+    Lines that are indented below a secret key are secrets, too, and so are the lines of a private key.
     """
     text = "\n".join(lines)
     starts = [0]
@@ -55,7 +55,7 @@ def masked_config(lines: Sequence[str]) -> list[str]:
 
 
 def without_secrets(text: str) -> str:
-    """The text of a configuration file, without the values of secrets."""
+    """Return *text*, the content of a configuration file, with the values of secrets masked."""
     return "\n".join(masked_config(text.split("\n")))
 
 
@@ -68,7 +68,7 @@ def _opens_secrets(key: re.Match[str]) -> bool:
 
 
 def _is_prose(key: re.Match[str]) -> bool:
-    """Whether what looks like a key and a value with a space between them is a sentence."""
+    """Whether *key*, a match that looks like a key and a value separated by a space, is a sentence."""
     return key["sign"] not in ":=" and (bool(key["comment"]) or len(key["value"].split()) != 1)
 
 
@@ -91,7 +91,9 @@ def _masked_line(line: str) -> str:
 
 
 def _inline(line: str, found: re.Match[str]) -> Span | None:
-    """The value of one key of several in a line, if it is a secret; of an object or a list, all that is in it."""
+    """Return the span of the value of a key within a line, if it is a secret; for an object or a list, all its
+    content.
+    """
     if line[found.end()] in "[{":
         span = (found.end() + 1, bracket_end(line, found.end()))
         return span if is_secret(found[2], {}) and re.search(r"[A-Za-z\"']", line[span[0] : span[1]]) else None

@@ -1,6 +1,6 @@
-"""Find secrets in a text by their context: their names, or the address or header that they are part of.
+"""Find secrets in a text by their context: by their names, or by the address or header that contains them.
 
-Nobody has to have named them beforehand: they are in the command lines, answers and logs of hosts.
+Such secrets need not be known beforehand: they are in the command lines, answers and logs of hosts.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from runbook.secrets.names import MASK, NOT_A_VALUE, SWITCH, is_secret
 
 Span = tuple[int, int]
-"""Where a secret begins in a text, and where it ends."""
+"""The beginning and the end of a secret in a text."""
 
 HINTS = (
     "://", "token", "pass", "pwd", "secret", "credential", "key", "bearer", "auth", "cookie", "curl", "mysql",
     "mariadb", "redis-cli", "gh", "glpat-", "hf_", "sk-", "xox", "akia", "eyj",
 )  # fmt: skip
-"""In lower case: a text with none of these holds nothing that is found here."""
+"""Words in lower case; a text with none of them contains no secret that is found here."""
 
 _NAME = re.compile(
     r"(?:token|passw|passphrase|passcode|pass|pwd|secret|credential|apikey|key|bearer|auth|cookie)[\w.-]{0,64}", re.I
@@ -30,7 +30,7 @@ _KNOWN_SHAPE = re.compile(
     r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{10,}\.eyJ[\w-]{8,}\.[\w-]+)"
 )
-"""The form of the tokens of GitHub, GitLab, Hugging Face, OpenAI, Slack and AWS, and of JSON Web Tokens."""
+"""The forms of the tokens of GitHub, GitLab, Hugging Face, OpenAI, Slack and AWS, and of JSON Web Tokens."""
 KEY_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(.*?)(?=-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
@@ -49,11 +49,11 @@ _SPACE = re.compile(r"[ \t]+")
 _LINE_START = re.compile(r"""(?:^|\n)[-+ #;|]*["']?\Z""")
 _SCHEME = re.compile(r"(?:basic|bearer|token|digest|negotiate|apikey)\s+", re.I)
 _NO_VALUE = re.compile(r"[{<$*(\[=!]|\.\.\.")
-"""The beginning of a template, a variable, a mask or a placeholder, and of no secret."""
+"""The beginning of a template, a variable, a mask or a placeholder, which is no secret."""
 
 
 def secret_spans(text: str) -> list[Span]:
-    """Where the secrets in *text* are, in order, and none of them twice."""
+    """Return the spans of the secrets in *text*, in order and without overlaps."""
     lower = text.lower()
     if not any(hint in lower for hint in HINTS):
         return []
@@ -64,7 +64,7 @@ def secret_spans(text: str) -> list[Span]:
 
 
 def without_spans(text: str, spans: Sequence[Span]) -> str:
-    """*text* with MASK in the place of each of *spans*."""
+    """Return *text* with MASK in place of each of *spans*."""
     parts, done = [], 0
     for start, end in spans:
         parts += [text[done:start], MASK]
@@ -73,12 +73,12 @@ def without_spans(text: str, spans: Sequence[Span]) -> str:
 
 
 def masked_text(text: str) -> str:
-    """*text* without the secrets that are found in it."""
+    """Return *text* with the secrets masked that are found in it."""
     return without_spans(text, secret_spans(text))
 
 
 def masked_argv(argv: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command line, without the secrets among them, whatever characters these have."""
+    """Return the words of a command line with the secrets masked, whatever characters they contain."""
     lower = " ".join(argv).lower()
     if not any(hint in lower for hint in HINTS):
         return tuple(argv)
@@ -92,7 +92,9 @@ def masked_argv(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def _masked_word(word: str, program: str, option: str) -> str:
-    """A word of a command line of *program*, right behind *option* where that may make it a secret."""
+    """Return *word*, an argument of *program*, with a secret in it masked; *option*: an option before it that takes
+    a secret.
+    """
     if option and not word.startswith("--") and _hides(option, word):
         if option not in _LOGINS:
             return MASK
@@ -107,7 +109,7 @@ def _masked_word(word: str, program: str, option: str) -> str:
 
 
 def _program_after(word: str, program: str, option: str) -> str:
-    """Return the program, among those that take passwords, whose arguments follow *word*."""
+    """Return the program that the next words belong to, if it is one that takes passwords."""
     known = word.rpartition("/")[2]
     if known in _GLUED or known in _OWN_WORD:
         return known
@@ -121,7 +123,7 @@ def _option_before_secret(word: str, program: str) -> str:
 
 
 def _hides(name: str, value: str) -> bool:
-    """Whether the option or variable *name* makes its *value* a secret: ``--max-tokens 512`` does not."""
+    """Whether the option or variable *name* makes *value* a secret; ``--max-tokens 512`` does not."""
     if _NO_VALUE.match(value):
         return False
     short = any(name in item for item in _OWN_WORD.values())
@@ -130,9 +132,9 @@ def _hides(name: str, value: str) -> bool:
 
 _PAIR = re.compile(r"(-{0,2}[A-Za-z][\w.-]{0,100})=(.*)", re.DOTALL)
 _GLUED = frozenset({"mysql", "mysqldump", "mysqladmin", "mariadb", "sshpass"})
-"""Programs whose option -p is glued to a password."""
+"""Programs whose option -p is directly followed by a password."""
 _OWN_WORD = {"redis-cli": ("-a",), "curl": ("-u", "--user"), "sshpass": ("-p",)}
-"""Programs with an option whose next word has a password."""
+"""Programs with an option whose next word contains a password."""
 _LOGINS = ("-u", "--user")
 _PROGRAMS = re.compile(
     r"\b(?:sshpass\b[^\n|;&]{0,200}?\s-p\s?|(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]{0,200}?\s-p"
@@ -159,7 +161,7 @@ _ESCAPED = re.compile(
     r"""(\\+)(["'])([\w.-]{1,100})\1\2\s{0,9}:\s{0,9}(?:\1\2((?:(?!(?<!\\)\1\2).){1,1000})|([\w.+-]{1,200}))""",
     re.DOTALL,
 )
-"""A name and its value in JSON whose quotes are escaped, as within a word of a command line, at any depth."""
+"""A name and its value in JSON with escaped quotes, as within a word of a command line, at any depth."""
 
 
 def _in_escaped_json(text: str) -> Iterator[Span]:
@@ -187,7 +189,7 @@ def _by_name(text: str) -> Iterator[Span]:
 
 
 def _value_of(text: str, start: int, end: int) -> Span | None:
-    """Where the value is of the name that stands from *start* to *end*, if it is one to be hidden."""
+    """Return the span of the value for the name at *start* to *end*, if the value must be masked; otherwise None."""
     name = text[start:end].rstrip(".-")
     end = start + len(name)
     plain = name.lstrip("-.")
@@ -214,7 +216,9 @@ def _value_of(text: str, start: int, end: int) -> Span | None:
 
 
 def value_span(text: str, at: int, quote: str, bare: re.Pattern[str]) -> Span:
-    """Where the value ends that begins at *at*: within *quote*, in quotes of its own, or with the word."""
+    """Return the span of the value that begins at *at*: it ends with *quote*, with quotes of its own, or with the
+    word.
+    """
     own = text[at : at + 1]
     if not quote and own in _QUOTED:
         found = _QUOTED[own].match(text, at + 1)
@@ -224,7 +228,7 @@ def value_span(text: str, at: int, quote: str, bare: re.Pattern[str]) -> Span:
 
 
 def _header(text: str, at: int) -> Span:
-    """The value of a header: to the end of the line, or of the quotes that it stands in."""
+    """Return the span of the value of a header: to the end of the line, or of the quotes around the header."""
     if text[at : at + 1] in _QUOTED:
         at += 1
     scheme = _SCHEME.match(text, at)
@@ -246,14 +250,14 @@ def _is_value(value: str) -> bool:
 
 
 def _looks_secret(value: str) -> bool:
-    """Whether *value* is not an ordinary word of a sentence, nor the name of a file."""
+    """Whether *value* is neither an ordinary word of a sentence, nor the name of a file."""
     if re.match(r"[~.]?/", value):
         return False
     return len(value) >= 16 or not value.strip(".,:;!?()").isalpha()
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:
-    """*spans* in order; those that overlap are one."""
+    """Return *spans* in order, with overlapping spans joined."""
     joined: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if joined and start < joined[-1][1]:
@@ -264,7 +268,7 @@ def merged(spans: Sequence[Span]) -> list[Span]:
 
 
 def bracket_end(text: str, at: int, most: int = 4000) -> int:
-    """Where the bracket that opens at *at* is closed; the end of the text where it is not."""
+    """Return the position where the bracket that opens at *at* is closed; the end of the text if it is not closed."""
     depth, quote, end = 0, "", min(len(text), at + most)
     for number in range(at, end):
         sign = text[number]

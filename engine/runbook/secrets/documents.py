@@ -10,28 +10,30 @@ from runbook.secrets.masking import SHORTEST, is_ordinary
 from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
 
 SOURCES = ("env", "file", "command", "keyring")
-"""The keys of a reference to a secret, each of which says where its value is."""
+"""The keys of a reference to a secret; each names the kind of place that has the value."""
 
 DEEPEST = 40
 MAX_HOST_VALUES = 20_000
-"""Values that one host may have; more is not a description of a host."""
+"""The maximum number of values of one host; more values do not describe a host."""
 
 ARMOUR = re.compile(r"-----(?:BEGIN|END) (?:[A-Z0-9]{1,9} ){0,3}(?:KEY|BLOCK|CERTIFICATE|PARAMETERS|MESSAGE)-----")
 """The first and the last line of a key or certificate (RFC 7468, OpenSSH, OpenPGP): the same for everybody."""
 
 _FRAME = re.compile(r"[][{}(),;]+|([-=#*_.~+])\1*")
-"""A line of a JSON document, or one that parts others: nothing of a secret."""
+"""A line of brackets or of one repeated character, which contains no part of a secret."""
 
 LOGIN_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 
 
 def looks_like_reference(tree: object) -> bool:
-    """Whether *tree* has nothing but the keys of a reference, so that nothing in it is itself a secret."""
+    """Whether *tree* has only the keys of a reference to a secret, so that nothing in *tree* is itself a secret."""
     return isinstance(tree, Mapping) and bool(tree) and set(tree) <= {*SOURCES, "description"}
 
 
 def shown(fields: Mapping[str, object]) -> dict[str, Any]:
-    """*fields* as JSON, secrets masked.  Raises ValueError when they are no description of a host."""
+    """Return *fields* as JSON with secrets masked.  Raises ValueError if they are too large or cannot describe a
+    host.
+    """
     left = iter(range(MAX_HOST_VALUES))
 
     def walk(value: object, secret: bool, depth: int) -> Any:
@@ -55,15 +57,17 @@ def shown(fields: Mapping[str, object]) -> dict[str, Any]:
 
 
 def secrets_in(document: object) -> tuple[str, ...]:
-    """Every secret value in *document*, each once: also outside of its hosts, for output knows no such bounds."""
+    """Return every secret value in *document*, each once; also outside of its hosts, because output may have any of
+    them.
+    """
     values = _secret_values(_without_references(document))
     return tuple(dict.fromkeys(form for secret_value in values for form in _forms(secret_value)))
 
 
 def _without_references(document: object) -> object:
-    """Return *document* without the references under ``secrets:``: names and paths, which may be shown.
+    """Return *document* without the references under ``secrets:``; they are names and paths, which may be shown.
 
-    Such a section stands beside the hosts, in a host and in a group.
+    Such a section can be at the top level, in a host and in a group.
     """
     if not isinstance(document, Mapping):
         return document
@@ -78,7 +82,7 @@ def _without_references(document: object) -> object:
 
 
 _OF_HOSTS = {"hosts", "groups", "standard_hosts", "vast_hosts"}
-"""The keys of a file below which hosts and groups stand."""
+"""The keys of an inventory file that contain hosts and groups."""
 
 
 def _without_place(tree: object) -> object:
@@ -86,7 +90,7 @@ def _without_place(tree: object) -> object:
 
 
 def _literal_ones(tree: Mapping[object, object]) -> Mapping[object, object]:
-    """*tree* with those entries of its ``secrets:`` alone that are no references."""
+    """Return *tree*; its ``secrets:`` has only the entries that are no references."""
     section = tree.get("secrets")
     if not isinstance(section, Mapping):
         return tree
@@ -124,7 +128,7 @@ def _nested_values(value: Mapping[object, object] | Iterable[object], secret: bo
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """*secret*, and its lines where it has several: a private key is seldom printed in one piece."""
+    """Yield *secret*, and its lines if it has several: a private key is seldom printed in one piece."""
     whole = secret.strip()
     if whole.lower() in NOT_A_VALUE:
         return
@@ -135,7 +139,9 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def can_be_hidden(line: str) -> bool:
-    """Whether *line*, one of several of a secret, is hidden where it stands alone, and no part of many other texts."""
+    """Whether *line*, one of several lines of a secret, can be masked alone; a line that many other texts contain
+    cannot.
+    """
     if len(line) < SHORTEST or line.lower() in NOT_A_VALUE or is_ordinary(line):
         return False
     return not (ARMOUR.fullmatch(line) or _FRAME.fullmatch(line))
@@ -153,7 +159,7 @@ def _scalar(value: object) -> Any:
 
 
 def text_of(value: object) -> str:
-    """*value* as text, whatever a YAML parser made of it."""
+    """Return *value*, which a YAML parser has made, as text."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     try:

@@ -1,4 +1,6 @@
-"""Mask secrets in everything shown: known ones in every form, and those that can be recognised in a text."""
+"""Mask secrets in everything that is shown: known secrets in every form, and secrets that can be recognised in a
+text.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,17 @@ from runbook.text.many_words import FormsByPart, ManyWords
 
 
 def _within_base64(raw: bytes, encode: Callable[[bytes], bytes]) -> set[str]:
-    """Return the forms of *raw* in base64, alone or within something longer (``user:password``): it takes three bytes
-    a time."""
+    """Return the forms of *raw* in base64, alone or inside a longer text (``user:password``).
+
+    base64 encodes three bytes at a time, so that there are three such forms.
+    """
     whole = encode(raw).decode().rstrip("=")
     inner = (encode(raw[cut : cut + (len(raw) - cut) // 3 * 3]).decode() for cut in range(3))
     return {whole, *(word for word in inner if len(word) >= 8)}
 
 
 def _escaped(text: str) -> set[str]:
-    """*text* as JSON, Python, HTML and Jinja write it."""
+    """Return *text* in the forms that JSON, Python, HTML and Jinja write."""
     in_python = {repr(text)[1:-1], ascii(text)[1:-1]}
     in_json = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
     for_html = {f"\\u{ord(sign):04x}": sign for sign in "<>&'"}  # Jinja's tojson
@@ -46,7 +50,9 @@ def _escaped(text: str) -> set[str]:
 
 
 def _quoted_by_bash(secret: str) -> set[str]:
-    """*secret* as ``printf %q``, ``${v@Q}`` and ``set -x`` of bash write it, and with bytes in octal as git does."""
+    """Return *secret* in the forms of bash (``printf %q``, ``${v@Q}``, ``set -x``), and with octal bytes as git
+    writes it.
+    """
     dollar = "".join(
         {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}.get(word, word) for word in secret
     )
@@ -57,7 +63,7 @@ def _quoted_by_bash(secret: str) -> set[str]:
 
 
 def forms_of(secret: str) -> set[str]:
-    """*secret* as it is, and in every form that it may be written in."""
+    """Return *secret* unchanged, and in every form in which programs may write it."""
     raw = secret.encode("utf-8", "surrogatepass")
     written = _escaped(secret)
     written |= {json.dumps(word)[1:-1] for word in written}  # JSON in JSON
@@ -75,7 +81,7 @@ def forms_of(secret: str) -> set[str]:
 
 T = TypeVar("T")
 UNREADABLE = "\ufffd"
-"""The stand-in for one byte or several of an output that were no text."""
+"""The character in place of bytes of an output that are no text."""
 Mask = Callable[[str], str]
 
 SHORTEST = 4
@@ -84,37 +90,37 @@ SHORTEST = 4
 A shorter one would blank half of every text.  Its own field is masked, but output of others is not searched for it.
 """
 WORD = 8
-"""Characters from which on a secret of letters only, or of digits only, is hidden within longer words, too."""
+"""A secret of letters only, or of digits only, is masked within longer words only from this length on."""
 ORDINARY = frozenset({"root", "admin", "user", "ubuntu", "debian", "test", "default"}) | NOT_A_VALUE
-"""Words that a secret may be, and that must stay readable: they are not searched for."""
+"""Words that a secret may be, but that must stay readable: texts are not searched for them."""
 
 _OWN_WORDS = (
     "absent blocked cancelled changed critical drifted error failed gone healthy info not_started ok owed planned"
     " present resolved skipped timeout unknown unreachable unresolved warning would_change"
 )
 OWN_WORDS = frozenset(form for word in _OWN_WORDS.split() for form in (word, word.replace("_", " ")))
-"""Words of every report itself, which no secret may blank: verdicts, statuses, severities (a test compares them)."""
+"""The words of every report, which no secret may mask: verdicts, statuses, severities (a test compares them)."""
 
 TELLING = 6
-"""Characters of a secret, at a cut, that reveal too much of it."""
+"""The number of characters of a secret, at a cut, that would reveal too much."""
 
 _GAP = r"\n\[\.\.\. (?:at least )?\d{1,15} bytes left out \.\.\.\]\n"
 _CUT = re.compile(rf"({_GAP}|\n?\[\.\.\. (?:at least )?\d+ bytes left out \.\.\.\]\n?|…|\.\.\.)")
-"""Where a text that was too long has been cut; its beginning and its end may be cuts, too."""
+"""The places where a long text was cut; its beginning and its end may be cuts, too."""
 _GAPS = re.compile(f"({_GAP})")
-"""Where the middle of an output is missing (``excerpts.gap``)."""
+"""The places where the middle of an output is missing (``excerpts.gap``)."""
 
 _WRAP = re.compile(r"(?<=[\w+/=%\\-])(?:\r?\n|(?:\\r)?\\n)[ \t]*(?=[\w+/=%\\-])")
-"""A line end, also as JSON writes it, in the middle of what may be an encoded secret: base64 ends a line after 76."""
+"""A line end within a possible encoded secret, also as JSON writes it: base64 ends a line after 76 characters."""
 
 
 def is_ordinary(secret: str) -> bool:
-    """Whether *secret* is a word that must stay readable in every text, so that it cannot be hidden."""
+    """Whether *secret* is a word that must stay readable in every text, so that it cannot be masked."""
     return secret.lower() in ORDINARY or secret.lower() in OWN_WORDS
 
 
 class Masking:
-    """A function that hides every secret in a text, also where it is quoted, escaped, encoded, or cut off."""
+    """A function that masks every secret in a text, also if the secret is quoted, escaped, encoded, or cut off."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         whole: set[str] = set()
@@ -136,11 +142,11 @@ class Masking:
         self._cuttable = (*self._forms, *words)
 
     def __call__(self, text: str) -> str:
-        """*text* without secrets."""
+        """Return *text* with its secrets masked."""
         return self._masked(text, known=self._grams.any_in(text.lower()))
 
     def in_all(self, texts: Iterable[str]) -> dict[str, str]:
-        """Return the texts in which something is to be hidden, each with its replacement."""
+        """Map each of *texts* that contains a secret to its masked form."""
         different = [*dict.fromkeys(texts)]
         lowered = [word.lower() for word in different]
         joined = "\0".join(lowered)
@@ -160,9 +166,9 @@ class Masking:
         return without_spans(text, spans) if (spans := secret_spans(text)) else text
 
     def redacted(self, text: str, cut: bool) -> str:
-        """An output without secrets, and without the smallest part of one beside a gap in it.
+        """Return *text*, the output of a command, with its secrets masked, and also parts of a secret beside a gap.
 
-        *cut*: its end is missing, too, because the command was ended.
+        *cut*: the end of the output is missing, too, because the command was ended.
         """
         if not self._cuttable or not text:
             return text
@@ -177,7 +183,7 @@ class Masking:
         return "".join(parts)
 
     def _without_whole(self, text: str) -> str:
-        """*text* with MASK for every whole secret."""
+        """Return *text* with MASK in place of every whole secret."""
         text = self._unwrapped(text)
         lower = _lower(text)
         spans = list(_all_spans(self._lowered.possible(lower), lower))
@@ -185,7 +191,7 @@ class Masking:
         return without_spans(text, merged(spans)) if spans else text
 
     def _unwrapped(self, text: str) -> str:
-        """*text* with MASK for every secret that a line end parts."""
+        """Return *text* with MASK in place of every secret that a line end divides."""
         breaks = [match_.span() for match_ in _WRAP.finditer(text)]
         if not breaks:
             return text
@@ -206,7 +212,9 @@ class Masking:
         return without_spans(text, merged(spans)) if spans else text
 
     def _uncut(self, text: str) -> str:
-        """*text* without the beginning of a secret at its end, and without the end of one at its beginning."""
+        """Return *text* with MASK in place of a cut secret: its beginning at the end of *text*, or its end at the
+        beginning.
+        """
         for form in self._forms:
             if found := _overlap(text, form):
                 text = text[:-found] + MASK
@@ -216,20 +224,24 @@ class Masking:
         return text
 
     def _without_begun_secret(self, text: str) -> str:
-        """*text* without the least beginning of a secret at its end, where half a character may be left of it."""
+        """Return *text* with MASK in place of even one first character of a secret at its end; half a character may
+        follow.
+        """
         whole = text.rstrip(UNREADABLE)
         found = max((_overlap(whole, form, 1) for form in self._cuttable), default=0)
         return whole[:-found] + MASK if found else text
 
     def _without_end_of_secret(self, text: str) -> str:
-        """*text* without the least end of a secret at its beginning."""
+        """Return *text* with MASK in place of even one last character of a secret at its beginning."""
         whole = text.lstrip(UNREADABLE)
         found = max((_overlap(form, whole, 1) for form in self._cuttable), default=0)
         return MASK + whole[found:] if found else text
 
 
 def _lower(text: str) -> str:
-    """*text* in small letters, each in the place of its own: of some there are several for one."""
+    """Return *text* in lower case with the same length; a letter whose lower case has several characters stays
+    unchanged.
+    """
     lower = text.lower()
     return (
         lower if len(lower) == len(text) else "".join(word if len(word.lower()) > 1 else word.lower() for word in text)
@@ -237,7 +249,7 @@ def _lower(text: str) -> str:
 
 
 def _all_spans(forms: Iterable[str], lower: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of *forms* in a text in lower case."""
+    """Yield the spans of *forms* in *lower*, a text in lower case."""
     for form in forms:
         at = lower.find(form)
         while at >= 0:
@@ -246,12 +258,12 @@ def _all_spans(forms: Iterable[str], lower: str) -> Iterator[tuple[int, int]]:
 
 
 def masking(secrets: Iterable[str]) -> Masking:
-    """A function that hides *secrets*, and what a text gives away as secrets, in every text."""
+    """Return a function that masks *secrets*, and secrets that can be recognised, in every text."""
     return Masking(secrets)
 
 
 def _texts_with(words: Iterable[str], joined: str, ends: list[int]) -> set[int]:
-    """The numbers of the texts in *joined* that hold one of *words*; *ends* says where each of them ends."""
+    """Return the numbers of the texts in *joined* that contain one of *words*; *ends*: the end of each text."""
     found: set[int] = set()
     for word in words:
         at = joined.find(word)
@@ -267,7 +279,7 @@ def _end(form: str) -> str:
 
 
 def _overlap(one: str, other: str, least: int = TELLING) -> int:
-    """Return the number of characters that end *one* and begin *other*, if there are *least*; at most all of either."""
+    """Return the length of the longest end of *one* that is the beginning of *other*; 0 if shorter than *least*."""
     end = one[-least:]
     at = other.rfind(end) if len(end) == least else -1
     while at >= 0:
@@ -280,16 +292,16 @@ def _overlap(one: str, other: str, least: int = TELLING) -> int:
 # ---- values --------------------------------------------------------------------------------------------------------
 
 UNKNOWN = "$unknown"
-"""The key of a value that is not known, in JSON."""
+"""The key of an unknown value, in JSON."""
 
 _BY_ID = frozenset({"look_args", "verify_args"})
-"""Fields whose keys are the ids of steps, which say nothing about what is below them."""
+"""Fields whose keys are ids of steps, which do not show whether the values are secrets."""
 
 
 def masked(value: T, mask: Mask) -> T:
-    """*value* with every text in it, however deep, passed through *mask*, and without what secret names stand for.
+    """Return *value* with *mask* applied to every text in it, however deep, and with the values of secret names masked.
 
-    Where nothing is to be hidden it is *value* itself.
+    If nothing is masked, it returns *value* itself.
     """
     texts: list[str] = []
     plain = _walked(value, lambda text: texts.append(text) or text)  # type: ignore[func-returns-value]
@@ -300,7 +312,7 @@ def masked(value: T, mask: Mask) -> T:
 
 
 def _walked(value: object, mask: Mask, *, by_id: bool = False) -> object:
-    """*value* with *mask* on its texts; itself where nothing changes."""
+    """Return *value* with *mask* applied to its texts; *value* itself if nothing changes."""
     kind = type(value)
     if kind is str:
         return mask(value)  # type: ignore[arg-type]
@@ -341,7 +353,7 @@ def _is_hidden(key: object, value: object) -> bool:
 
 
 def _hidden(value: object) -> object:
-    """Return the stand-in for *value*: its shape, where it has one."""
+    """Return *value* with every text and number in it replaced by MASK; mappings and lists keep their shape."""
     if isinstance(value, Mapping):
         return {key: _hidden(it) for key, it in value.items()}
     if isinstance(value, list | tuple):

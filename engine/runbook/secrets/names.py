@@ -1,4 +1,4 @@
-"""Names that mark secrets, in inventories, in playbooks and in the files of hosts."""
+"""Names that indicate secrets, in inventories, in playbooks and in the files of hosts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SECRET_KEY = re.compile(r"api|private|access|secret|auth|account|admin|encryptio
 ABOUT_IT = re.compile(
     r"path|file|dir|name|url|ttl|expir(y|es)|timeout|seconds|count|limit|enabled|required|length|type|stdin|prompt"
 )
-"""Last words of fields that tell something about a secret, not the secret."""
+"""The last words of field names that describe a secret, such as its file, and are not the secret."""
 NOT_A_VALUE = frozenset({"", "none", "null", "true", "false", "yes", "no", "on", "off", "enabled", "disabled", MASK})
-"""The words in the place of a secret that are none."""
+"""The words in place of a secret that are not secrets."""
 
 REFERENCE = re.compile(r"(?:[A-Za-z]{1,16} )?\{\{ ?(?:host\.)?secrets\.\w{1,100} ?\}\}")
-"""A reference to a secret, alone or behind the scheme of a header; it does not contain the secret."""
+"""A reference to a secret, alone or after the scheme of a header; it does not contain the secret itself."""
 
 
 SWITCH = re.compile(r"-+(no|ask|skip|without|disable)[-_]", re.IGNORECASE)

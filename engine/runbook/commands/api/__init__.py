@@ -1,4 +1,6 @@
-"""Use runbook from Python: load a playbook, plan it, run it, and query the records; with the values of the commands."""
+"""Use runbook from Python: load a playbook, plan it, run it, and query the records; with the same options as the
+commands.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +38,19 @@ OnEvent = Callable[[Event], None]
 NOT_ACCEPTED = frozenset(
     {"hosts", "inventory", "inputs", "below", "only_addresses", "settle", "plan_only", "yes", "report", "debug"}
 )
-"""The options of `runbook run` that the arguments stand for, or that have no meaning here."""
+"""The options of `runbook run` that have an argument of their own here, or no meaning here."""
 
 OPTIONS = frozenset(option_names(RunOptions)) - NOT_ACCEPTED - {"output", "verbosity", "typed"}
-"""The options of `runbook run` that a caller may give, by the names of their parameters; texts as on a command line."""
+"""The options of `runbook run` that a caller may give, keyed by parameter name; their texts are as on a command line.
+"""
 
 
 CHOICES = {"only": ("diagnose",), "order": tuple(order.value for order in HostOrder)}
-"""The options that have one of a few values."""
+"""The options that allow only a few values."""
 
 
 def load(playbook: str | Path) -> Playbook:
-    """The playbook of that name, or in that file.  Raises ConfigError with every mistake in it."""
+    """Load the playbook with the name or file *playbook*.  Raises ConfigError with every mistake in it."""
     return read_playbook(find_playbook(str(playbook)), discover())
 
 
@@ -60,10 +63,11 @@ def plan(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> RunResult:
-    """Plan a run: probes, findings and planned steps, host by host.  Changes nothing.
+    """Plan a run: probes, findings and planned steps for each host.  Changes nothing.
 
-    *hosts* is a pattern.  *inventory* names files; without it, they are found as on the command line.  *options* are
-    those of ``OPTIONS``.  Raises ConfigError with every mistake, before any connection is made.
+    *hosts* is a pattern.  *inventory* names files; without it, the files are found as on the command line.  *options*
+    are
+    the options in ``OPTIONS``.  Raises ConfigError with every mistake, before any connection is made.
     """
     return _Call(playbook, hosts, inventory, inputs, options, plans=True).result(on_event, changes=False)
 
@@ -78,16 +82,17 @@ def run(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> RunResult:
-    """Diagnose and remediate.  Without *yes* nothing is changed: steps that would change something are ``blocked``.
+    """Diagnose the hosts and change them.  Without *yes* nothing is changed: steps that would change something are
+    ``blocked``.
 
     Arguments as for ``plan``.  Raises ConfigError with every mistake, before any connection is made, and RecordLost
-    where the run cannot be recorded (``no_record=True`` runs without a record).
+    if the run cannot be recorded (``no_record=True`` runs without a record).
     """
     return _Call(playbook, hosts, inventory, inputs, options, plans=False).result(on_event, changes=yes)
 
 
 def history(*, records: str = "", limit: int = 0, **query: Any) -> list[RunRow]:
-    """The recorded runs, the newest first; *query* has the fields of ``runbook.records.index.RunQuery``.
+    """Return the recorded runs, the newest first; *query* has the fields of ``runbook.records.index.RunQuery``.
 
     Times are seconds since 1970, or texts as on the command line (``7d``, ``yesterday``).  Raises ConfigError.
     """
@@ -100,16 +105,16 @@ def history(*, records: str = "", limit: int = 0, **query: Any) -> list[RunRow]:
 
 
 def recorded(name: str, *, records: str = "") -> RecordedRun:
-    """Return the recorded run with the id *name*, or with an id that begins so; ``last`` is the latest.
+    """Return the recorded run with the id *name*, or with an id that begins with *name*; ``last`` is the latest run.
 
-    Raises ConfigError.  ``.hosts`` are the results of all hosts (``HostResult``), ``.result_of(host)`` is one of them
-    or None, ``.events`` are all events of the run.
+    Raises ConfigError.  ``.hosts`` are the results of all hosts (``HostResult``), ``.result_of(host)`` is the result of
+    one host or None, ``.events`` are all events of the run.
     """
     return load_run(records_folder(records), name)
 
 
 class _Nobody:
-    """A person who is not there: nothing is asked, and messages are kept."""
+    """A person who is absent: no question is asked, and messages are kept."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -137,7 +142,7 @@ class _Nobody:
 
 
 class _Listener(Collector):
-    """Keeps the result of a run, and passes its events on."""
+    """Keeps the result of a run, and passes the run's events on."""
 
     def __init__(self, on_event: OnEvent | None) -> None:
         super().__init__()
@@ -151,7 +156,7 @@ class _Listener(Collector):
 
 
 class _Call:
-    """One call of ``plan`` or ``run``, as options of a command line."""
+    """One call of ``plan`` or ``run``, with its arguments as options of a command line."""
 
     def __init__(
         self,
@@ -181,7 +186,7 @@ class _Call:
         )
 
     def result(self, on_event: OnEvent | None, *, changes: bool) -> RunResult:
-        """Carry the call out."""
+        """Carry out the call, and return the result of its run."""
         options = self._options
         with SecretMasking(lambda: ()) as hiding:
             order = order_from(self._playbook, options, self._person)

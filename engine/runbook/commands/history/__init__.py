@@ -1,1 +1,1 @@
-"""The commands that read the records of runs, and those that continue a recorded run."""
+"""The commands that read the records of runs, and the commands that continue a recorded run."""

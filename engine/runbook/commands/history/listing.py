@@ -1,4 +1,4 @@
-"""The command ``runbook history list``: recorded runs, a line each; and their export as rows."""
+"""The command ``runbook history list``: recorded runs, one line for each; and their export as rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """The recorded runs that are asked for, as a command line has it; empty: every one."""
+    """The conditions for recorded runs, as texts of a command line; an empty text is no condition."""
 
     host: str = ""
     playbook: str = ""
@@ -36,7 +36,7 @@ class Query:
     limit: int = 0
 
     def checked(self) -> RunQuery:
-        """The query of the records.  Raises ConfigError."""
+        """Return the conditions as a query of the records.  Raises ConfigError."""
         return checked_query({name: getattr(self, name) for name in _ASKED}, limit=self.limit, prefix="--")
 
 
@@ -44,9 +44,9 @@ _ASKED = ("host", "playbook", "verdict", "finding", "since", "until")
 
 
 def checked_query(asked: Mapping[str, Any], *, limit: int = 0, prefix: str = "") -> RunQuery:
-    """The query of the values *asked*, by the names of ``RunQuery``; times also as text (``7d``, ``yesterday``).
+    """Return the query for the values in *asked*, keyed by the fields of ``RunQuery``; times may be text (``7d``).
 
-    *prefix* stands before a name in a message.  Raises ConfigError.
+    *prefix* is put before a name in a message.  Raises ConfigError.
     """
     if unknown := [text for text in asked if text not in _ASKED]:
         hint = f"there are: {', '.join((*_ASKED, 'limit'))}"
@@ -65,7 +65,7 @@ def checked_query(asked: Mapping[str, Any], *, limit: int = 0, prefix: str = "")
 
 
 def _moment(text: str | float, option: str) -> float:
-    """Seconds since the epoch, of a number of them or of a text; 0 where *text* is empty.  Raises ConfigError."""
+    """Return a time in seconds since the epoch; *text*: these seconds, or a text; empty: 0.  Raises ConfigError."""
     now = time.time()
     if not isinstance(text, str):
         return float(text)
@@ -81,7 +81,7 @@ def _moment(text: str | float, option: str) -> float:
 
 
 def list_text(folder: PrivateFolder, asked: Query, output: str = "console") -> str:
-    """The runs that are *asked* for, the newest first."""
+    """Return the list of the runs that match *asked*, the newest first."""
     query = asked.checked()
     rows = recorded_runs(folder, query)
     if output == "json":
@@ -94,7 +94,7 @@ def list_text(folder: PrivateFolder, asked: Query, output: str = "console") -> s
 
 
 def _unheard_of(folder: PrivateFolder, query: RunQuery) -> Iterator[str]:
-    """Yield the words of *query* that no record names, with the likely ones."""
+    """Yield a line for each word of *query* that no record names, with similar words that records name."""
     with closing(Index(folder)) as index:
         for what in ("host", "playbook", "finding"):
             word, known = getattr(query, what), index.names(what)
@@ -120,7 +120,7 @@ def _line(row: RunRow, width: int) -> str:
 
 
 def export_text(folder: PrivateFolder, asked: Query, form: str = "json") -> str:
-    """A row for each run and host that are *asked* for, as csv, json or jsonl."""
+    """Return a row for each run and host that match *asked*, as csv, json or jsonl (*form*)."""
     rows = list(_host_rows(folder, asked.checked()))
     match form:
         case "json":
@@ -160,7 +160,9 @@ def _host_rows(folder: PrivateFolder, query: RunQuery) -> Iterator[dict[str, Jso
 
 
 def _cell(value: Json) -> Json:
-    """*value* for a table: a text that a spreadsheet would take for a formula is put behind an apostrophe."""
+    """Return *value* for a cell of a table: a text that a spreadsheet would take for a formula gets an apostrophe
+    before it.
+    """
     if isinstance(value, list):
         value = " ".join(map(str, value))
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

@@ -1,4 +1,4 @@
-"""Record a run in its journal, and decide what a record that cannot be written means for the run."""
+"""Record a run in its journal, and decide what a failed record means for the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_RECORD = "`--no-record` changes hosts without a record"
 
 
 class RunRecorder:
-    """The journal of a run.  Without a journal nothing is changed, but probes continue."""
+    """The journal of a run.  After the journal fails, the run changes nothing more, but its probes continue."""
 
     def __init__(
         self, journal: Journal, folder: PrivateFolder, run: str, complain: Complain, *, changing: bool
@@ -29,7 +29,7 @@ class RunRecorder:
         self._reported = False
 
     def on(self, event: Event) -> None:
-        """Record *event*.  Raises RecordLost where a change would begin unrecorded."""
+        """Record *event*.  Raises RecordLost if a change would begin without a record."""
         try:
             self._journal.on(event)
         except RecordLost as error:
@@ -42,16 +42,16 @@ class RunRecorder:
                 self._complain(f"the record of this run is incomplete: {error}")
 
     def files(self, mask: Callable[[str], str]) -> FetchedFiles:
-        """Where the files that the run fetches are kept, without what *mask* hides."""
+        """Return the store for the files that the run fetches; *mask* removes secrets from them."""
         return FetchedFiles(self._folder, self._run, mask)
 
     def close(self) -> None:
-        """Give the journal back.  Never raises."""
+        """Close the journal.  Never raises."""
         self._journal.close()
 
 
 def records_folder(given: str) -> PrivateFolder:
-    """The directory of the records: *given*, else ``$RUNBOOK_RECORDS``, else the user's own.  Raises ConfigError."""
+    """Return the directory of the records: *given*, or ``$RUNBOOK_RECORDS``, or the user's own.  Raises ConfigError."""
     place = given or os.environ.get("RUNBOOK_RECORDS", "")
     if place:
         return PrivateFolder(Path(place).expanduser().absolute())
@@ -62,7 +62,7 @@ def records_folder(given: str) -> PrivateFolder:
 
 
 def hosts_in_records(given: str = "") -> Callable[[str], frozenset[str]]:
-    """The hosts that ``@RUN:VERDICT`` in a host pattern names, by the records in *given*, or the user's own."""
+    """Return a function that finds the hosts of ``@RUN:VERDICT`` in the records in *given*, or in the user's own."""
 
     def recorded(text: str) -> frozenset[str]:
         from runbook.records.finding_runs import recorded_hosts  # SQLite, only where it is needed
@@ -73,7 +73,7 @@ def hosts_in_records(given: str = "") -> Callable[[str], frozenset[str]]:
 
 
 def recording_of(run: str, wanted: RecordingOptions, complain: Complain, *, changing: bool) -> RunRecorder | None:
-    """Return the recorder of *run*; None: the run is not recorded.
+    """Return the recorder of *run*; None if the run is not recorded.
 
     Raises RecordLost if the run changes hosts and cannot be recorded.
     """

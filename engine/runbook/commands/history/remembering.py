@@ -1,4 +1,4 @@
-"""Give a run what earlier ones did: to its expressions (``history``), and to the limits over several runs."""
+"""Give a run the records of earlier runs: for expressions (``history``), and for the limits over several runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from runbook.values.types import Unknown
 
 
 def past_of(playbook: Playbook, inventory: Inventory, records: str | None) -> Callable[[str, str], RecordedPast] | None:
-    """Return a function that gives the past of *playbook*; None: there are no *records*.
+    """Return a function that gives the earlier runs of *playbook*; None if *records* is None.
 
-    The function takes the id of a run, and of the run that it continues.
+    The function takes the id of a run, and the id of the run that it continues.
     """
     if records is None:
         return None
@@ -44,7 +44,7 @@ def past_of(playbook: Playbook, inventory: Inventory, records: str | None) -> Ca
 
 
 def change_limits_of(order: Order, past: RecordedPast | None) -> ChangeLimits | None:
-    """Return the changes that earlier runs leave to *order* under its limits; None: the playbook has no such limits."""
+    """Return the limits on changes that count earlier runs; None if the playbook of *order* has no such limits."""
     book = order.playbook
     if not book.limits.remember or not book.remediate:
         return None
@@ -52,9 +52,10 @@ def change_limits_of(order: Order, past: RecordedPast | None) -> ChangeLimits | 
 
 
 def pool_of(order: Order) -> int:
-    """The hosts of which the breaker's share is one: those that the playbook is for, in the whole inventory.
+    """Return the number of hosts of which the limit ``breaker`` is a percentage: all hosts of the inventory for the
+    playbook.
 
-    They are not those of this run alone, so that many runs on a host each add up.
+    They are not only the hosts of this run, so that many runs on one host each are counted together.
     """
     try:
         return len(select(order.inventory, order.playbook.hosts or "all", include_not_ready=True).hosts)
@@ -63,27 +64,27 @@ def pool_of(order: Order) -> int:
 
 
 class _UnknownPast:
-    """A past of which nothing is known."""
+    """A past about which nothing is known, because the records cannot be read."""
 
     def __init__(self, why: str) -> None:
         self._unknown = Unknown(why=why)
 
     def changes(self, host: str, within: float) -> tuple[RecordedChange, ...] | Unknown:
-        """Unknown."""
+        """Return Unknown, with the reason."""
         return self._unknown
 
     def last_change(self, host: str) -> RecordedChange | None | Unknown:
-        """Unknown."""
+        """Return Unknown, with the reason."""
         return self._unknown
 
     def changed_hosts(self, within: float) -> frozenset[str] | Unknown:
-        """Unknown."""
+        """Return Unknown, with the reason."""
         return self._unknown
 
     def attempt(self, host: str) -> str:
-        """Unknown: what changes hosts goes by the limits."""
+        """Return an empty text: no interrupted run is known."""
         return ""
 
     def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
-        """Unknown."""
+        """Return Unknown, with the reason."""
         return self._unknown

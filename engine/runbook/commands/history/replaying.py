@@ -19,7 +19,7 @@ from runbook.values.result import RunResult, scripts_of
 
 
 def replay(folder: PrivateFolder, run: str, output: Output, complain: Callable[[str], None]) -> int:
-    """Send a recorded run to stdout and the reports.  Returns the exit code: 1 where one of them is lost."""
+    """Send a recorded run to stdout and the reports.  Returns the exit code: 1 if an output could not be written."""
     recorded = load_run(folder, run)
     if recorded.state is not RunState.FINISHED:
         words = "is still under way" if recorded.state is RunState.RUNNING else "was interrupted"
@@ -34,7 +34,7 @@ def replay(folder: PrivateFolder, run: str, output: Output, complain: Callable[[
 
 
 def events_of(recorded: RecordedRun) -> tuple[Event, ...]:
-    """Return the events of a run; an interrupted run gets an end, because reporters need one."""
+    """Return the events of a run; an interrupted run gets final events, because reporters need them."""
     if recorded.finished:
         return recorded.events
     ended = {event.result.host for event in recorded.events if isinstance(event, HostFinished)}
@@ -59,6 +59,6 @@ def events_of(recorded: RecordedRun) -> tuple[Event, ...]:
 
 
 def _seconds(recorded: RecordedRun) -> float:
-    """From its first to its last event."""
+    """Return the seconds from the first to the last event of the run."""
     began, ended = iso(recorded.started.at), iso(recorded.events[-1].at)
     return round(ended - began, 3) if began is not None and ended is not None else 0.0

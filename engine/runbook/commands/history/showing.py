@@ -1,4 +1,4 @@
-"""The commands ``runbook history show`` and ``diff``: one run in words, and how two runs differ."""
+"""The commands ``runbook history show`` and ``diff``: describe one run, and the differences between two runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runbook.values.types import plural, seconds
 
 
 def show_text(folder: PrivateFolder, run: str, host: str) -> str:
-    """A recorded run in words; with *host* every step of that host, with its commands and their output."""
+    """Describe a recorded run; with *host*, every step of that host, with its commands and their output."""
     recorded = load_run(folder, run)
     head = [*_head(recorded, _resumed_by(folder, recorded.run))]
     if not host:
@@ -33,7 +33,7 @@ def show_text(folder: PrivateFolder, run: str, host: str) -> str:
 
 
 def _resumed_by(folder: PrivateFolder, run: str) -> list[str]:
-    """The runs, without dry runs, that went on with *run*, the oldest first."""
+    """Return the runs, without dry runs, that continued *run*, the oldest first."""
     rows = reversed(recorded_runs(folder))
     return [row.run for row in rows if row.resumes == run and row.mode == Mode.RUN]
 
@@ -102,7 +102,7 @@ def _hosts(recorded: RecordedRun) -> Iterator[str]:
 
 
 def _host(result: HostResult, where: Path) -> Iterator[str]:
-    """Every step of a host; *where*: the directory of the records."""
+    """Yield lines about every step of a host; *where*: the directory of the records."""
     yield printable_line(f"{result.host}: {result.verdict}{f' ({result.error})' if result.error else ''}")
     for finding in result.findings:
         if finding.status is not Presence.ABSENT:
@@ -129,7 +129,7 @@ def _step(step: StepResult, where: Path) -> Iterator[str]:
 
 
 def _times(recorded: RecordedRun, host: str) -> Iterator[str]:
-    """When each change was begun and ended."""
+    """Yield the times when each change began and ended."""
     yield "changes, as they were sent:"
     lines = [line for event in recorded.events if (line := _moment(event, host))]
     yield from lines or ["  none"]
@@ -148,7 +148,7 @@ def _moment(event: Event, host: str) -> str:
 
 
 def diff_text(folder: PrivateFolder, before: str, after: str) -> str:
-    """Describe the differences of the run *after* from the run *before*, host by host."""
+    """Describe the differences between the runs *before* and *after*, host by host."""
     one, two = load_run(folder, before), load_run(folder, after)
     lines = [f"- {_title(one)}", f"+ {_title(two)}"]
     if one.started.origin and two.started.origin:

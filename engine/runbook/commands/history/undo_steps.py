@@ -1,4 +1,4 @@
-"""From the record of a run to the steps that take its changes back, host by host, and what cannot be taken back."""
+"""Make the steps that undo the changes of a recorded run, host by host, and list the changes that cannot be undone."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Stays:
     step: str
     action: str
     summary: str
-    """Of the change."""
+    """The summary of the change."""
     why: str
 
 
 @dataclass(slots=True)
 class HostUndo:
-    """The steps on one host, and the parts that stay there."""
+    """The undo steps for one host, and the parts of changes that cannot be undone there."""
 
     steps: list[Step] = field(default_factory=list)
     stays: list[Stays] = field(default_factory=list)
@@ -42,8 +42,7 @@ class HostUndo:
 
 @dataclass(slots=True)
 class _Reversal:
-    """The step that takes back one part of a change; of a file, all the changes that the run has made to it, one by
-    one."""
+    """The reversal of one part of a change; for a file, of all the changes that the run has made to the file."""
 
     event: ChangeStarted
     part: UndoFile | UndoStep
@@ -53,7 +52,7 @@ class _Reversal:
 
 
 def undo_steps(recorded: RecordedRun, hosts: Collection[str]) -> Mapping[str, HostUndo]:
-    """Return the steps that undo the changes of *recorded*, by host, the latest change first.
+    """Return the steps that undo the changes of *recorded*, keyed by host, the latest change first.
 
     *hosts*: the hosts of the inventory.
     """
@@ -87,7 +86,7 @@ _NOTHING_IS_BACK = "a restart or a reload is not taken back, and no file is rest
 
 
 def _later_parts(event: ChangeStarted) -> list[UndoStep]:
-    """Parts of *event* that are done again once the files of the steps before it are back."""
+    """Return the parts of *event* that are done again after the files of earlier steps are restored."""
     parts = event.undo.parts if event.undo else ()
     files = any(isinstance(part, UndoFile) for part in parts)
     return [part for part in parts if isinstance(part, UndoStep) and part.if_restored and not files]
@@ -120,7 +119,9 @@ def _not_possible(event: ChangeStarted, hosts: Collection[str]) -> str:
 
 
 def _add(changes: list[list[_Reversal]], event: ChangeStarted, own: HostUndo) -> None:
-    """Add the reversal of *event*; a file that was changed several times is restored once, to its first content."""
+    """Add the reversal of *event* to *changes*; a file that was changed several times is restored once, to its
+    first content.
+    """
     assert event.undo is not None
     made: list[_Reversal] = []
     for part in event.undo.parts:
@@ -137,7 +138,7 @@ def _add(changes: list[list[_Reversal]], event: ChangeStarted, own: HostUndo) ->
 
 
 def _taken_out(changes: list[list[_Reversal]], event: ChangeStarted, file: UndoFile) -> _Reversal | None:
-    """The earlier reversal of the same file, which is no longer among *changes*."""
+    """Remove the earlier reversal of the same file from *changes*, and return it; None if there is none."""
     for parts in changes:
         for part in parts:
             same = (part.event.on, part.event.become) == (event.on, event.become)
@@ -171,7 +172,11 @@ def _merged(earlier: _Reversal | None, file: UndoFile) -> UndoFile:
 def _add_steps(
     steps: list[Step], parts: list[_Reversal], run: str, restored: dict[str, list[str]], *, hides: bool
 ) -> None:
-    """Add the steps of *parts*; to *restored*, add the steps that restore a file, by the steps that have changed it."""
+    """Append the undo steps of *parts* to *steps*; in *restored*, map each changing step to the steps that restore
+    its file.
+
+    *run*: the run to undo.  *hides*: the run used secrets that an undo does not know.
+    """
     before = ""
     for reversal in parts:
         part = reversal.part
@@ -190,7 +195,7 @@ def _add_steps(
 
 
 def _step(steps: list[Step], reversal: _Reversal, action: str, name: str, args: Mapping[str, Json]) -> Step:
-    """The step that follows *steps*."""
+    """Return the undo step for *reversal*, which will be appended to *steps*."""
     event = reversal.event
     return Step(
         id=f"undo_{re.sub('[^0-9A-Za-z]+', '_', event.step).strip('_')}_{len(steps) + 1}",
@@ -221,5 +226,5 @@ def _arguments(it: _Reversal, file: UndoFile, run: str, *, hides: bool) -> dict[
 
 
 def _raw(value: Json) -> Any:
-    """Return *value* unchanged: a value of a record is no template."""
+    """Return *value* marked so that it is not read as a template."""
     return Raw(value)

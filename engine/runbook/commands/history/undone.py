@@ -1,4 +1,4 @@
-"""Find what undo runs have taken back of earlier runs, and what an undo has to keep to."""
+"""Find the changes of earlier runs that were undone, and the limits that an undo must keep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from runbook.values.types import plural
 def undone_hosts(folder: PrivateFolder, runs: Collection[str]) -> dict[str, str]:
     """Return the hosts on which one of *runs* was undone, each with the run that undid it.  Raises ConfigError.
 
-    An undo does not count if it was undone itself, or if it sent nothing to the host.
+    An undo does not count if it was itself undone, or if it sent nothing to the host.
     """
     return _undone(folder, runs, _undoes(folder), frozenset(runs))
 
@@ -42,9 +42,9 @@ def _undone(
 
 
 def _undoes(folder: PrivateFolder) -> dict[str, str]:
-    """Return each run that undoes another one, with that other run.  Raises ConfigError.
+    """Map each run that undoes another run to that other run.  Raises ConfigError.
 
-    The ledger also names runs whose journals are damaged or gone.
+    The ledger also names runs whose journals are damaged or missing.
     """
     rows = reversed(recorded_runs(folder))
     found = {row.run: row.undoes for row in rows if row.undoes and row.mode == Mode.RUN}
@@ -57,7 +57,7 @@ def _undoes(folder: PrivateFolder) -> dict[str, str]:
 def limits_of_undo(
     recorded: RecordedRun, load: Callable[[str], RecordedRun], say: Callable[[str], None], *, changes: bool
 ) -> Limits:
-    """Return the limits of an undo of *recorded*: the limits of its playbook in its present state.  Raises ConfigError.
+    """Return the limits of an undo of *recorded*: the present limits of its playbook.  Raises ConfigError.
 
     *load* reads the run that an undo has undone: an undo of an undo has the limits of that run, too.  *changes*: the
     undo changes hosts without a saved plan.

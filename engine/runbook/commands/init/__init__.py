@@ -1,4 +1,4 @@
-"""The commands ``runbook init`` and ``runbook new``: write the files that one begins with."""
+"""The commands ``runbook init`` and ``runbook new``: write files for a beginning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import refuse_foreign
 
 PLAYBOOK_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-"""The form of a playbook's name: it is a word of a command line, and the name of a file."""
+"""The form of a playbook's name, which is used on the command line and as a file name."""
 
 FILES = {
     "inventory/distributed_hosts.yaml": "inventory.yaml",
@@ -23,7 +23,7 @@ ELSEWHERE = "write it in a directory that only you can write to"
 
 
 def init_text(folder: str) -> str:
-    """Write an inventory, a first playbook and a check for CI to *folder*; returns text about the next steps.
+    """Write an inventory, a first playbook and a check for CI to *folder*; return text about the next steps.
 
     Raises ConfigError, before anything is written, if one of the files exists.
     """
@@ -47,7 +47,7 @@ _NEXT = (
 
 
 def new_text(name: str) -> str:
-    """Write a playbook *name* to ``./playbooks``; returns text about the next steps.  Raises ConfigError."""
+    """Write a playbook *name* to ``./playbooks``; return text about the next steps.  Raises ConfigError."""
     if not PLAYBOOK_NAME.fullmatch(name):
         words = f"{name!r} is no name for a playbook"
         raise ConfigError(Problem(message=words, hint="small letters, digits and single dashes: stuck-training"))

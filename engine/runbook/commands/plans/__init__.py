@@ -1,1 +1,1 @@
-"""Saved plans: make them, show them, approve them, and apply each once, while it is still true."""
+"""Saved plans: make them, show them, approve them, and apply each plan once, while it is still true."""

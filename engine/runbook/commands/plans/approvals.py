@@ -18,34 +18,35 @@ from runbook.commands.plans.plan_file import read_signature, read_signers
 from runbook.errors import ConfigError
 
 NAMESPACE = "runbook-plan"
-"""The purpose of a signature: one for git, or for a file, is none for a plan."""
+"""The purpose of a signature: a signature for git, or for a file, does not count for a plan."""
 WITHIN = 30
-"""Seconds that checking may take."""
+"""The seconds that checking a signature may take."""
 SIGNERS = "allowed_signers"
 KEYS = ("id_ed25519", "id_ecdsa", "id_ed25519_sk", "id_ecdsa_sk", "id_rsa")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A signature that is good."""
+    """A valid signature."""
 
     file: str
     principals: tuple[str, ...]
-    """Every name that the signers' file has for the key; the first is the name that the signature was checked for."""
+    """All names of the key in the signers' file; the first is the name that the signature was checked for."""
     key: str
-    """The fingerprint."""
+    """The fingerprint of the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A signature that does not count."""
+    """A signature that does not count, and the reason."""
 
     file: str
     why: str
 
 
 def sign(content: bytes, key: str) -> str:
-    """The signature of *content* by *key*: a private key, or a public one whose private key an agent holds.
+    """Sign *content* with *key*, and return the signature; *key*: a private key, or a public key whose private key
+    an agent has.
 
     Raises ConfigError.
     """
@@ -67,12 +68,12 @@ def default_key() -> str:
 
 
 def signature_files(plan: str, given: Sequence[str]) -> list[str]:
-    """The signatures beside *plan* (``PLAN.NAME.sig``), and those *given*."""
+    """Return the files with signatures: *given*, and those beside *plan* (``PLAN.NAME.sig``)."""
     return [*given, *sorted(path for path in glob.glob(f"{glob.escape(plan)}.*.sig") if path not in given)]
 
 
 def signers_file(given: str, inventories: Sequence[str]) -> Path | None:
-    """Return the file that assigns keys to users: *given*, ``$RUNBOOK_ALLOWED_SIGNERS``, or a file that is found."""
+    """Return the file that assigns keys to users: *given*, ``$RUNBOOK_ALLOWED_SIGNERS``, or a file in a known place."""
     if named := given or os.environ.get("RUNBOOK_ALLOWED_SIGNERS", ""):
         return Path(named).expanduser()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "runbook"
@@ -81,7 +82,9 @@ def signers_file(given: str, inventories: Sequence[str]) -> Path | None:
 
 
 def checked(content: bytes, files: Sequence[str], signers: Path) -> tuple[list[Approval], list[Refused]]:
-    """Separate those of *files* that are signatures of *content* by somebody in *signers*.  Raises ConfigError."""
+    """Check each of *files*; return valid signatures of *content* by users in *signers*, and the others.  Raises
+    ConfigError.
+    """
     allowed = read_signers(signers)
     good: list[Approval] = []
     refused: list[Refused] = []
@@ -102,7 +105,9 @@ def checked(content: bytes, files: Sequence[str], signers: Path) -> tuple[list[A
 
 
 def counted(approvals: Sequence[Approval], excluded: frozenset[str]) -> tuple[list[Approval], list[Refused]]:
-    """Separate the approvals of different people, without those whose user name is in *excluded*."""
+    """Return the approvals by different people, and the others; people whose user names are in *excluded* do not
+    count.
+    """
     good: list[Approval] = []
     refused: list[Refused] = []
     for approval in approvals:
@@ -119,17 +124,17 @@ def counted(approvals: Sequence[Approval], excluded: frozenset[str]) -> tuple[li
 
 
 def same_person(names: Iterable[str], others: Iterable[str]) -> bool:
-    """Whether one of *names* and one of *others* are of one person, principals and user names alike."""
+    """Whether one of *names* and one of *others* belong to the same person; each may be a principal or a user name."""
     return bool(set(map(_person, names)) & set(map(_person, others)))
 
 
 def _person(name: str) -> str:
-    """The user name of a principal: ``alice`` of ``Alice@example.com``."""
+    """Return the user name of a principal: ``alice`` for ``Alice@example.com``."""
     return name.partition("@")[0].casefold()
 
 
 def _checked(content: bytes, file: str, allowed: bytes, known: str, shown: str) -> tuple[tuple[str, ...], str] | str:
-    """Return the signer of *file* and the key; or the reason why the approval does not count."""
+    """Return the principals of the signature *file*, and its key; or the reason why the signature does not count."""
     found = _ask(("find-principals", "-s", file, "-f", known), b"")
     principals = tuple(found.stdout.decode(errors="replace").split())
     if found.returncode or not principals:
@@ -151,12 +156,12 @@ _PATTERN = "a pattern does not say who approved; name the person there"
 
 
 def _vague(principals: Iterable[str]) -> str:
-    """Return the first of *principals* that is a pattern; empty: none is a pattern."""
+    """Return the first of *principals* that is a pattern; empty if none is."""
     return next((principal for principal in principals if set(principal) & set("*?!")), "")
 
 
 def _names_of_key(key: str, allowed: bytes) -> Iterator[str]:
-    """Every principal of the lines of *allowed* with the key of that fingerprint: ssh-keygen names the first line's."""
+    """Yield the principals of all lines of *allowed* with this key; ssh-keygen itself names only the first line's."""
     for line in allowed.decode(errors="replace").splitlines():
         words = line.split()
         if words and not line.lstrip().startswith("#") and key in map(_fingerprint, words):
@@ -165,7 +170,7 @@ def _names_of_key(key: str, allowed: bytes) -> Iterator[str]:
 
 
 def _fingerprint(word: str) -> str:
-    """Return the fingerprint of the key *word*, in base64; empty: it is no key."""
+    """Return the fingerprint of *word*, a key in base64; empty if it is no key."""
     try:
         digest = sha256(b64decode(word, validate=True)).digest()
     except ValueError:

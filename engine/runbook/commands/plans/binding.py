@@ -1,4 +1,4 @@
-"""Say what of that which a saved plan rests on has changed since it was made."""
+"""Find what has changed since a saved plan was made: playbook, inventory, inputs and hosts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from runbook.values.shown import short_digest
 from runbook.values.types import Json, plural
 
 Mask = Callable[[Json], Json]
-"""Takes the secrets out of a value."""
+"""Returns a value with its secrets masked."""
 
 MOST_NAMED = 8
 
 
 def secret_digests(secrets: Mapping[str, Json], env: tuple[str, ...], salt: bytes) -> SecretDigests:
-    """Return the digests of *secrets*; *env*: names of secrets that come from the environment."""
+    """Return the digests of *secrets*; *env*: the names of secrets that come from the environment."""
     values = {name: _secret_digest(value, salt) for name, value in secrets.items()}
     return SecretDigests(values=values, salt=salt.hex(), env=env)
 
 
 def missing_inputs(saved: SavedPlan, there: frozenset[str]) -> list[Problem]:
-    """Return a problem for each secret input that must be given again; *there*: the names of those that were given."""
+    """Return a problem for each secret input that must be given again; *there*: the names of the inputs that were
+    given.
+    """
     return [
         Problem(
             message=f"the input {name!r} is secret, so that the plan does not hold it",
@@ -46,7 +48,7 @@ def _or_env(saved: SavedPlan, name: str) -> str:
 
 
 def changes(saved: SavedPlan, sources: Sources, mask: Mask) -> list[Problem]:
-    """Everything in which *sources* are not what *saved* was made from."""
+    """Return a problem for each difference between *sources* and the files and values from which *saved* was made."""
     every = [*_of_playbook(saved, sources, mask), *_of_inventory(saved, sources), *_of_inputs(saved, sources)]
     every += _of_approvals(saved, sources)
     then, now = {host.host for host in saved.result.hosts}, {host.name for host in sources.selection.hosts}
@@ -93,7 +95,9 @@ def _of_inventory(saved: SavedPlan, sources: Sources) -> list[Problem]:
 
 
 def _of_approvals(saved: SavedPlan, sources: Sources) -> list[Problem]:
-    """The number is the playbook's: anybody who makes a plan could write another one into it."""
+    """Return a problem if the playbook asks for another number of approvals than the plan, which its maker could
+    edit.
+    """
     then, now = saved.approvals, sources.playbook.limits.approvals
     if then == now:
         return []
@@ -117,7 +121,7 @@ def _of_inputs(saved: SavedPlan, sources: Sources) -> list[Problem]:
 
 
 def parts_of_playbook(playbook: Playbook, mask: Mask) -> dict[str, str]:
-    """A short digest of every part that has a name; the places in the file do not count."""
+    """Return a short digest of every named part of *playbook*; the positions in the file do not count."""
     parts: dict[str, object] = {}
     for step in playbook.steps:
         parts[f"{step.phase.value} {step.id}"] = step
@@ -129,14 +133,14 @@ def parts_of_playbook(playbook: Playbook, mask: Mask) -> dict[str, str]:
 
 
 def _placeless(tree: Json) -> Json:
-    """*tree* without the places in files."""
+    """Return *tree* without the positions in files."""
     if isinstance(tree, Mapping):
         return {name: _placeless(value) for name, value in tree.items() if name != "where"}
     return [_placeless(each) for each in tree] if isinstance(tree, list) else tree
 
 
 def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Return what was added, removed and changed, by name."""
+    """Return text about the names that were added, removed or changed."""
     added = [f"{name} is new" for name in now if name not in then]
     gone = [f"{name} is gone" for name in then if name not in now]
     changed = [f"{name} is another" for name in then if name in now and then[name] != now[name]]
@@ -144,6 +148,6 @@ def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 
 def _secret_digest(value: Json, salt: bytes) -> str:
-    """A digest that is costly to try guesses against (RFC 7914; 16 MiB)."""
+    """Return a digest of *value* that makes guessing costly (scrypt, RFC 7914; 16 MiB)."""
     raw = json.dumps(to_json(value), sort_keys=True).encode()
     return scrypt(raw, salt=salt, n=2**14, r=8, p=1, dklen=32).hex()

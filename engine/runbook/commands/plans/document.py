@@ -1,4 +1,4 @@
-"""A saved plan: what its file holds, and the digest that shows whether somebody has edited it."""
+"""A saved plan: the content of its file, and the digest that shows whether somebody has edited it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class Maker:
     """The user who made a plan, with place and time."""
 
     user: str
-    """The operating system's name of that user."""
+    """The user's name in the operating system."""
     sudo_user: str = ""
-    """The user who became root with sudo; empty: nobody did, or the user is unknown."""
+    """The user who became root with sudo; empty if nobody did, or if the user is unknown."""
     host: str
     at: str
-    """ISO 8601, UTC."""
+    """The time when the plan was made: ISO 8601, UTC."""
 
     @property
     def names(self) -> frozenset[str]:
-        """Every user name that is theirs."""
+        """Return every user name of the person who made the plan."""
         return frozenset(name for name in (self.user, self.sudo_user) if name)
 
     def __str__(self) -> str:
@@ -50,18 +50,18 @@ class Maker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretDigests:
-    """Salted digests of the secret inputs, which tell whether they are given again as they were."""
+    """Salted digests of the secret inputs, to check whether the same values are given again."""
 
     values: Mapping[str, str] = field(default_factory=dict)
-    """scrypt of each value."""
+    """The scrypt digest of each value."""
     salt: str
     env: tuple[str, ...] = ()
-    """The inputs that the environment gives."""
+    """The names of the inputs that come from the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedPlan:
-    """The whole document."""
+    """The whole content of a plan file."""
 
     kind: str = KIND
     format: int = FORMAT
@@ -69,20 +69,20 @@ class SavedPlan:
     """A random id."""
     made: Maker
     expires_at: str
-    """ISO 8601, UTC."""
+    """The end of the plan's validity: ISO 8601, UTC."""
     engine_version: str
     rests_on: RestsOn
     named: str
-    """The playbook, or the run that is undone, as it was named on the command line."""
+    """The playbook, or the run that is undone, as typed on the command line."""
     parts: Mapping[str, str]
     """Short digests of the parts of the playbook, to name the parts that have changed."""
     secrets: SecretDigests
     options: Mapping[str, Json]
-    """The options of the command line that decide what is done where."""
+    """The options of the command line that affect the work and its hosts."""
     undoes: str = ""
     """The recorded run whose changes this plan undoes; empty: it is the plan of a playbook."""
     run: Mapping[str, Json]
-    """The values behind ``run.`` in the run that made the plan."""
+    """The values of ``run.`` in the run that made the plan."""
     approvals: int = 0
     """The number of other people who must approve the plan."""
     hosts: tuple[ShownHost, ...]
@@ -90,19 +90,22 @@ class SavedPlan:
     result: RunResult
     """The dry run as it was reported."""
     digest: str = ""
-    """sha256 of everything else."""
+    """The sha256 of everything else."""
 
     def sealed(self) -> SavedPlan:
-        """The same with its digest."""
+        """Return the same plan with its digest."""
         return replace(self, digest=_digest(to_json(self)))
 
     def text(self) -> str:
-        """The file."""
+        """Return the text of the plan's file."""
         return json.dumps(to_json(self), indent=1) + "\n"
 
 
 def parsed(raw: bytes, path: str) -> SavedPlan:
-    """The plan that a file holds.  Raises ConfigError where it is none, of another version, or edited."""
+    """Parse *raw*, the content of the file *path*, as a saved plan.
+
+    Raises ConfigError if it is no plan, of another version, or edited.
+    """
     tree = _tree(raw)
     if tree is None:
         raise ConfigError(f"{path} is not a plan: `runbook plan PLAYBOOK --hosts PATTERN -o {path}` makes one")
@@ -128,7 +131,7 @@ def parsed(raw: bytes, path: str) -> SavedPlan:
 
 
 def _contradiction(saved: SavedPlan) -> str:
-    """Return the first place where the part for people and the part for ``apply`` disagree; empty: they agree.
+    """Return the first difference between the part for people and the part for ``apply``; empty if they agree.
 
     Without this check, a forged plan could show people one thing and permit another.
     """
@@ -151,14 +154,14 @@ def _contradiction(saved: SavedPlan) -> str:
 
 
 def _contradicts_itself(host: HostResult) -> bool:
-    """Whether it shows a step twice, or a change on a host to which nothing would be done."""
+    """Whether *host* has a step twice, or a change although its verdict says that nothing is done."""
     ids = [(step.phase, step.id) for step in host.steps]
     changes = any(step.status is Status.WOULD_CHANGE for step in host.steps)
     return len(set(ids)) != len(ids) or (changes and bool(host.error or host.verdict in CLOSED))
 
 
 CLOSED = (Verdict.HEALTHY, Verdict.RESOLVED, Verdict.NOT_STARTED)
-"""The verdicts of a host to which nothing would be done."""
+"""The verdicts of a host on which nothing would be done."""
 
 SHOWN_AS = {
     "change": (Status.WOULD_CHANGE,),
@@ -166,11 +169,11 @@ SHOWN_AS = {
     "skip": (Status.SKIPPED,),
     "blocked": (Status.BLOCKED, Status.DRIFTED),
 }
-"""The status of a step in a plan, by its decision."""
+"""The status of a step in a plan, keyed by its decision."""
 
 
 def _agree(seen: StepResult, step: ShownStep) -> bool:
-    """Whether *seen* shows what *step* permits, and nothing in it keeps a part of that from being printed."""
+    """Whether *seen* shows all that *step* permits, and each part of it is printed."""
     if any(target.kind == "process" and target.key.partition(":")[0] != str(target.pid) for target in step.targets):
         return False  # apply goes by the key, and people are shown the pid
     if seen.status not in SHOWN_AS.get(step.decision, ()) or seen.condition != step.condition:
@@ -186,7 +189,7 @@ def _agree(seen: StepResult, step: ShownStep) -> bool:
 
 
 def _as_planned(seen: StepResult, step: ShownStep) -> StepResult:
-    """Return *seen* with all that people read about *step*; see ``runbook.execution.planner.planned_result``."""
+    """Return *seen* with all fields that people read about *step*; see ``runbook.execution.planner.planned_result``."""
     plain = replace(seen, phase=Phase.REMEDIATE, why=step.summary, inapplicable=False, victims=())
     if step.decision == "change":
         victims = victims_of(step.targets)  # they are printed instead of the commands
@@ -200,7 +203,7 @@ LISTS = recorded_options(lists=True)
 FLAGS = ("force", "include_not_ready")
 TEXTS = recorded_options(lists=False)
 MOST_INVENTORIES = 1000
-"""Files of an inventory that a plan may name, each of them once: all are read again."""
+"""The maximum number of inventory files that a plan may name: all are read again."""
 RECORDED = (*LISTS, *FLAGS, *TEXTS)
 """The options, besides the hosts, that decide what is done on which hosts."""
 
@@ -210,7 +213,7 @@ _UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
 
 
 def faults(saved: SavedPlan, tree: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the mistakes in the fields of *saved*, which was read from *tree*."""
+    """Yield the mistakes in the fields of *saved*, which was parsed from *tree*."""
     if where := first_difference(tree, to_json(saved)):
         yield f"{where} has another type than in a plan"
         return
@@ -261,7 +264,7 @@ def _is_moment(text: str) -> bool:
 
 
 def is_plan(raw: bytes) -> bool:
-    """Whether a file is a plan; it may have other mistakes."""
+    """Whether the file content *raw* is a plan; the plan may have mistakes."""
     return _tree(raw) is not None
 
 

@@ -1,4 +1,4 @@
-"""Hold fresh plans against a saved one: a host of which more would be asked than was shown is ``drifted``."""
+"""Compare fresh plans with a saved plan: a host that would get more than was shown is ``drifted``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from runbook.values.shown import ShownHost
 from runbook.values.types import plural
 
 MOST_LINES = 20
-"""The most hosts that are listed one by one with the work that is left out."""
+"""The maximum number of hosts that are listed one by one with the work that is left out."""
 
 
 class Narrowing:
-    """The permitted part of fresh plans; *replans*: a person is asked whether drifted hosts go by their fresh plan."""
+    """The part of fresh plans that a saved plan permits; *replans*: for drifted hosts, ask to use the fresh plans."""
 
     def __init__(self, saved: SavedPlan, run: Run, person: Person, *, replans: bool) -> None:
         self._run, self._person, self._replans = run, person, replans
@@ -30,7 +30,7 @@ class Narrowing:
         self._made = saved.made.at
 
     def narrowed(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
-        """*planned*, in which nothing is left to do on hosts where it would be more than the saved plan shows."""
+        """Return *planned*; nothing will be done on a host whose fresh plan does more than the saved plan."""
         found = {each.host.name: self._difference(each) for each in planned if each.plan}
         self._say_less({host: each.less for host, each in found.items() if each.less and not each.more})
         drifted = [each for each in planned if each.plan and found[each.host.name].more]
@@ -50,14 +50,14 @@ class Narrowing:
         return difference(shown, shown_host(fresh), then, fresh.findings)
 
     def _held_back(self, planned: Planned, more: Sequence[More]) -> Planned:
-        """The same with ``drifted`` as its end; without the diagnosis nothing is carried out."""
+        """Return the host of *planned* with ``drifted`` as its result, so that nothing is carried out on it."""
         words = "; ".join(each.words for each in more)
         steps = tuple(_not_sent(step, more) for step in planned.result.steps)
         result = replace(planned.result, verdict=Verdict.DRIFTED, error=f"{NOT_AS_PLANNED}{words}", steps=steps)
         return replace(planned, seen=None, result=result)
 
     def _agreed(self, drifted: Sequence[Planned]) -> bool:
-        """Show the new plans of hosts that have drifted, and ask."""
+        """Show the new plans of the drifted hosts, and ask whether to carry them out."""
         names = [planned.host.name for planned in drifted]
         self._run.emit(Asked(hosts=tuple(names)))
         plans = tuple(self._run.masked_plan(planned.plan) for planned in drifted if planned.plan)
@@ -74,7 +74,7 @@ class Narrowing:
 
 
 def _not_sent(step: StepResult, more: Sequence[More]) -> StepResult:
-    """*step* as it ends on a host to which nothing is sent."""
+    """Return the result of *step* on a host to which nothing is sent."""
     sent = tuple(command for command in step.commands if command.exit_code is not None)
     if own := [each.words for each in more if each.step == step.id]:
         return replace(step, status=Status.DRIFTED, why=f"not sent: {'; '.join(own)}", commands=sent, victims=())
@@ -85,7 +85,7 @@ def _not_sent(step: StepResult, more: Sequence[More]) -> StepResult:
 
 
 def ends_of_others(saved: SavedPlan) -> tuple[HostResult, ...]:
-    """The ends of the hosts for which there is no plan: nothing is sent to them."""
+    """Return the results of the hosts without a plan, to which nothing is sent."""
     planned = {host.host for host in saved.hosts}
     return tuple(
         HostResult(

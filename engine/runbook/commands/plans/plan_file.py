@@ -1,4 +1,6 @@
-"""Read the file of a plan, and what else an apply believes, from files that no other user can write."""
+"""Read the files that an apply depends on: plans, signatures and signers; trusted ones must be safe from other
+users.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,25 @@ from runbook.errors import ConfigError
 from runbook.foreign_files import MOVE_IT, refuse_foreign, user_name
 
 LARGEST = 256 * 1024 * 1024
-"""Bytes of a plan: that of 1000 hosts has some 20 MB."""
+"""The maximum number of bytes of a plan; a plan for 1000 hosts has about 20 MB."""
 LARGEST_SIGNERS = 1024 * 1024
-"""Bytes of a file of signers, and of a signature."""
+"""The maximum number of bytes of a file of signers, and of a signature."""
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 def read_plan(path: str, *, trusted: bool) -> bytes:
-    """The content of a plan's file; *trusted*: it is going to be carried out.  Raises ConfigError."""
+    """Return the content of a plan's file; *trusted*: the plan will be carried out.  Raises ConfigError."""
     return _read(path, LARGEST, "the plan", trusted=trusted)
 
 
 def read_signature(path: str) -> bytes:
-    """The content of a signature, which proves itself.  Raises ConfigError."""
+    """Return the content of a signature; the file need not be trusted.  Raises ConfigError."""
     return _read(path, LARGEST_SIGNERS, "the signature", trusted=False)
 
 
 def read_signers(path: Path) -> bytes:
-    """The content of a file of signers.  Raises ConfigError where another user can write or exchange it."""
+    """Return the content of a file of signers.  Raises ConfigError if another user can write or replace it."""
     real = refuse_foreign(path, MOVE_IT).resolve()
     return _read(str(real), LARGEST_SIGNERS, "who may approve", trusted=True)
 

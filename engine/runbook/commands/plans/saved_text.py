@@ -1,4 +1,4 @@
-"""Show a saved plan: as its dry run printed it, with who made it, until when it may be applied, and who approved it."""
+"""Show a saved plan: the report of its dry run, its maker, the end of its validity, and its approvals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from runbook.values.types import plural
 def plan_text(path: str, content: bytes, signers: str = "") -> str:
     """Return the plan in *content*, read from the file *path*, as text.
 
-    Raises ConfigError for no plan, or an edited one.
+    Raises ConfigError if *content* is no plan or was edited.
     """
     saved = parsed(content, path)
     lines = [*_in_full(saved), *_other_targets(saved), *_about(saved), *_approvals(saved, path, content, signers)]
@@ -33,7 +33,9 @@ def plan_text(path: str, content: bytes, signers: str = "") -> str:
 
 
 def plan_or_nothing(path: str, signers: str = "") -> str:
-    """The plan in the file *path* in words; empty where it is no plan.  It is only read: it may be another user's."""
+    """Return the plan in the file *path* as text; empty if the file is no plan.  The file may belong to another
+    user.
+    """
     if not os.path.isfile(path):
         return ""
     content = read_plan(path, trusted=False)
@@ -41,7 +43,7 @@ def plan_or_nothing(path: str, signers: str = "") -> str:
 
 
 def report_text(saved: SavedPlan) -> str:
-    """All that the dry run found, as ``-v`` shows it."""
+    """Return the full report of the dry run, as ``-v`` shows it."""
     stream, whole = io.StringIO(), saved.result
     reporter = reporters.make("console", stream)
     hosts = tuple(host.host for host in whole.hosts)
@@ -53,7 +55,9 @@ def report_text(saved: SavedPlan) -> str:
 
 
 def _in_full(saved: SavedPlan) -> list[str]:
-    """The steps that the report cuts short, whole: nobody may be asked to approve what they are not shown."""
+    """Return the full text of the steps that the report shortens: nobody may be asked to approve a text that is not
+    shown.
+    """
     return [
         line
         for host in saved.result.hosts
@@ -64,7 +68,7 @@ def _in_full(saved: SavedPlan) -> list[str]:
 
 
 def _whole(step: StepResult) -> list[str]:
-    """The victims, the difference and the commands of *step*, as ``step_lines`` has them."""
+    """Return the full lines about *step*: its victims, diff and commands, in the form of ``step_lines``."""
     if step.status is not Status.WOULD_CHANGE and not step.condition:
         return []
     commands = (
@@ -80,7 +84,7 @@ def _whole(step: StepResult) -> list[str]:
 
 
 def _other_targets(saved: SavedPlan) -> list[str]:
-    """Name the targets other than processes, host by host: apply goes by them, and a report names processes only."""
+    """Return lines about the targets that are not processes: apply compares them, and a report does not show them."""
     lines = [
         f"{host.host}: {step.id} may touch: {', '.join(f'{other.kind} {other.say}' for other in others)}"
         for host in saved.hosts
@@ -96,7 +100,7 @@ def expired(saved: SavedPlan, now: datetime) -> bool:
 
 
 def from_the_future(saved: SavedPlan, now: datetime) -> bool:
-    """Whether *saved* was made by a clock that was ahead of this one by more than some minutes."""
+    """Whether the plan was made more than five minutes after *now*, because the clocks differ."""
     return (_moment(saved.made.at) - now).total_seconds() > 300
 
 
@@ -138,7 +142,9 @@ def _approvals(saved: SavedPlan, path: str, content: bytes, signers: str) -> lis
 def approvals_of(
     saved: SavedPlan, content: bytes, files: Sequence[str], signers: str, *, excluded: frozenset[str] = frozenset()
 ) -> tuple[list[Approval], list[Refused]]:
-    """Return the approvals in *files* that count, and the others; *excluded*: users whose approval does not count."""
+    """Return the approvals in *files* that count, and those that do not; *excluded*: users whose approval does not
+    count.
+    """
     good, bad = checked(content, files, Path(signers)) if files else ([], [])
     counting, double = counted(good, saved.made.names | excluded)
     return counting, [*bad, *double]

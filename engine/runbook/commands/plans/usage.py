@@ -1,4 +1,4 @@
-"""The records of which plans this user has applied: a plan is applied once."""
+"""The records of the plans that this user has applied: a plan can be applied only once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Use:
 
     by: str
     since: str
-    """ISO 8601, UTC."""
+    """The time when the apply began: ISO 8601, UTC."""
     exit_code: int | None = None
-    """None: it has not come to its end, or is still under way."""
+    """The exit code; None if the apply has not finished."""
 
     def __str__(self) -> str:
         if self.exit_code is None:
@@ -28,9 +28,9 @@ class Use:
 
 
 class Usage:
-    """The plans that were applied, by the state directory of this user.
+    """The plans that were applied, recorded in the state directory of this user.
 
-    Raises ConfigError if there can be no such directory, or if it cannot be read: then a plan may have been used.
+    Raises ConfigError if the directory cannot be made or read: then a plan may have been applied already.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Usage:
             raise ConfigError(f"a plan is applied once, and that cannot be recorded: {error.strerror}") from error
 
     def of(self, plan: str) -> Use | None:
-        """Return the use of *plan*; None: it was not applied."""
+        """Return the use of *plan*; None if it was not applied."""
         try:
             raw = self._folder.read(_name(plan))
         except FileNotFoundError:
@@ -50,7 +50,7 @@ class Usage:
         return _parsed(raw)
 
     def claim(self, plan: str, use: Use) -> None:
-        """Record that *plan* is being applied; of two that do so at once, one wins.  Raises ConfigError."""
+        """Record that *plan* is being applied; of two processes that do so at once, one gets ConfigError."""
         try:
             number = self._folder.create(_name(plan))
         except FileExistsError as error:
@@ -67,11 +67,11 @@ class Usage:
             raise self._refused(error) from error
 
     def release(self, plan: str) -> None:
-        """Forget the claim: nothing was sent.  Raises OSError."""
+        """Remove the record that *plan* is being applied, because nothing was sent.  Raises OSError."""
         self._folder.remove(_name(plan))
 
     def ended(self, plan: str, use: Use) -> None:
-        """Record how the apply has ended.  Raises OSError."""
+        """Record the end of the apply.  Raises OSError."""
         self._folder.write(_name(plan), _text(use))
 
     def _refused(self, error: Exception) -> ConfigError:
@@ -88,7 +88,7 @@ def _text(use: Use) -> str:
 
 
 def _parsed(raw: str) -> Use:
-    """Return the use in a record; a damaged record counts as a use, too."""
+    """Parse a record and return the use; a damaged record counts as a use, too."""
     try:
         tree: Any = json.loads(raw)
         return Use(by=str(tree["by"]), since=str(tree["since"]), exit_code=tree["exit_code"])

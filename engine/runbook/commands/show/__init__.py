@@ -1,4 +1,4 @@
-"""Describe a playbook in words (``runbook show``)."""
+"""Describe a playbook in sentences (``runbook show``)."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ STATEMENT = re.compile(r"\{%.*?%\}", re.DOTALL)
 
 
 def summary_lines(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
-    """Return a summary of *book*, the playbook in the file *path*, in lines.
+    """Return a summary of *book*, the playbook in the file *path*, as lines.
 
-    ``...`` stands for the value of a template.
+    ``...`` replaces the value of a template.
     """
     head = wrapped(f"{book.name}: {book.about}" if book.about else book.name, "", wide)
     texts = [symptom.written for symptom in book.symptom if symptom.kind is SymptomKind.TEXT][:SHOWN_SYMPTOMS]
@@ -70,7 +70,7 @@ def summary_lines(book: Playbook, path: str, actions: Mapping[str, Action], wide
 
 
 def _steps(book: Playbook, steps: Iterable[Step], actions: Mapping[str, Action]) -> list[str]:
-    """Return the names of the steps; the steps of each included playbook share one line."""
+    """Return the names of the steps, one a line; the steps of each included playbook share one line."""
     lines: list[str] = []
     for part, group in _by_part(book, steps):
         if part:
@@ -96,7 +96,9 @@ def _findings(book: Playbook) -> list[str]:
 
 
 def _by_part(book: Playbook, things: Iterable[T]) -> Iterator[tuple[str, list[T]]]:
-    """*things* of the playbook itself, then those of each part."""
+    """Yield the *things* of the playbook itself, then the things of each included playbook, each group with its
+    part's id.
+    """
     groups: dict[str, list[T]] = {"": [], **{part.id: [] for part in book.parts}}
     for thing in things:
         groups[thing.part].append(thing)
@@ -104,7 +106,7 @@ def _by_part(book: Playbook, things: Iterable[T]) -> Iterator[tuple[str, list[T]
 
 
 def _in_words(text: str) -> str:
-    """*text* without templates: the first of several branches, and ``...`` for what is filled in."""
+    """Return *text* without templates: only the first of several branches, and ``...`` in place of values."""
     return re.sub(r"(?:\.\.\.[\s:;,]*)+\.\.\.", "...", FILLED.sub("...", STATEMENT.sub("", BRANCH.sub("", text))))
 
 
@@ -114,13 +116,16 @@ def _first_sentence(text: str) -> str:
 
 _SHAPES = Masking(())
 SPARES = frozenset({"lost"})
-"""Arguments that only spare more processes, by what a probe has seen: the lines to do it by hand go without them."""
+"""Arguments that only spare more processes, based on a probe; the lines to do a step by hand leave them out."""
 ITEM = "ITEM"
-"""The stand-in for the item of an ``each`` in the lines to do it by hand."""
+"""The text in place of the item of an ``each`` in the lines to do a step by hand."""
 
 
 def playbook_lines(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
-    """The lines of *book*, in the file *path*, at most *wide* columns long where words can be parted."""
+    """Return the full description of *book*, the playbook in the file *path*, as lines.
+
+    A line has at most *wide* columns, unless a single word is longer.
+    """
     lines = wrapped(f"{book.name}: {book.about}" if book.about else book.name, "", wide)
     lines += [f"({path}; for hosts: {book.hosts or 'as given by --hosts'})"]
     if book.inputs:
@@ -169,7 +174,7 @@ def _secret_lines(declared: SecretReference, wide: int) -> list[str]:
 
 
 class _Writer:
-    """Puts steps and findings into words, with the inputs at their defaults."""
+    """Describes steps and findings; inputs have their defaults."""
 
     def __init__(self, book: Playbook, actions: Mapping[str, Action], wide: int) -> None:
         self._book, self._actions, self._wide = book, actions, wide
@@ -177,7 +182,7 @@ class _Writer:
         self._inputs = _inputs(book)
 
     def steps(self, section: int, steps: Iterable[Step]) -> list[str]:
-        """Yield the steps one after the other; steps of an included playbook stand under a line with its name."""
+        """Return lines about the steps; the steps of an included playbook follow a line with its name."""
         lines: list[str] = []
         part = ""
         for number, step in enumerate(steps, 1):
@@ -193,7 +198,7 @@ class _Writer:
         return f"from the playbook that is included as {name}{given}:"
 
     def _step(self, number: str, step: Step) -> list[str]:
-        """A step, with the lines to do it by hand."""
+        """Return lines about a step, with the commands to do it by hand."""
         action = self._actions[step.action]
         lines = self._wrapped(f"{number} {step.name or action.summary.rstrip('.')} [{step.id or step.action}]", "  ")
         lines += self._wrapped(f"{step.action}: {action.summary}", "      ") if step.name else []
@@ -219,7 +224,7 @@ class _Writer:
         return lines
 
     def _items(self, step: Step) -> str:
-        """The items of its ``each``, where the inputs say which they are."""
+        """Return the items of the step's ``each``; empty if they are not known from the inputs."""
         try:
             found = value_of(step.each, self._scope(step)) if step.each else None
         except ConfigError:
@@ -227,7 +232,7 @@ class _Writer:
         return plain(found) if isinstance(found, list) else ""
 
     def _rendered(self, text: str, step: Step) -> str:
-        """*text* with the inputs at their defaults; as it stands where that cannot be."""
+        """Return *text* with the inputs at their defaults; unchanged if that is not possible."""
         try:
             return str(render(text, self._scope(step)))
         except ConfigError:
@@ -237,7 +242,7 @@ class _Writer:
         return Scope(inputs=self._inputs.get(step.part, {}), let=self._book.let.get(step.part, NO_LET))
 
     def _stands_in(self, value: Any, step: Step) -> bool:
-        """Whether *value* is a template that falls back on something because an input is empty by default."""
+        """Whether *value* is a template that uses a fallback because an input is empty by default."""
         given = self._inputs.get(step.part, {})
         if not isinstance(value, str) or not re.search(r"\{\{.*\b(or|else|default)\b", value):
             return False
@@ -267,7 +272,7 @@ class _Writer:
         return wrapped(text, indent, self._wide)
 
     def finding(self, number: str, rule: FindingRule) -> list[str]:
-        """A finding, with what people should do about it."""
+        """Return lines about a finding, with its advice."""
         let = self._book.let.get(rule.part, NO_LET)
         lines = self._wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say, let)}", "  ")
         if rule.across:
@@ -285,7 +290,7 @@ class _Writer:
 
 
 def _changes(action: Action, args: Any) -> bool:
-    """Whether the lines to do it by hand change the host, although the step only reads where it stands."""
+    """Whether the commands to do the step by hand change the host; some steps only read."""
     if action.decide is None:
         return False
     reads = getattr(args, "method", "") in ("GET", "HEAD") or action.name in ("command", "script")
@@ -293,7 +298,7 @@ def _changes(action: Action, args: Any) -> bool:
 
 
 def _inputs(book: Playbook) -> Mapping[str, Mapping[str, Json]]:
-    """The inputs of the playbook and of every part of it, at their defaults."""
+    """Return the inputs of the playbook and of each included playbook, at their defaults."""
     own = {each.name: each.default for each in book.inputs if not each.required}
     try:
         return inputs_of_parts(book, own)
@@ -302,7 +307,7 @@ def _inputs(book: Playbook) -> Mapping[str, Mapping[str, Json]]:
 
 
 def _spoken(text: str, let: Let) -> str:
-    """*text* with each template in it as the names that it will be filled from: ``<holders.leftover>``."""
+    """Return *text* with each template replaced by the names that it uses: ``<holders.leftover>``."""
 
     def shorter(found: re.Match[str]) -> str:
         used = sorted(f"{root}.{field}" if field else root for root, field in names(found[0], let) if root != "inputs")
@@ -312,8 +317,9 @@ def _spoken(text: str, let: Let) -> str:
 
 
 def show_text(name: str, *, verbose: bool = False) -> str:
-    """Describe the probes and remedies of the playbook on a page or two; *verbose*: so that a person could do it by
-    hand."""
+    """Describe the probes and remedies of the playbook *name*; *verbose*: in full, so that a person could do it by
+    hand.
+    """
     actions = discover()
     path = find_playbook(name)
     described = playbook_lines if verbose else summary_lines

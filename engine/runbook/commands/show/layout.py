@@ -1,4 +1,4 @@
-"""Lay out words and values in lines for a terminal."""
+"""Format words and values as lines for a terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NARROWEST = 40
 
 
 def width() -> int:
-    """The columns that there are: by ``COLUMNS``, or of the terminal that is written to."""
+    """Return the number of columns: from ``COLUMNS``, or of the terminal."""
     return max(NARROWEST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
 
 
 def wrapped(text: str, indent: str, wide: int, *, further: str = "  ") -> list[str]:
-    """Return *text* in lines of at most *wide* columns, after *indent*.
+    """Return *text* as lines of at most *wide* columns, after *indent*.
 
     A long word stays whole, so that it can be copied.
     """
@@ -37,7 +37,7 @@ def wrapped(text: str, indent: str, wide: int, *, further: str = "  ") -> list[s
 
 
 def plain(value: Any) -> str:
-    """*value* as a playbook would write it, more or less."""
+    """Return *value* as text, roughly as a playbook would write it."""
     match value:
         case Raw(value=inner):
             return plain(inner)
@@ -62,12 +62,14 @@ def plain(value: Any) -> str:
 
 
 def _within(value: Any) -> str:
-    """The value of one key of several."""
+    """Return *value* as text, for the value of one key among several."""
     return f"[{plain(value)}]" if isinstance(value, list | tuple) else _item(value)
 
 
 def _item(value: Any) -> str:
-    """One of several: in quotes or brackets where it could be taken for more than one."""
+    """Return *value* as text, for one item among several: in quotes or brackets if it could be read as several
+    items.
+    """
     shown = plain(value)
     if isinstance(value, list | tuple):
         return f"[{shown}]"

@@ -10,7 +10,7 @@ from runbook.values.playbook import Limits, Step
 def conditions(step: Step, *, found: bool, items: str = "") -> list[str]:
     """Return sentences about the conditions of *step*, and about its settings.
 
-    *found*: the playbook has findings; *items*: the items of the ``each`` of *step*.
+    *found*: the playbook has findings; *items*: the items of the step's ``each``, in words.
     """
     around = Around(found, items)
     words = [key.shown(step, around) for key in STEP.values() if key.shown]
@@ -18,5 +18,5 @@ def conditions(step: Step, *, found: bool, items: str = "") -> list[str]:
 
 
 def limits(given: Limits) -> str:
-    """Return the limits of a run as sentences; empty: there are none."""
+    """Return the limits of a run as sentences; empty if there are none."""
     return " ".join(filter(None, (key.shown(given) for key in LIMITS.values())))

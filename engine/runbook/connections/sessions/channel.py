@@ -8,21 +8,23 @@ from runbook.errors import ConnectionLost
 
 
 class ShellRefused(Exception):
-    """The host starts no shell: sudo refused, there is no ``sh``, or no further channel is granted.
+    """The host starts no shell: sudo refuses, there is no ``sh``, or the server grants no further channel.
 
     The message is the host's own.  Nothing was sent.
     """
 
 
 class NoAnswer(ShellRefused):
-    """The host has not answered in time, so that it is unknown whether it would start a shell."""
+    """The host has not answered in time, so that it is unknown whether the host would start a shell."""
 
 
 class Channel(Protocol):
-    """A program on the host, by its three streams.  Every method raises ConnectionLost when the line is gone."""
+    """A program that runs on the host, with its three streams.  Every method raises ConnectionLost if the
+    connection is lost.
+    """
 
     def send(self, data: bytes) -> None:
-        """Write all of *data* to its stdin."""
+        """Write all of *data* to the program's stdin."""
         ...
 
     def receive(self, seconds: float) -> tuple[bytes, bytes, bool]:
@@ -30,27 +32,27 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it.  Never raises."""
+        """Close the channel.  Never raises."""
         ...
 
 
 class Opener(Protocol):
-    """A live line to the host."""
+    """An open connection to the host."""
 
     def open(self, line: str) -> Channel:
-        """Hand *line* to the login shell on a channel of its own.  Raises ConnectionLost, or Refused."""
+        """Pass the command line *line* to the login shell on a new channel.  Raises ConnectionLost, or ShellRefused."""
         ...
 
     def stands(self) -> bool:
-        """Whether the line is still there."""
+        """Whether the connection is still alive."""
         ...
 
     def lost_because(self) -> str:
-        """Return the reason why we have given up the connection ourselves; empty where the far end is gone."""
+        """Return the reason why runbook itself has closed the connection; empty if the other end closed it."""
         ...
 
     def close(self) -> None:
-        """Hang up.  Never raises."""
+        """Close the connection.  Never raises."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""One command in a session, from sending it to its end on the host."""
+"""Run one command in a session, from sending the command to its end on the host."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from runbook.protocols import Interrupt
 from runbook.values.command import Command, Completed
 
 ASLEEP = 2.0
-"""Seconds without listening after which this program was stopped, or the machine slept: answers may have come since."""
+"""After so many seconds without reading, this program was stopped, or the machine slept: answers may be waiting."""
 
 CATCH_UP = 2.0
-"""Seconds in which what has come meanwhile is read, before anything is concluded from the clock."""
+"""The seconds for reading waiting output, before anything is concluded from the clock."""
 
 SILENT = ("the host did not say whether the command ended",)
-"""The survivors of a command, as far as is known, where nobody could be asked."""
+"""The survivors of a command if the host could not be asked about them."""
 
 
 def require_open_connection(opener: Opener) -> None:
-    """Raise ConnectionLost when the line is gone."""
+    """Raise ConnectionLost if the connection of *opener* is lost."""
     if not opener.stands():
         why = opener.lost_because()
         raise ConnectionLost("the connection to the host was lost" + (f": {why}" if why else ""))
@@ -40,7 +40,7 @@ None: the host does not report them.
 
 @dataclass(slots=True)
 class CommandRun:
-    """A command that was sent to *session*, with *token* behind what it says."""
+    """A command that was sent to *session*; *token* is the mark that follows its output."""
 
     command: Command
     token: str
@@ -51,17 +51,19 @@ class CommandRun:
     began: float = field(default_factory=time.monotonic)
     marks: dict[str, CapturedOutput] = field(default_factory=dict)
     seen: float = field(default_factory=time.monotonic)
-    """When the host was last listened to."""
+    """The time of the last read from the host."""
     room: int = 4 * KEPT
-    """Bytes that may be kept of what it says."""
+    """The maximum number of bytes of the output that are kept."""
 
     def __post_init__(self) -> None:
-        """Set aside the room: two ends of two streams."""
+        """Divide the room for the output: the beginning and the end of both streams."""
         for stream in (self.session.out, self.session.err):
             stream.keep(self.room // 4)
 
     def probe(self) -> Completed:
-        """Wait for a probe; end it when its time is up, or when the run is asked to stop."""
+        """Wait for a probe and return its result; end the probe when its time is up, or when the run is asked to
+        stop.
+        """
         while not self._over():
             if self.session.ended:
                 return self._broken_off()
@@ -76,7 +78,9 @@ class CommandRun:
         return self._completed()
 
     def change(self) -> Completed:
-        """Wait for a change; end it when its time is up, or when the run is asked to stop twice."""
+        """Wait for a change and return its result; end the change when its time is up, or when the run is asked to
+        stop twice.
+        """
         while not self._over():
             if self._asleep() and self._caught_up(CATCH_UP):
                 break
@@ -93,12 +97,12 @@ class CommandRun:
         return time.monotonic() - self.began
 
     def _asleep(self) -> bool:
-        """Whether much time has passed since this was asked last."""
+        """Whether much time has passed since the last call, because this machine was asleep."""
         before, self.seen = self.seen, time.monotonic()
         return self.seen - before > ASLEEP
 
     def _caught_up(self, seconds: float) -> bool:
-        """Whether the command is over, once all that has already come is read; it is waited for so many seconds."""
+        """Whether the command is over; reads the output that has arrived, for at most *seconds*."""
         until = time.monotonic() + seconds
         while not (over := self._over()) and not self.session.ended and time.monotonic() < until:
             self.session.pump(0.05)
@@ -129,7 +133,7 @@ class CommandRun:
         )
 
     def _broken(self, *, note: str = "", timed_out: bool = False, survivors: tuple[str, ...] = ()) -> Completed:
-        """A command without an exit code, and what it said until then."""
+        """Return a result without an exit code, with the output until now."""
         streams = (("out", self.session.out), ("err", self.session.err))
         out, err = (self.marks.get(name) or it.rest() for name, it in streams)
         return Completed(
@@ -143,7 +147,7 @@ class CommandRun:
         )
 
     def _late_probe(self) -> Completed:
-        """End the probe on the host, without waiting for its pipes."""
+        """End the probe on the host after its timeout, and return its result; does not wait for its pipes."""
         spent = self._spent()
         left = self._survivors()
         self.began = time.monotonic() - spent
@@ -156,7 +160,7 @@ class CommandRun:
         return self._completed() if self._caught_up(0.0) else self._broken(timed_out=True, survivors=left)
 
     def _survivors(self) -> tuple[str, ...]:
-        """End the command, and name what is left of it.  Raises ConnectionLost."""
+        """End the command, and return its processes that are still there.  Raises ConnectionLost."""
         left = self.end(tenths_to_end([self.command]))
         if left is None:
             require_open_connection(self.opener)
@@ -164,7 +168,10 @@ class CommandRun:
         return left
 
     def _broken_off(self) -> Completed:
-        """The session ended under the command: the line is gone, or something on the host killed our shell."""
+        """Return the result of a command whose shell was killed on the host.
+
+        Raises ConnectionLost if the connection was lost instead.
+        """
         require_open_connection(self.opener)
         note = f"\nrunbook: the shell that ran this command was killed on the host ({self.command.effect})"
         return self._broken(note=note)
@@ -176,6 +183,6 @@ class CommandRun:
         raise Cancelled(f"asked to stop twice; this change was ended half-way: {self._ended_now(10)}", sent=True)
 
     def _ended_now(self, tenths: int) -> str:
-        """End the command, and name it, with what is left of it."""
+        """End the command, and return its name and its processes that are still there."""
         left = self.end(tenths)
         return self.command.meant() + (f"; still there: {', '.join(left)}" if left else "")

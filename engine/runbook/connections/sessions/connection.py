@@ -1,4 +1,4 @@
-"""Runs commands on one host over shell sessions: probes together in one, each change in a session of its own."""
+"""Run commands on one host in shell sessions: probes together in one session, each change in a session of its own."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from runbook.values.command import Command, Completed, Effect
 S = TypeVar("S", ShellSession, GroupKiller)
 
 ROOM = 16 * 1024 * 1024
-"""The most bytes of output that are kept of all commands of one ``run``."""
+"""The maximum number of bytes of output that are kept for all commands of one ``run``."""
 
 LEAST_ROOM = 256 * 1024
-"""Bytes that are kept of what one command says, however much the others have said."""
+"""The minimum number of bytes of output that are kept for each command, however much the others have printed."""
 
 AT_ONCE = 64 * 1024
-"""Characters of the commands that are sent to a session before their answers are awaited."""
+"""The characters of commands that are sent to a session before their answers are awaited."""
 
 
 class SessionConnection:
-    """Runs commands on one host over an open line.  Owned by one thread."""
+    """Runs commands on one host over an open connection.  Used by one thread only."""
 
     def __init__(
         self,
@@ -40,20 +40,24 @@ class SessionConnection:
         *,
         shell_within: float = 0.0,
     ) -> None:
-        """*password*: for sudo, where it asks for one; *host* is where, for people; *shell_within*: see ``Access``."""
+        """Store the connection *opener*; *password*: for sudo, if sudo asks for one; *host*: the host's name for
+        messages.
+
+        *shell_within*: see ``Access``.
+        """
         self._opener, self._interrupt, self._host = opener, interrupt, host
         self._shell_within = shell_within
         self._password, self._asking = password, set[str]()
         self._own_group = False
         self._sessions: dict[tuple[str, bool], ShellSession] = {}
-        """By the user, and whether it is confined."""
+        """Keyed by the user, and whether the session is confined."""
         self._unconfined: dict[str, str] = {}
-        """The reason, by user, why the user's commands cannot be confined."""
+        """The reason why a user's commands cannot be confined, keyed by user."""
         self._killers: dict[str, GroupKiller] = {}
         self._refused: dict[str, str] = {}
         self._login = ""
         self._said = 0
-        """Characters that the commands of this ``run`` have said."""
+        """The characters that the commands of this ``run`` have printed."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """See ``runbook.protocols.Connection``."""
@@ -83,7 +87,7 @@ class SessionConnection:
         return tuple(done)
 
     def close(self) -> None:
-        """Hang up; nothing of ours stays on the host but changes that are still running."""
+        """Close the connection; only changes that are still running stay on the host."""
         for shell in (*self._sessions.values(), *self._killers.values()):
             shell.close()
         self._sessions, self._killers = {}, {}
@@ -96,7 +100,9 @@ class SessionConnection:
 
     @staticmethod
     def _next_batch(commands: Sequence[Command], *, split: bool) -> list[Command]:
-        """The commands from the first on that can share a session; *split*: the confined ones have one of their own."""
+        """Return the first commands that can share a session; *split*: confined commands need a session of their
+        own.
+        """
         together = [commands[0]]
         if _is_change(commands[0]) or commands[0].objection():
             return together
@@ -111,7 +117,9 @@ class SessionConnection:
     # ---- shells ----------------------------------------------------------------------------------------------------
 
     def _user_or_refusal(self, command: Command) -> tuple[str, str]:
-        """The user to become (empty when we are that user already), and why no shell starts for it."""
+        """Return the user to become (empty if we are that user already), and the reason why no shell starts as this
+        user.
+        """
         user = ""
         try:
             if command.become and not self._login:
@@ -132,7 +140,7 @@ class SessionConnection:
         return f"sudo to {user} is refused: {said}" + (" (--ask-become-pass asks you for it)" if wants else "")
 
     def _session(self, user: str, command: Command, *, confined: bool = False) -> ShellSession:
-        """The session in which the probes of *user* run, or the *confined* ones of them.  Raises ShellRefused."""
+        """Return the session for the probes of *user*, or for the *confined* probes of *user*.  Raises ShellRefused."""
         if session := self._sessions.get((user, confined)):
             session.pump(0)
             if not session.ended:
@@ -149,7 +157,7 @@ class SessionConnection:
     def _probe_session(self, command: Command, user: str) -> ShellSession | NoAnswer:
         """Return the session for *command*: the plain one, unless the command is confined and the host can confine it.
 
-        If the host does not answer in time, returns this: it has not said that it cannot confine commands.
+        Returns NoAnswer if the host does not answer in time: then it is unknown whether the host can confine commands.
         """
         if command.confined and user not in self._unconfined:
             try:
@@ -163,13 +171,17 @@ class SessionConnection:
         return self._sessions[user, False]
 
     def _leave_namespaces(self) -> None:
-        """End the confined sessions: they would keep mounts busy, and not see what a change mounts."""
+        """End the confined sessions before a change: they would keep mounts busy, and not see the mounts of the
+        change.
+        """
         for user, confined in tuple(self._sessions):
             if confined:
                 self._sessions.pop((user, confined)).close()
 
     def _opened(self, user: str, command: Command, kind: Callable[[Opener, Access], S]) -> S:
-        """A new shell of *user*, for *command*."""
+        """Return a new shell of *user* for *command*; in a process group of its own if the host does not give it
+        one.
+        """
         try:
             return self._started(user, lambda: self._may_send(command), kind)
         except SharedGroup:
@@ -179,7 +191,7 @@ class SessionConnection:
             return self._started(user, lambda: self._may_send(command), kind)
 
     def _started(self, user: str, check: Check, kind: Callable[[Opener, Access], S]) -> S:
-        """A new shell: without a password first, and with it where sudo will not have that."""
+        """Return a new shell: first without a password, and with the password if sudo needs it."""
         access = Access(user=user, own_group=self._own_group, within=self._shell_within)
         if user not in self._asking:
             try:
@@ -211,7 +223,7 @@ class SessionConnection:
         return shell
 
     def _end(self, session: ShellSession, user: str, tenths: int) -> tuple[str, ...] | None:
-        """End everything of *session* on the host, and return the survivors; None: the host does not report them."""
+        """End everything of *session* on the host, and return the survivors; None if the host does not report them."""
         session.ended = True
         try:
             killer = self._killers.get(user)
@@ -224,7 +236,10 @@ class SessionConnection:
     # ---- commands --------------------------------------------------------------------------------------------------
 
     def _run_batch(self, commands: Sequence[Command], session: ShellSession, user: str) -> list[Completed]:
-        """Probes, one after the other in *session*; only the first of *commands*, where they are many."""
+        """Run the first of *commands*, which are probes, one after the other in *session*; return their results.
+
+        More commands than one batch can hold are left for the next call.
+        """
         several = [(command, session.token()) for command in _at_once(commands)]
         session.give(session.teach(needed(command for command, _ in several)), batch(several))
         done: list[Completed] = []
@@ -239,7 +254,7 @@ class SessionConnection:
         return done
 
     def _run_change(self, command: Command, user: str) -> Completed:
-        """A change, in a session of its own that is given up afterwards."""
+        """Run a change in a session of its own, which is ended afterwards; return its result."""
         self._leave_namespaces()
         try:
             with _nothing_sent():
@@ -270,7 +285,7 @@ class SessionConnection:
         return done
 
     def _give_up(self, session: ShellSession, user: str) -> None:
-        """End *session* and what a command left in it, so that the next command gets a fresh one."""
+        """End *session* and everything that a command left in it, so that the next command gets a new session."""
         with suppress(ConnectionLost):
             self._end(session, user, 0)
 
@@ -280,7 +295,9 @@ def _is_change(command: Command) -> bool:
 
 
 def _at_once(commands: Sequence[Command]) -> Iterator[Command]:
-    """Yield the commands that are sent in one go, and the first in any case: a shell reads all before it runs any."""
+    """Yield the commands that are sent together, at least one: a shell reads all of a batch before it runs the
+    first.
+    """
     size = 0
     for number, command in enumerate(commands):
         size += len(command.script) + len(command.stdin) + sum(map(len, command.argv))
@@ -290,12 +307,12 @@ def _at_once(commands: Sequence[Command]) -> Iterator[Command]:
 
 
 def _go_on() -> None:
-    """Never interrupt: a command that must be ended is ended, whatever the run was asked to do."""
+    """Do nothing, so that ending a command is never interrupted, whatever the run was asked to do."""
 
 
 @contextmanager
 def _nothing_sent() -> Iterator[None]:
-    """The line may be lost here without any doubt about what became of the command."""
+    """Mark a ConnectionLost within this context as raised before the command was sent."""
     try:
         yield
     except ConnectionLost as error:

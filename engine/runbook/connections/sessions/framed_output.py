@@ -1,4 +1,4 @@
-"""Split the output of a session at the marks behind each command."""
+"""Split the output of a session at the marks that follow each command."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from runbook.values.excerpts import gap
 
 KEPT = 2 * 1024 * 1024
-"""Bytes kept of the beginning, and as many of the end, of one stream of one command."""
+"""The bytes that are kept from the beginning, and as many from the end, of one stream of one command."""
 
 SLACK = 256 * 1024
-"""Bytes by which the end may outgrow that before it is cut."""
+"""The bytes by which the end may exceed that size before it is cut."""
 
 UNREAD = 1024 * 1024
 """The most bytes that wait for the expected mark, line or prompt; further bytes are dropped.
@@ -19,7 +19,7 @@ Output of a command is taken out as it arrives, so that only unexpected output c
 """
 
 LONGEST_WORD = 64
-"""Bytes of the word in a mark: an exit code."""
+"""The maximum number of bytes of the word in a mark, which is an exit code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +30,18 @@ class CapturedOutput:
     word: str = ""
     """The word in the mark behind the output: an exit code."""
     missing: int = 0
-    """Bytes of its middle that were not kept."""
+    """The number of bytes that were left out of the middle."""
 
 
 class Capture:
-    """The bytes of one stream of one command: the beginning and the end of it, when it is too long."""
+    """The output of one command on one stream; if the output is too long, only its beginning and its end."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
         self._head, self._tail, self._cut = bytearray(), bytearray(), 0
 
     def add(self, data: bytes) -> None:
-        """Take *data* in."""
+        """Add *data* to the output."""
         room = self._kept - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -63,27 +63,31 @@ class Capture:
 
 
 class Stream:
-    """One stream of a session: bytes in, and out come captures, each with the words of the mark behind it."""
+    """One stream of a session: it takes bytes, and returns the output before each mark with the word behind the
+    mark.
+    """
 
     def __init__(self) -> None:
         self._waiting = bytearray()
         self._capture = Capture()
         self.flooded = False
-        """More came than is read, and part of it was dropped: the shell cannot be used any more."""
+        """Whether so much output has arrived that a part was dropped; then the shell cannot be used any more."""
 
     def keep(self, most: int) -> None:
-        """Of what the command that is next captured says, keep *most* bytes at either end."""
+        """Keep at most *most* bytes from the beginning and from the end of the next output."""
         self._capture = Capture(max(0, min(most, KEPT)))
 
     def feed(self, data: bytes) -> None:
-        """Take in what came over the channel."""
+        """Add bytes that arrived on the channel."""
         if data and len(self._waiting) > UNREAD:
             self.flooded = True
         else:
             self._waiting += data
 
     def take(self, token: str) -> CapturedOutput | None:
-        """Return the output before the mark *token*, and the word behind it; None: the mark has not arrived yet."""
+        """Return the output before the mark *token*, and the word behind the mark; None if the mark has not arrived
+        yet.
+        """
         mark = f"\n{token}".encode()
         at = self._waiting.find(mark)
         end = self._waiting.find(b"\n", at + len(mark)) if at >= 0 else -1
@@ -102,7 +106,7 @@ class Stream:
         return part
 
     def rest(self) -> CapturedOutput:
-        """Everything that has come and belongs to no mark."""
+        """Return and remove all output that has arrived and precedes no mark."""
         self._capture.add(bytes(self._waiting))
         self._waiting.clear()
         part, self._capture = self._capture.part(), Capture()
@@ -111,7 +115,7 @@ class Stream:
     def line(self, beginning: str) -> str | None:
         """Return the first whole line that begins with *beginning*, and drop the text before it.
 
-        None: not arrived yet.
+        None: no such line has arrived yet.
         """
         start = beginning.encode()
         at = 0 if self._waiting.startswith(start) else self._waiting.find(b"\n" + start) + 1
@@ -125,7 +129,7 @@ class Stream:
         return found
 
     def passes(self, text: str) -> bool:
-        """Whether *text* has come; if so, nothing up to its end is kept."""
+        """Whether *text* has arrived; if so, drop everything up to its end."""
         at = self._waiting.find(text.encode())
         if at >= 0:
             del self._waiting[: at + len(text.encode())]

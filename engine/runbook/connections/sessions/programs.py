@@ -1,4 +1,4 @@
-"""The sh programs of sessions, and the text that is sent to them."""
+"""The shell programs of sessions, and the text that is sent to the sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXEC = "exec sh"
 """The command for the login shell, of any kind; it becomes a shell that runs the text on its input."""
 
 LINE_BY_LINE = """exec sh -c 'IFS= read -r l;eval "$l"'"""
-"""As EXEC, where another program is to read on behind the first line: no newline, no ``!``, one pair of quotes."""
+"""The same as EXEC, for a shell that first reads one line: it has no newline, no ``!``, and one pair of quotes."""
 
 _OWN_GROUP = (
     "IFS= read -r s </proc/$$/stat;s=${s##*) };set -- $s;"
@@ -64,24 +64,27 @@ _CONFINE, _CONFINEMENT = script(__package__, "confine"), script(__package__, "co
 """Make all file systems read-only for a command; this protects against mistakes, not against malice of an author."""
 
 HARMED = "harmed"
-"""The mark on stderr for a session that is given up, because a command's leftovers could not be ended."""
+"""The mark on stderr of a session that cannot be used any more, because a command's leftovers could not be ended."""
 
 REFUSED = "!"
-"""Stands in a mark in place of the exit code if a command was not started; stderr has the reason."""
+"""The value in a mark in place of the exit code if a command was not started; stderr has the reason."""
 
 
 def control_group(session: str) -> str:
-    """Return the name of a session's control group: no long row of hexadecimal digits, which would be
-    taken for the id of a container.
+    """Return the name of the control group of *session*.
+
+    A dash after every four digits keeps it from looking like the id of a container.
     """
     return "runbook-command-" + "-".join(session[at : at + 4] for at in range(0, len(session), 4))
 
 
 def greeting(session: str, *, alone: bool = False) -> str:
-    """Return the first text for the session with that name; *alone*: in a control group of its own, if possible.
+    """Return the first text that is sent to the session *session*; *alone*: in a control group of its own, if possible.
 
-    The shell answers, after any output of the login shell or sudo, with its process group and control group.  It also
-    says whether that process group is its own, and whether it is root's.  Behind sudo, sudo leads the group: ``$1``.
+    The shell answers, after any output of the login shell or sudo, with its process group and control group.  The
+    answer
+    also says whether the process group is the shell's own, and whether the shell runs as root.  Behind sudo, sudo leads
+    the group: ``$1``.
     """
     enter = f"runbook_name={control_group(session)}\n{_CONTROL_GROUP}" if alone else ""
     return (
@@ -93,32 +96,35 @@ def greeting(session: str, *, alone: bool = False) -> str:
 
 
 def confine(session: str) -> str:
-    """The text that has the shell of that session go on, as a fresh one, where no file system can be written."""
+    """Return the text that replaces the shell of *session* by a new shell that cannot write to any file system."""
     text = f"runbook_name={session} runbook_confinement={shlex.quote(_CONFINEMENT)}\n{_CONFINE}"
     return f"{{ {text}\n}}\n"  # as a whole: what is not read yet when a shell is replaced, the next one would take
 
 
 def killer() -> str:
-    """The first text of a shell that ends sessions."""
+    """Return the first text for a shell that ends sessions."""
     return f"{PATH_GUARD}{KILL_GROUP}printf '\\nready\\n'\n"
 
 
 def end_group(group: str, session: str, tenths: int, cgroup: str) -> str:
-    """An order to it."""
+    """Return the line that tells a killer shell to end the process *group* and the control group of *session*.
+
+    *tenths*: tenths of a second between TERM and KILL.
+    """
     return f"end_group {group} {session} {tenths} {cgroup or '-'}\n"
 
 
 TENTHS_TO_END = {Effect.READ: 3, Effect.SCRATCH: 20, Effect.WRITE: 50}
-"""Tenths of a second that a command has between TERM and KILL: a probe that made a file of its own removes it."""
+"""The tenths of a second between TERM and KILL: a probe that has made a file of its own can remove it."""
 
 
 def tenths_to_end(commands: Iterable[Command]) -> int:
-    """Return the time limit of *commands* together, in tenths of a second."""
+    """Return the time between TERM and KILL for *commands*, in tenths of a second: the longest of them."""
     return max(TENTHS_TO_END[command.effect] for command in commands)
 
 
 def batch(commands: Sequence[tuple[Command, str]]) -> str:
-    """Return the text that runs *commands*, each with its token; a text that is cut off runs nothing.
+    """Return the text that runs *commands*, each with its token; if the text arrives incomplete, it runs nothing.
 
     The commands are ended when their time is up, or when the connection is lost; a lost connection does not end a
     change.  A command that cannot be ended has no limit.
@@ -133,20 +139,22 @@ def batch(commands: Sequence[tuple[Command, str]]) -> str:
 
 
 GRACE = 10
-"""Seconds after the timeouts of the commands of a batch until the host ends it by itself."""
+"""The seconds after the timeouts of a batch's commands until the host itself ends the batch."""
 
 
 def enter(become: str, *, own_group: bool = False) -> str:
-    """The lines before the first text for a shell of the user *become* (empty: who logged in), behind LINE_BY_LINE."""
+    """Return the lines that start a shell of the user *become* (empty: the login user), for a shell behind
+    LINE_BY_LINE.
+    """
     if not become:
         return f"{_OWN_GROUP}\nexec sh -s $$\n" if own_group else ""
     return f"{_OWN_GROUP}\nexec sudo -n -u {shlex.quote(become)} -- sh -s $$\n"
 
 
 def enter_with_password(become: str, prompt: str) -> str:
-    """As ``enter``, where sudo asks for a password, with *prompt* on stderr, and reads one line.
+    """Return the lines of ``enter`` for a sudo that asks for a password, with *prompt* on stderr, and reads one line.
 
-    It asks whatever it may remember, so that the line which answers it is never left for the shell behind it.
+    sudo always asks, even if it remembers a password, so that the password line is never left for the shell behind it.
     """
     return f"{_OWN_GROUP}\nexec sudo -k -S -p {shlex.quote(prompt)} -u {shlex.quote(become)} -- sh -s $$\n"
 
@@ -159,11 +167,12 @@ else echo "the host's lock could not be kept, and nothing was started" >&2; (exi
 
 
 def command_text(command: Command, token: str, *, last: bool = False) -> str:
-    """The text that runs *command* and then marks both streams with *token*.
+    """Return the text that runs *command* and then prints the mark *token* on both streams.
 
-    What a write prints goes through relays, which outlive our connection.  Where a relay was killed, and the mark with
-    it, the last marks say that the command is over and its exit code is lost: when nobody reads them any more, the
-    shell goes on all the same, to its end.
+    The output of a write passes through relays, which outlive our connection.  If a relay was killed together with its
+    mark, the last marks report that the command is over and its exit code is lost.  When nobody reads the marks any
+    more,
+    the shell still runs to its end.
     """
     body, code, harm = _body(command), "runbook_code=$?", ""
     if trusted := _trusted(command):
@@ -201,7 +210,7 @@ _SOUGHT = frozenset({"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PERL5LIB", "RUBYL
 
 
 def needed(commands: Iterable[Command]) -> tuple[str, ...]:
-    """The texts that a session has to know before it runs *commands*."""
+    """Return the shell functions that a session must have before it runs *commands*."""
     several = tuple(commands)
     sweeps = any(command.foreign and command.effect is not Effect.WRITE for command in several)
     trusts = any(map(_trusted, several))
@@ -220,7 +229,7 @@ def _trusted(command: Command) -> str:
 
 
 def _body(command: Command) -> str:
-    """A subshell that runs *command* with its own stdin, and nothing of ours open."""
+    """Return a subshell that runs *command* with its own stdin, and with none of the session's files open."""
     parts = [f"cd -- {shlex.quote(command.cwd)} || exit 126"] if command.cwd else []
     parts += [f"export {name}={shlex.quote(value)}" for name, value in command.env]
     if command.script:

@@ -1,4 +1,4 @@
-"""A session: a shell on the host that runs one batch of commands after the other; and the shell that ends sessions."""
+"""The shell on the host that runs batches of commands one after the other; and the shell that ends such sessions."""
 
 from __future__ import annotations
 
@@ -11,48 +11,50 @@ from runbook.connections.sessions.programs import confine, control_group, end_gr
 from runbook.connections.sessions.shell import PATIENCE, Access, UserShell
 
 Check = Callable[[], None]
-"""Raises when nothing more is to be waited for."""
+"""Raises an error if the caller must not wait any longer."""
 
 GROUPS = {
     "shared": "commands would share their process group with other programs (is there a ForceCommand, or a login "
     "shell that starts another one?), and setsid is missing, so no command could be ended safely",
     "hidden": "there is no /proc, so no command could be ended safely",
 }
-"""The reason why a shell cannot be a session, by what its greeting says of its process group."""
+"""The reason why a shell cannot be a session, keyed by the word about the process group in its greeting."""
 
 LONGEST_NAME = 256
-"""Characters that a user's name may have."""
+"""The maximum number of characters of a user's name."""
 
 MOST_SURVIVORS = 100
-"""Processes of one session that are named when they outlive their end."""
+"""The maximum number of surviving processes of one session that are named."""
 
 
 class SharedGroup(ShellRefused):
-    """The shell is in a process group with others."""
+    """The shell shares its process group with other processes."""
 
 
 class ShellSession(UserShell):
     """A shell on the host that runs batches of commands."""
 
     def __init__(self, opener: Opener, access: Access, *, alone: bool = False) -> None:
-        """*alone*: for one change that is carried out, in a control group of its own, where that can be had."""
+        """Open the shell; *alone*: for one change, in a control group of its own, if the host allows it."""
         self.name = token_hex(8)
         self.group = ""
-        """Its process group, and when its leader was started: ``123:4567``."""
+        """The process group of the shell, and the start time of its leader: ``123:4567``."""
         self.cgroup = ""
-        """The directory of the session's own control group; empty: it has none."""
+        """The directory of the session's own control group; empty if it has none."""
         self.root = False
-        """Whether it is root's."""
+        """Whether the shell runs as root."""
         self.used = 0
         self.harmed = False
-        """A command has left something behind that could not be ended from here."""
+        """Whether a command has left a process behind that could not be ended from here."""
         self._user = ""
         self._taught: set[str] = set()
         self._secret = token_hex(16)
         super().__init__(opener, access, greeting(self.name, alone=alone))
 
     def wait_until_ready(self, check: Check) -> None:
-        """Read the greeting.  Raises ShellRefused where it cannot be a session, and what *check* raises."""
+        """Read the greeting of the shell.  Raises ShellRefused if the shell cannot be used, and whatever *check*
+        raises.
+        """
         words = (*self.await_line(f"session {self.name} ", check).split(" ", 5), *("",) * 5)
         _, _, whose, self.group, root, cgroup = words[:6]
         self.root = root == "yes"
@@ -64,7 +66,9 @@ class ShellSession(UserShell):
             raise ShellRefused("its shell does not report its process group")
 
     def user(self, check: Check) -> str:
-        """Return the user of the shell.  Raises ShellRefused where it does not say so, and what *check* raises."""
+        """Return the user of the shell.  Raises ShellRefused if the shell does not report it, and whatever *check*
+        raises.
+        """
         if not self._user:
             self.give(f"printf '\\n{self.name} %s\\n' \"$(id -un 2>/dev/null || id -u)\"\n")
             self._user = self.await_line(f"{self.name} ", check).partition(" ")[2]
@@ -73,29 +77,31 @@ class ShellSession(UserShell):
         return self._user
 
     def token(self) -> str:
-        """Return a new mark, which is in no environment and in no argument, unlike the session's name.
+        """Return a new mark; unlike the session's name, it is in no environment and in no argument.
 
-        Only a process that can read the shell's memory, such as a command of the same user, can know it.
+        Only a process that can read the shell's memory, such as a command of the same user, can know the mark.
         """
         self.used += 1
         return f"{self._secret}.{self.used}"
 
     def give(self, *texts: str) -> None:
-        """Send text to run."""
+        """Send *texts* for the shell to run."""
         self.send("".join(texts).encode())
 
     def teach(self, texts: Iterable[str]) -> str:
-        """Return those of *texts* that it has not been sent yet; they count as sent."""
+        """Return the *texts* that were not sent to the shell yet; they count as sent from now on."""
         fresh = [text for text in texts if text not in self._taught]
         self._taught.update(fresh)
         return "".join(fresh)
 
 
 class ConfinedSession(ShellSession):
-    """A session of root's in a mount namespace of its own, where no file system can be written (``confinement.sh``)."""
+    """A session of root in its own mount namespace, in which no file system can be written (``confinement.sh``)."""
 
     def wait_until_ready(self, check: Check) -> None:
-        """Enter the namespace, and begin again there.  Raises ShellRefused where the host does not have it so."""
+        """Enter the namespace, and greet the new shell there.  Raises ShellRefused if the host cannot confine
+        commands.
+        """
         super().wait_until_ready(check)
         self.give(confine(self.name))
         answer = self.await_line(f"confined {self.name} ", check).split(" ", 2)[2]
@@ -113,13 +119,13 @@ class GroupKiller(UserShell):
         super().__init__(opener, access, killer())
 
     def wait_until_ready(self, check: Check) -> None:
-        """Wait until it takes orders.  Raises ShellRefused when no shell starts, and what *check* raises."""
+        """Wait until the shell takes orders.  Raises ShellRefused if no shell starts, and whatever *check* raises."""
         self.await_line("ready", check)
 
     def end(self, session: ShellSession, tenths: int, within: float) -> tuple[str, ...] | None:
         """End everything of *session*: send TERM, wait *tenths* of a second, send KILL.
 
-        Returns the survivors, each as ``pid N (state) name``; None: the host did not answer *within* so many seconds.
+        Returns the survivors, each as ``pid N (state) name``; None if the host did not answer *within* so many seconds.
         """
         reported = self._over[session.name] = []
         self.send(end_group(session.group, session.name, tenths, session.cgroup).encode())

@@ -1,4 +1,4 @@
-"""A password for many hosts: tried on one host first, so that a wrong one costs only one failed attempt."""
+"""A sudo password for many hosts: tested on one host first, so that a wrong password costs only one failed attempt."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from runbook.protocols import Trial
 T = TypeVar("T")
 
 POLL = 0.1
-"""Seconds between two checks whether anybody who waits still wants to."""
+"""The seconds between two checks whether a waiting host was asked to end."""
 
 
 class SharedPassword:
-    """Sudo's password.  Until one host has accepted it, it is given to one host at a time.
+    """The password for sudo.  Until one host has accepted it, it is sent to one host at a time.
 
-    After a refusal, or a possible one, it is given to none: accounts of a directory service are the same on every host,
-    and a wrong password on forty hosts locks the account.
+    After a refusal, or a possible refusal, it is sent to no host: accounts of a directory service are the same on every
+    host, and a wrong password on forty hosts locks the account.
     """
 
     def __init__(self, secret: str) -> None:
@@ -29,7 +29,7 @@ class SharedPassword:
         self._wrong = ""
 
     def try_on(self, host: str, give: Callable[[str, Trial], T], check: Callable[[], None]) -> T:
-        """See ``runbook.protocols.Password``.  Raises PasswordRefused where it was wrong elsewhere."""
+        """See ``runbook.protocols.Password``.  Raises PasswordRefused if another host has refused the password."""
         while not self._taken:
             if not self._trying.acquire(timeout=POLL):
                 check()

@@ -15,31 +15,31 @@ from runbook.errors import ConnectionLost
 from runbook.protocols import Trial
 
 GREETED_WITHIN = 20.0
-"""Seconds that a shell may take to start."""
+"""The seconds that a shell may take to start."""
 
 LONGEST_WORDS = 300
-"""Characters of what a host says that are repeated in a refusal."""
+"""The characters of the host's own text that are repeated in a refusal."""
 
 PATIENCE = 0.2
-"""Seconds of one wait for something to come."""
+"""The seconds of one wait for output."""
 
 
 CATCH_UP = 1.0
-"""Seconds of the last wait: this program may have been stopped, with the answer already here."""
+"""The seconds of the last wait: this program may have been stopped while the answer arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The way to become the wanted user."""
+    """The user for whom a shell is opened, and the way to become this user."""
 
     user: str = ""
-    """Empty: who logged in."""
+    """The user to become; empty: the login user."""
     password: str = field(default="", repr=False)
-    """For sudo; empty: it must not ask for one."""
+    """The password for sudo; empty: sudo must not ask for one."""
     trial: Trial = field(default_factory=Trial)
-    """Of the password."""
+    """Receives the outcome of the password."""
     own_group: bool = False
-    """The login shell gives what it starts no process group of its own: ``setsid`` is to."""
+    """Whether ``setsid`` is needed, because the login shell starts programs without a process group of their own."""
     within: float = 0.0
     """Seconds that the shell may take to start; 0: ``GREETED_WITHIN``."""
 
@@ -49,7 +49,7 @@ class PasswordRefused(ShellRefused):
 
 
 class UserShell:
-    """A channel at whose far end a shell runs the text that it is sent, once it has started."""
+    """A channel to a shell that runs the text that it is sent, once it has started."""
 
     def __init__(self, opener: Opener, access: Access, first: str) -> None:
         self.out, self.err = Stream(), Stream()
@@ -65,9 +65,9 @@ class UserShell:
             self._open_with(enter(access.user, own_group=access.own_group).encode() + self._first)
 
     def await_line(self, beginning: str, check: Callable[[], None], stream: Stream | None = None) -> str:
-        """The line of its stdout, or of *stream*, that begins so.
+        """Wait for the line that begins with *beginning* on stdout (or on *stream*), and return it.
 
-        Raises Refused when no shell starts, and what *check* raises.
+        Raises ShellRefused if no shell starts, and whatever *check* raises.
         """
         deadline, late = time.monotonic() + self._patience, False
         while (line := (stream or self.out).line(beginning)) is None:
@@ -90,15 +90,15 @@ class UserShell:
 
     @property
     def flooded(self) -> bool:
-        """Whether it has said more than anybody reads."""
+        """Whether the shell has sent more output than can be kept."""
         return self.out.flooded or self.err.flooded
 
     def send(self, data: bytes) -> None:
-        """Write to its stdin."""
+        """Write *data* to the shell's stdin."""
         self._channel.send(data)
 
     def close(self) -> None:
-        """Let go of the channel."""
+        """Close the channel."""
         self._channel.close()
 
     def _tell_password(self) -> None:
@@ -108,7 +108,7 @@ class UserShell:
         self._open_with(f"{self._access.password}\n".encode() + self._first)
 
     def _open_with(self, data: bytes) -> None:
-        """Send what may come too late for a shell that has already ended: then it has said why."""
+        """Send the first *data*; if the shell has already ended, do not raise: its output has the reason."""
         with suppress(ConnectionLost):
             self._channel.send(data)
 

@@ -1,4 +1,4 @@
-"""The transports: one file each; the file's name is the value of ``transport`` in an inventory."""
+"""The transports: one file each; the name of the file is the value of ``transport`` in an inventory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ C = TypeVar("C", bound=Closing)
 
 
 class SharedConnections:
-    """Connections that a run shares, such as those to gateways: made when first needed.  Safe for threads."""
+    """Objects that the hosts of a run share, such as the connections to gateways; each is made when it is first needed.
+
+    Safe for threads.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made: dict[object, Any] = {}
 
     def of(self, kind: Callable[[], C]) -> C:
-        """Return the result of the first call of *kind*."""
+        """Return the object that the first call of *kind* has made."""
         with self._lock:
             if kind not in self._made:
                 self._made[kind] = kind()
@@ -38,7 +41,7 @@ class SharedConnections:
 
 
 def names() -> tuple[str, ...]:
-    """Every transport there is.  Raises ConfigError where two packages have one name."""
+    """Return the names of all transports.  Raises ConfigError if two packages have a transport of the same name."""
     return tuple(_modules())
 
 
@@ -47,11 +50,11 @@ def _modules() -> Mapping[str, str]:
 
 
 def load(name: str) -> Transport:
-    """The transport called *name*, which must be one of ``names``."""
+    """Return the transport called *name*, which must be one of ``names``."""
     return cast(Transport, load_module(TRANSPORTS, name, _modules()[name]))
 
 
 def locked(name: str, hosts: Sequence[Host]) -> tuple[str, ...]:
-    """The files of private keys that *hosts* need and that want a passphrase, where the transport knows of such."""
+    """Return the private key files of *hosts* that need a passphrase; none if the transport has no such keys."""
     find = getattr(load(name), "locked", None)
     return tuple(find(hosts)) if find else ()

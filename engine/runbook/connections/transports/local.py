@@ -1,4 +1,4 @@
-"""Commands on this machine, by the same sessions as over SSH."""
+"""Run commands on this machine, with the same sessions as over SSH."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK = 256 * 1024
 
 
 class _Process:
-    """A shell in a session of its own, as sshd would start it."""
+    """A shell in its own session, as sshd would start it."""
 
     def __init__(self, line: str) -> None:
         self._process = subprocess.Popen(
@@ -33,7 +33,7 @@ class _Process:
         self._open = {self._out.fileno(), self._err.fileno()}
 
     def send(self, data: bytes) -> None:
-        """Write all of *data* to its stdin."""
+        """Write all of *data* to the shell's stdin."""
         try:
             while data:
                 data = data[self._stdin.write(data) or 0 :]
@@ -50,7 +50,7 @@ class _Process:
         return got.get(self._out.fileno(), b""), got.get(self._err.fileno(), b""), not self._open
 
     def close(self) -> None:
-        """Close its streams; a shell that reads ends by that."""
+        """Close the streams of the shell; a shell that reads its stdin ends then."""
         for stream in (self._stdin, self._out, self._err):
             try:
                 stream.close()
@@ -63,26 +63,26 @@ class _Process:
 
 
 class _Machine:
-    """This machine; it always stands."""
+    """The connection to this machine, which is never lost."""
 
     def open(self, line: str) -> _Process:
-        """A shell."""
+        """Start a shell that runs *line*."""
         return _Process(line)
 
     def stands(self) -> bool:
-        """Always."""
+        """Return True: this machine is always there."""
         return True
 
     def lost_because(self) -> str:
-        """Nothing: it is never lost."""
+        """Return an empty text: this connection is never lost."""
         return ""
 
     def close(self) -> None:
-        """Nothing to hang up."""
+        """Do nothing: there is no connection to close."""
 
 
 def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
-    """This machine, whatever the host's addresses say."""
+    """Return a connection to this machine, whatever addresses *host* has."""
     return SessionConnection(
         _Machine(), interrupt, options.become_password, host.name, shell_within=options.shell_within
     )

@@ -18,7 +18,9 @@ from runbook.values.types import Json, Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The contribution of a host to one finding that compares, and the names of its expressions."""
+    """The values that a host contributes to one finding with ``across``, and the names that the finding's
+    expressions may use.
+    """
 
     value: Json | Unknown
     group: Json | Unknown
@@ -26,12 +28,14 @@ class Offer:
 
 
 Offers = Mapping[str, Offer]
-"""By the id of the finding."""
+"""The offers of a host, keyed by finding id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A host of the run: its own findings with what it brings, or why it was not probed."""
+    """A host of the run, with its own findings and its contributions to the comparison; *why*: why it was not
+    probed.
+    """
 
     host: str
     findings: tuple[Finding, ...] = ()
@@ -41,7 +45,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One host among those that it is compared with, and the names behind ``across.`` in expressions."""
+    """The result of a comparison for one host; *fields*: the values of ``across.`` in expressions."""
 
     seen: Compared | Unknown | None
     fields: Mapping[str, Json] = field(default_factory=dict)
@@ -53,10 +57,10 @@ def offers_of(context: HostContext, states: States) -> Offers:
 
 
 def compared(playbook: Playbook, hosts: Sequence[Candidate]) -> Mapping[str, tuple[Finding, ...]]:
-    """Return the findings of every probed host of *hosts*, by host; findings with ``across`` compare the hosts.
+    """Evaluate the findings that compare hosts (``across``); return the findings of every probed host, keyed by host.
 
-    The findings are evaluated one after the other, each on all hosts.  So a finding can ask on which hosts an earlier
-    one is present.
+    Each finding is evaluated on all hosts before the next finding.  So a finding can ask on which hosts an earlier
+    finding is present.
     """
     offers = {candidate.host: candidate.offers for candidate in hosts if candidate.offers is not None}
     found = {
@@ -81,7 +85,9 @@ def compared(playbook: Playbook, hosts: Sequence[Candidate]) -> Mapping[str, tup
 
 
 def _own_names(present: Mapping[str, tuple[str, ...]], rule: FindingRule) -> Mapping[str, tuple[str, ...]]:
-    """*present* by the ids that the playbook of *rule* gives its findings."""
+    """Return *present* with each finding id as the included playbook of *rule* writes it: without the prefix of the
+    part.
+    """
     prefix = f"{rule.part}_" if rule.part else ""
     return {name.removeprefix(prefix): hosts for name, hosts in present.items() if name.startswith(prefix)}
 
@@ -106,7 +112,9 @@ def _share(rule: FindingRule, host: Candidate) -> Share:
 
 
 def _unless_explained(finding: Finding, rule: FindingRule, found: Mapping[str, Finding]) -> Finding:
-    """*finding*, which rests on its own host alone, where no finding that compares hosts explains it."""
+    """Return *finding*, which uses only its own host; absent if a finding named in ``unless`` is present and
+    explains it.
+    """
     explained = [name for name in rule.unless if found[name].status is Presence.PRESENT]
     if not explained or finding.status is Presence.ABSENT:
         return finding
@@ -117,9 +125,9 @@ def _unless_explained(finding: Finding, rule: FindingRule, found: Mapping[str, F
 def _observations(
     seen: Mapping[str, Compared | Unknown | None], present: Mapping[str, tuple[str, ...]]
 ) -> Mapping[str, Observation]:
-    """*seen* with what expressions see of it, most of which the hosts of a group share.
+    """Return, for each host, its comparison from *seen* and the fields that expressions can read.
 
-    *present*: the hosts on which each earlier finding is present, of all groups.
+    *present*: the hosts of all groups on which each earlier finding is present.  Hosts of one group share most fields.
     """
     shared: dict[int, Mapping[str, Json]] = {}
     observations = {}
@@ -140,7 +148,7 @@ def _observations(
 
 
 def _finding(rule: FindingRule, scope: Scope, observation: Observation, found: Mapping[str, Finding]) -> Finding:
-    """*rule*, held against one host."""
+    """Evaluate *rule*, a finding with ``across``, for one host; *found*: the findings evaluated before it."""
     match observation.seen:
         case None:
             why = "not compared: no other host of the run takes part, or this one does not"
@@ -154,7 +162,9 @@ def _finding(rule: FindingRule, scope: Scope, observation: Observation, found: M
 
 
 def _with_reach(finding: Finding, seen: Compared) -> Finding:
-    """Return *finding* with the number of hosts that were compared; its text names them if some hosts are missing."""
+    """Return *finding* with the number of compared hosts as evidence; if hosts are missing, the number is added to
+    its text.
+    """
     if finding.status is not Presence.PRESENT:
         return finding
     say = f"{finding.say} (compared among {seen.words})" if seen.missing else finding.say

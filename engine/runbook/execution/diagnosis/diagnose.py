@@ -1,4 +1,4 @@
-"""Run the probes of a playbook on one host, the first time and again."""
+"""Run the probes of a playbook on one host: all probes, or again those whose state may have changed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ from runbook.values.types import Json, Raw, Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The state of every probe of a playbook."""
+    """The result and the state of every probe of a playbook on one host."""
 
     results: tuple[StepResult, ...]
     states: States
     taken: Mapping[str, tuple[StepInstance | SkippedInstance, ...]]
-    """The instances of each probe, with their arguments, by its id; a probe that could not run at all is missing."""
+    """The instances of each probe, with their arguments, keyed by probe id; a probe that could not run at all is
+    missing.
+    """
 
 
 def diagnose(context: HostContext) -> Diagnosis:
-    """Run every probe, those that need nothing from each other together.
+    """Run every probe of the playbook, and return their results; probes that do not need each other run together.
 
     Taking samples lasts a while: the other probes of a finding that uses samples are run again afterwards.
     """
@@ -57,7 +59,10 @@ def diagnose(context: HostContext) -> Diagnosis:
 
 
 def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> set[str]:
-    """The probes that findings weigh, but for slow ones, where the playbook has taken samples for long."""
+    """Return the probes to run again after long samples: quick probes without ``samples`` that findings use.
+
+    Empty if no probe took samples for long.
+    """
     probes = {step.id: step for step in playbook.diagnose}
     if not any(probe.samples and results[probe.id].seconds >= REPORTED_FROM_SECONDS for probe in probes.values()):
         return set()
@@ -71,9 +76,9 @@ def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> se
 
 
 def probe_again(context: HostContext, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
-    """*first* with the probes named in *wanted* taken again, with the arguments that they had then.
+    """Run the probes named in *wanted* again with their earlier arguments; return *first* with the new states.
 
-    One with ``samples`` goes on where it was: by one sample, so that nobody waits for a whole series again.
+    A probe with ``samples`` takes one more sample, so that nobody waits for a whole series again.
     """
     context.recent.forget()
     steps = [each for each in context.playbook.diagnose if each.id in wanted and each.id in first.taken]
@@ -138,11 +143,11 @@ def _outcome_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance
 
 
 Kept = Sequence[tuple[StepInstance | SkippedInstance, StepOutcome]]
-"""The items of an ``each`` that its ``when`` lets pass, with the outcome of each."""
+"""The items of an ``each`` for which ``when`` is true, with the outcome of each."""
 
 
 def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:
-    """One result for all items of *step*: failed where one of them could not be inspected."""
+    """Return one result for all items of *step*; it is failed if one of the items could not be probed."""
     results = [result for _, (result, _) in kept]
     bad = [(taking, result) for taking, (result, _) in kept if result.status not in (Status.OK, Status.SKIPPED)]
     remarks = [result.why for result in results if step.samples and result.why]
@@ -159,12 +164,12 @@ def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:
 
 
 def _why_items_failed(bad: Sequence[tuple[StepInstance | SkippedInstance, StepResult]]) -> str:
-    """The reasons of the first three items, and how many more there are."""
+    """Return the reasons of the first three failed items, and the number of the others."""
     return first_few((f"{taking.item}: {result.why}" for taking, result in bad), 3, "; ")
 
 
 def _shown_items(kept: Kept) -> list[Json]:
-    """The items as a result shows them: with as many samples as there is room for."""
+    """Return each item with its state, as a result shows it; a series of samples is shortened."""
     blind = [
         (taking.item, Unknown(why=result.why) if isinstance(state, Unknown) else result.state)
         for taking, (result, state) in kept
@@ -187,7 +192,7 @@ def _with_item(item: Json, state: Json | Unknown) -> Json:
 
 
 def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknown]:
-    """Return the result of a probe, and the state that expressions can read."""
+    """Return the result of *step* for a report, and the state that expressions can read."""
     match probed.outcome:
         case ProbeFailure(why=why):
             result = replace(
@@ -213,15 +218,17 @@ def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknow
 
 
 def _unanswered(step: Step, result: StepResult) -> Unknown:
-    """Return the Unknown for *step*, whose *result* is no answer; it names the probe that the step depends on, if that
-    failed."""
+    """Return the Unknown that replaces the state of *step*, because *result* is not an answer.
+
+    The Unknown names the probe that *step* depends on, if that probe failed; otherwise *step* itself.
+    """
     return Unknown(why=f"{step.id}: {result.why}", probe=next(iter(result.rests_on), step.id))
 
 
 def _waves(playbook: Playbook) -> list[list[Step]]:
-    """The probes of *playbook* in groups, each of which needs only what the groups before it saw.
+    """Divide the probes of *playbook* into groups; a probe needs only answers of earlier groups.
 
-    Each is taken as late as can be, so that what the findings weigh together is seen together.
+    Each probe is in the latest possible group, so that probes of one finding run at about the same time.
     """
     earliest: dict[str, int] = {}
     needs: dict[str, set[str]] = {}
@@ -238,7 +245,9 @@ def _waves(playbook: Playbook) -> list[list[Step]]:
 
 
 def names_used(step: Step, playbook: Playbook) -> set[str]:
-    """The roots of every name that *step* uses in ``when`` and in its arguments."""
+    """Return the first part of every name (``a`` of ``a.b``) that *step* uses in ``when``, ``each`` and its
+    arguments.
+    """
     let = playbook.let.get(step.part, NO_LET)
     texts = [word for word in (step.when, step.each) if word]
     found = {root for text in texts for root, _ in names(text, let)} | _names_in(step.args, let)

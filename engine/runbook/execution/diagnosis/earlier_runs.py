@@ -1,5 +1,6 @@
-"""Continue earlier runs: their finished changes are not repeated, and changes of unknown outcome are not repeated
-blindly."""
+"""Continue earlier runs: do not repeat their finished changes, and do not repeat a change with an unknown outcome
+blindly.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +27,20 @@ def continued(
     results: Sequence[StepResult] = (),
     equal: Sequence[int] = (),
 ) -> Decision:
-    """Return *decision*, or another decision if earlier runs have sent this change.
+    """Return *decision*; or another decision, if an earlier run has already sent this change to the host.
 
-    *results* are the results of this run.  If it has sent a step that *step* follows, *decision* stays: the probe has
-    just checked it.  *equal*: see ``equal_items``.
+    *results*: the results of this run so far.  If this run has sent a step that *step* names in ``if_changed`` or
+    ``if_failed``, *decision* is kept, because the probe has just checked the current state.
+    *equal*: see ``equal_items``.
     """
     again = follows_again(step, {written_id(result.id) for result in results if sent(result)})
     return permitted(context, decision if again else _decision_after(context, step, item, decision, equal))
 
 
 def permitted(context: HostContext, decision: Decision) -> Decision:
-    """*decision*, unless the limits over several runs keep the host from being changed, or a file has no place."""
+    """Return *decision*; or Blocked, if a limit over several runs forbids the change or no record can keep its
+    files.
+    """
     if isinstance(decision, Change) and (why := context.refusal()):
         return Blocked(why=why)
     if (
@@ -49,7 +53,7 @@ def permitted(context: HostContext, decision: Decision) -> Decision:
 
 
 def _decision_after(context: HostContext, step: Step, item: Json, decision: Decision, equal: Sequence[int]) -> Decision:
-    """Return *decision*, or its replacement where a continued run has already sent that change."""
+    """Return *decision*; or another decision, if a run that this run continues has already sent the change."""
     earlier = _earlier_change(context, step, item, equal)
     repeats = step.id in context.run.repeats or written_id(step.id) in context.run.repeats
     if earlier is None or repeats:
@@ -78,8 +82,10 @@ def _decision_after(context: HostContext, step: Step, item: Json, decision: Deci
 
 
 def _rebooted(step: Step, earlier: EarlierChange, decision: Decision) -> Decision | None:
-    """Return the decision on a reboot that an earlier run has sent: by the boot that the host is in; it is never sent
-    again."""
+    """Return the decision on a reboot that an earlier run has sent; None if *step* would not reboot the host.
+
+    The reboot is never sent again.  It is done if the boot id of the host has changed since then.
+    """
     due = decision.then if isinstance(decision, Blocked) else decision
     if not isinstance(due, Change) or due.restart is None:
         return None
@@ -98,19 +104,22 @@ def _rebooted(step: Step, earlier: EarlierChange, decision: Decision) -> Decisio
 
 
 def follows_again(step: Step, sent_now: set[str]) -> bool:
-    """Whether *step* is to be done again because a step that it follows was sent again; *sent_now*: ids as written."""
+    """Whether *step* must be done again, because a step in its ``if_changed`` or ``if_failed`` was sent again.
+
+    *sent_now*: the ids of the sent steps, as the playbook writes them.
+    """
     return bool(sent_now.intersection((*step.if_changed, *step.if_failed)))
 
 
 def changed_earlier(context: HostContext, step: Step) -> bool:
-    """Whether an earlier run has changed something by *step*, as far as that is known."""
+    """Whether *step* has already changed the host in an earlier run, as far as the records show."""
     return any(change.step == written_id(step.id) and (change.done or change.verifiable) for change in context.earlier)
 
 
 def needs_no_finding(context: HostContext, step: Step) -> bool:
-    """Whether no finding decides on *step*: it is clean-up, or owed to the host by a run with which this one goes on.
+    """Whether *step* runs without a finding: it is clean-up, or a run that this run continues owes it to the host.
 
-    The change of that run may have cured what called for the step.
+    The change of the earlier run may have cured the finding that called for the step.
     """
     if is_cleanup(step) or not step.always or context.run.owed is None:
         return is_cleanup(step)
@@ -119,7 +128,11 @@ def needs_no_finding(context: HostContext, step: Step) -> bool:
 
 
 def _earlier_change(context: HostContext, step: Step, item: Json, equal: Sequence[int]) -> EarlierChange | None:
-    """The last change of *step* for *item*; one for an item that the record must not show may be for any."""
+    """Return the last earlier change of *step* for *item*; None if there is none.
+
+    If the record hides the items of changes because they are secret, the last of these changes is assumed to be for
+    *item*.
+    """
     named = [change for change in context.earlier if change.step == written_id(step.id)]
     same = [change for change in named if item_text(change.item) == item_text(item)]
     if assumed := [change for change in named if change.assumed and change.position < 0]:

@@ -1,4 +1,4 @@
-"""Evaluate the findings of a playbook on what the probes saw."""
+"""Evaluate the findings of a playbook on the states of its probes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NOT_COMPARED = "not compared yet: the other hosts of the run are still being pr
 def evaluate_findings(
     context: HostContext, states: States, before: Mapping[str, Finding] | None = None
 ) -> tuple[Finding, ...]:
-    """Return every finding of the playbook, in its order; a finding that compares hosts is unknown here.
+    """Evaluate every finding of the playbook, in its order; a finding that compares hosts is unknown here.
 
-    *before* are the findings of the first diagnosis.  A finding that was present there and is absent now is ``gone``.
-    It keeps its first words and evidence.
+    *before*: the findings of the first diagnosis.  A finding that was present then and is absent now has the status
+    ``gone``, and keeps its first text and evidence.
     """
     scopes = {part: context.scope(states, part) for part in {finding.part for finding in context.playbook.findings}}
     found: dict[str, Finding] = {}
@@ -46,7 +46,9 @@ def _not_compared(rule: FindingRule) -> Finding:
 
 
 def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
-    """*rule* over the names of *scope*; *found* are the findings before it, which may explain it."""
+    """Evaluate *rule* with the names of *scope*.  *found*: the earlier findings; one of them may explain this
+    finding.
+    """
     reason: str | None
     try:
         truth = evaluate(rule.when, scope)
@@ -83,14 +85,14 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
 
 
 def _advice(rule: FindingRule, scope: Scope) -> tuple[str, ...]:
-    """Return the author's advice; an advice whose template is empty is left out."""
+    """Return the advice of *rule* with its templates filled in; empty advice is left out."""
     return tuple(said for text in rule.advise if (said := _rendered(text, scope)).strip())
 
 
 def _rendered(text: str, scope: Scope) -> str:
-    """Return *text* filled in.
+    """Return *text* with its templates filled in.
 
-    If that fails, returns the unfilled text with the reason, so that no finding is lost because of its words.
+    If that fails, return *text* unfilled with the reason, so that no finding is lost because of its text.
     """
     try:
         return say(text, scope)

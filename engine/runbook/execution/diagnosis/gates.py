@@ -8,7 +8,7 @@ from runbook.values.result import Victim
 
 
 def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip | Blocked | None:
-    """Return the reason why the findings keep *step* from running now; None: they allow it.
+    """Return the reason why the findings do not allow *step* to run now; None if they allow it.
 
     An unknown finding permits no change (law 6), unless *force* is given.
     """
@@ -30,21 +30,21 @@ def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip |
 
 
 def is_cleanup(step: Step) -> bool:
-    """Whether *step* is clean-up: it depends on the outcome of other steps, and has no ``for``."""
+    """Whether *step* is clean-up: it has ``if_failed`` or ``if_changed``, and no ``for``."""
     return bool(step.if_failed or step.if_changed) and not step.for_
 
 
 def within(gate: Skip | Blocked | None, decision: Decision) -> Decision:
-    """*decision* as far as *gate* permits it.
+    """Return *gate* if it forbids the change of *decision*; otherwise *decision*.
 
-    Where there is nothing to do, or an earlier run left the step in doubt, that is said all the same.
+    A decision that changes nothing, or that is in doubt because of an earlier run, is returned unchanged.
     """
     wants = isinstance(decision, Change) or (isinstance(decision, Blocked) and not decision.in_doubt)
     return gate if gate is not None and wants else decision
 
 
 def victims_of(targets: tuple[Target, ...]) -> tuple[Victim, ...]:
-    """The processes among *targets*."""
+    """Return the processes among *targets*."""
     return tuple(
         Victim(pid=target.pid, user=target.user, command=target.command, owner=target.owner)
         for target in targets

@@ -1,4 +1,4 @@
-"""Everything that belongs to one host during a run: playbook, inputs, connections, results."""
+"""Everything that belongs to one host during a run: playbook, inputs, connections, earlier changes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from runbook.values.types import Json, Unknown
 
 @dataclass(frozen=True, slots=True)
 class RecentAnswer:
-    """An answer of a host, and its time."""
+    """The answer of a host to a command, its number, and the time when the command was sent."""
 
     answer: Completed
     number: int
-    """Its place among all answers of the host: a probe that asks twice wants a later one than it has."""
+    """The position among all answers of the host: a probe that asks twice needs a later answer the second time."""
     at: float
-    """Seconds on the clock: when the command was sent."""
+    """The time on the clock when the command was sent."""
 
 
 class RecentAnswers:
-    """The answers to commands with ``valid_for``, by the place that was asked and the command."""
+    """The answers to commands with ``valid_for``, keyed by the host that was asked and the command."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class RecentAnswers:
 
     @contextmanager
     def while_planning(self) -> Iterator[None]:
-        """Keep answers, and forget them at the end, unless the plan is carried out at once."""
+        """Keep answers within this context; forget them at its end, unless the plan is carried out at once."""
         self._planning = True
         try:
             yield
@@ -54,7 +54,7 @@ class RecentAnswers:
 
     @contextmanager
     def while_carried_out_at_once(self) -> Iterator[None]:
-        """Keep the answers of planning for the steps, which may use them until something is waited for or changed."""
+        """Keep the answers of planning for the steps of the plan; forget them at the end of this context."""
         self._lasting = True
         try:
             yield
@@ -63,29 +63,32 @@ class RecentAnswers:
             self.forget()
 
     def note(self, place: str, command: Command, answer: Completed, sent: float) -> int:
-        """Keep *answer* to *command*, which was *sent* then, while a plan is made; the number of the answer."""
+        """Keep *answer* to *command*, if a plan is being made; return the number of the answer.
+
+        *sent*: the time when *command* was sent.
+        """
         self._count += 1
         if self._planning and command.valid_for and command.effect is Effect.READ and answer.exit_code == 0:
             self._kept.setdefault((place, _question(command)), []).append(RecentAnswer(answer, self._count, sent))
         return self._count
 
     def known(self, place: str, command: Command, after: int) -> RecentAnswer | None:
-        """Return the first answer to *command* that is still valid and has a number above *after*.
+        """Return the first answer to *command* that is still valid and has a number above *after*; None if there is
+        none.
 
-        None: send the command.
-        The first one is taken so that two probes which ask twice get the same two answers.
+        The first answer is taken so that two probes which ask twice get the same two answers.
         """
         oldest = self._clock.now() - command.valid_for
         kept = self._kept.get((place, _question(command)), ())
         return next((answer for answer in kept if answer.number > after and answer.at >= oldest), None)
 
     def forget(self) -> None:
-        """Drop every answer: what is asked from now on is sent to the host."""
+        """Drop every answer, so that each later command is sent to the host."""
         self._kept.clear()
 
 
 def _question(command: Command) -> Command:
-    """*command* without what has no part in its answer."""
+    """Return *command* without the fields that do not affect its answer."""
     return replace(command, timeout=0.0, owed=False)
 
 
@@ -97,19 +100,21 @@ RESTS = 60.0
 class _Hang:
     at: float
     patience: float
-    """Seconds that it was given."""
+    """The seconds that the program had to answer."""
     answer: Completed
 
 
 class HangingPrograms:
-    """The programs that did not answer in time, by the place that was asked and the program (``Command.hangs``)."""
+    """The programs that did not answer in time, keyed by the host that was asked and the program
+    (``Command.hangs``).
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._noted: dict[tuple[str, str], _Hang] = {}
 
     def note(self, place: str, command: Command, answer: Completed) -> None:
-        """Remember *answer* if *command* timed out; if it answered, forget that its program hung."""
+        """Remember the program of *command* as hanging if *answer* timed out; forget it if the program answered."""
         if not command.hangs:
             return
         if answer.timed_out:
@@ -119,27 +124,31 @@ class HangingPrograms:
             self._noted.pop((place, command.hangs), None)
 
     def known(self, place: str, command: Command) -> Completed | None:
-        """The answer to *command* that need not be waited for: its program has just had as long there, in vain."""
+        """Return the recent timeout of the program of *command*, instead of waiting for it again; None: send the
+        command.
+        """
         noted = self._noted.get((place, command.hangs))
         if noted is None or command.effect is not Effect.READ or command.timeout > noted.patience:
             return None
         return noted.answer if self._clock.now() - noted.at <= RESTS else None
 
     def forget(self) -> None:
-        """Ask everything again: something was changed, or an author asks for another try."""
+        """Forget all hanging programs, so that each command is sent again."""
         self._noted.clear()
 
 
 States = Mapping[str, Json | Unknown]
-"""The state of each probe, by its id: the State as JSON, or Unknown where it did not answer."""
+"""The state of each probe, keyed by probe id: the State as JSON, or Unknown if the probe did not answer."""
 
 
 def ignore_partial(_: PartialSamples) -> None:
-    """The default receiver of samples that were cut short: drops them."""
+    """Drop samples that were cut short; the default for ``HostContext.cut``."""
 
 
 def host_variables(host: Host) -> dict[str, Json]:
-    """Return the names behind ``host.`` in expressions: the fields of its file, and what follows from them."""
+    """Return the values of ``host.`` in expressions: the variables of the inventory, and name, address, user and so
+    on.
+    """
     return {
         **host.vars,
         "name": host.name,
@@ -159,36 +168,36 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """Values that all hosts of a run share: made once, and handed on whole."""
+    """The values that all hosts of a run share; made once for the run."""
 
     inputs: Mapping[str, Json]
     facts: Mapping[str, Json]
     """The values behind ``run.`` in expressions: ``id``, ``playbook``, ``started_at``; and ``by``, the user who
     started it."""
     planned_in: Mapping[str, Json] = field(default_factory=dict)
-    """The facts of the run that made the saved plan which this one applies: expressions see these instead."""
+    """The facts of the run that made the saved plan, if this run applies one: expressions see these facts instead."""
     actions: Mapping[str, Action]
     emit: Emit = field(repr=False)
     """Called from many threads at once."""
     once: SharedProbes | None = None
     """The probes that all hosts share; None: there is only one host."""
     owed: OwedRecords | None = None
-    """Records the clean-ups that hosts are owed; None: they are not recorded."""
+    """Records the clean-up that is owed to hosts; None: it is not recorded."""
     files: KeptFiles | None = field(default=None, repr=False)
     """Keeps the files that are fetched from hosts; None: the run has no record."""
     past: RecordedPast | None = field(default=None, repr=False)
     """The changes and observations of earlier runs on hosts; None: this command reads no records."""
     repeats: frozenset[str] = frozenset()
-    """The steps that are sent again although nobody knows whether an earlier run has done them."""
+    """The steps that are sent again although their outcome in an earlier run is unknown."""
     keeps_copies: bool = False
     """Whether hosts keep copies of the files that are changed, so that the run can be undone; needs a record."""
     wait_lock: float = 60.0
-    """Seconds to wait until another run has done with a host."""
+    """The seconds to wait for another run to finish with a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostContext:
-    """One host, the playbook held against it, and the way there."""
+    """One host of a run, its playbook, and the connection to it."""
 
     run: RunContext
     playbook: Playbook
@@ -196,29 +205,29 @@ class HostContext:
     connection: Connection
     clock: Clock
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """The inputs of every included playbook, by its prefix."""
+    """The inputs of every included playbook, keyed by its prefix."""
     secrets: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
-    """The values of the secrets of every included playbook, by its prefix; ``""``: those of the playbook itself."""
+    """The secrets of every included playbook, keyed by its prefix; ``""``: those of the playbook itself."""
     renew: Callable[[], None] = field(default=lambda: None, repr=False)
-    """Connects to the host again, once it has been away.  Raises Unreachable, and Cancelled."""
+    """Connects to the host again after the connection was lost.  Raises Unreachable, and Cancelled."""
     elsewhere: Callable[[str], Connection] = no_other_hosts
-    """The connection to another host, by name."""
+    """Returns the connection to another host, which is given by its name."""
     cut: Callable[[PartialSamples], None] = field(default=ignore_partial, repr=False)
-    """Receives what a probe had seen when it was cut short."""
+    """Receives the samples of a probe that was cut short."""
     earlier: tuple[EarlierChange, ...] = ()
-    """The changes that earlier runs, with which this one goes on, have sent to the host."""
+    """The changes that the earlier runs which this run continues have sent to the host."""
     why_ended: Callable[[], str] = field(default=lambda: "", repr=False)
     """Gives the reason to end the work on the host; empty: there is no reason."""
     refusal: Callable[[], str] = field(default=lambda: "", repr=False)
     """Gives the reason why the limits over several runs forbid a change of the host; empty: a change is allowed."""
     begin_change: Callable[[], str] = field(default=lambda: "", repr=False)
-    """The same, right before something is sent; where it may be, that counts."""
+    """Records that a change begins, right before it is sent; returns the reason if it is forbidden."""
     began: float = field(init=False, compare=False)
-    """When the clock showed that this was made: nothing that is known of the host is older."""
+    """The time on the clock when this object was made: all knowledge about the host is newer."""
     hangs: HangingPrograms = field(init=False, repr=False, compare=False)
-    """The programs that have just not answered."""
+    """The programs that did not answer in time recently."""
     recent: RecentAnswers = field(init=False, repr=False, compare=False)
-    """The answers of the host while its plan is made."""
+    """The recent answers of the host, while its plan is made."""
     changes: Changes = field(default_factory=Changes, compare=False)
 
     def __post_init__(self) -> None:
@@ -227,13 +236,15 @@ class HostContext:
         object.__setattr__(self, "began", self.clock.now())
 
     def at(self, place: str) -> Connection:
-        """The connection to the host *place*; to this one if it is empty."""
+        """Return the connection to the host named *place*; if *place* is empty, the connection to this host."""
         return self.elsewhere(place) if place else self.connection
 
     def scope(self, states: States, part: str = "", item: Json = None) -> Scope:
         """Return the names that an expression may use, with the states of probes.
 
-        *part*: the included playbook in which the expression stands, whose own names these are then.
+        *part*: the included playbook that contains the expression; empty: the playbook itself.  The expression then
+        uses
+        the inputs and probes of the included playbook.
         """
         own, inputs = states, self.run.inputs
         if part:
@@ -250,15 +261,18 @@ class HostContext:
         )
 
     def sending_scope(self, part: str = "") -> Scope:
-        """Return the names for a command that is sent: inputs, host, run, and the values of secrets.
+        """Return the names that a command may use when it is sent: inputs, host, run, and the values of secrets.
 
-        No plan and no record holds these values.  In a dry run, a secret that no probe needs has no value.
+        No plan and no record contains these values.  In a dry run, a secret that no probe needs has no value.
         """
         values = ChainMap({**self.secrets.get(part, {})}, WRITTEN_SECRETS)  # type: ignore[arg-type] # only read
         return replace(self.scope({}, part), secrets=values)
 
     def unread_secret(self, step: Step, *, changing: bool) -> str:
-        """A secret that the commands of *step* need (its probe; *changing*: its change) and that was not read."""
+        """Return the name of a secret that *step* needs and that was not read; empty if there is none.
+
+        Without *changing*, only the secrets that the probe of *step* needs count.
+        """
         own = self.secrets.get(step.part, {})
         for use in uses_in(step):
             if use.name not in own and (changing or not only_in_change(use, self.action(step))):
@@ -266,5 +280,5 @@ class HostContext:
         return ""
 
     def action(self, step: Step) -> Action:
-        """The action of *step*; the loader has proved that there is one."""
+        """Return the action of *step*; the loader has checked that it exists."""
         return self.run.actions[step.action]

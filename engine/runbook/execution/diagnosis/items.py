@@ -19,22 +19,22 @@ from runbook.values.types import Json, Unknown
 Args = Mapping[str, Json]
 
 MAX_ITEMS = 1000
-"""Items that an ``each`` may have."""
+"""The maximum number of items of an ``each``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInstance:
-    """One time that a step is taken: for its item, with its arguments."""
+    """One execution of a step: the item of ``each`` and the arguments."""
 
     item: Json = None
     args: Args
     series: Series | None = None
-    """The samples over time, of a probe with ``samples``."""
+    """The samples, if the probe has ``samples``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedInstance:
-    """One time that a step is not taken."""
+    """One item of a step for which the step does not run, and the reason."""
 
     item: Json = None
     refusal: Skip | Blocked
@@ -43,7 +43,7 @@ class SkippedInstance:
 def step_instances(
     step: Step, context: HostContext, states: States
 ) -> tuple[StepInstance | SkippedInstance, ...] | Skip | Blocked:
-    """Return every instance of *step*, in the order of its items; or the reason why it has none."""
+    """Return every instance of *step*, in the order of its items; or the reason why *step* has no instance."""
     scope = context.scope(states, step.part)
     if step.left_out:
         return Skip(why=step.left_out)
@@ -80,10 +80,10 @@ def _taking(step: Step, scope: Scope, item: Json) -> StepInstance | SkippedInsta
 
 
 def skipped_now(step: Step, item: Json, context: HostContext, states: States) -> Skip | Blocked | None:
-    """Return the reason why *step*, planned for *item*, no longer runs; None: it still runs.
+    """Return the reason why *step*, planned for *item*, no longer runs; None if it still runs.
 
-    Only an item that is a text or a number is looked up in the list.  For an item with parts, which may have changed,
-    the step's own probe reports whether it is there.
+    Only an item that is a text or a number is looked up in the list of items.  An item with fields may have changed:
+    then the step's own probe reports whether the thing still exists.
     """
     if step.each:
         items = _items(step, context.scope(states, step.part))
@@ -95,7 +95,7 @@ def skipped_now(step: Step, item: Json, context: HostContext, states: States) ->
 
 
 def _guarded(step: Step, scope: Scope) -> Skip | Blocked | None:
-    """Return the reason why the condition ``when`` keeps *step* from running; None: the step may run."""
+    """Return the reason why the condition ``when`` does not allow *step* to run; None if it may run."""
     if not step.when:
         return None
     try:
@@ -111,7 +111,7 @@ def _guarded(step: Step, scope: Scope) -> Skip | Blocked | None:
 
 
 def _with_words(written: Json, rendered: Json) -> Json:
-    """*rendered* with each number in an ``argv`` that a template gave as text: a program has no other arguments."""
+    """Return *rendered* with each number of an ``argv`` that came from a template as text; programs take only text."""
     if isinstance(rendered, Mapping):
         inner = written if isinstance(written, Mapping) else {}
         return {
@@ -132,7 +132,7 @@ def _argv(written: Json, rendered: Json) -> Json:
 
 
 def prepare(step: Step, scope: Scope) -> Args | Skip | Blocked:
-    """The rendered arguments of *step*, or why it cannot be taken now."""
+    """Return the rendered arguments of *step*, or the reason why the step cannot run now."""
     if refused := _guarded(step, scope):
         return refused
     try:
@@ -156,7 +156,7 @@ def prepare(step: Step, scope: Scope) -> Args | Skip | Blocked:
 
 
 def with_environment(step: Step, scope: Scope) -> Step:
-    """*step* with its ``env`` and ``cwd`` filled in, which rest on inputs, host and run only.  Raises ConfigError."""
+    """Return *step* with the templates in its ``env`` and ``cwd`` filled in.  Raises ConfigError."""
     if not (is_template(step.cwd) or any(is_template(text) for _, text in step.env)):
         return step
     env = tuple((name, _filled(f"env: {name}", text, scope)) for name, text in step.env)
@@ -174,5 +174,5 @@ def _filled(what: str, text: str, scope: Scope) -> str:
 
 
 def _blocked_by(unknown: Unknown, why: str) -> Blocked:
-    """The refusal of a step that needs what is *unknown*."""
+    """Return the refusal of a step that needs the value of *unknown*."""
     return Blocked(why=why, rests_on=(unknown.probe,) if unknown.probe else ())

@@ -1,4 +1,4 @@
-"""Try again until something is so, or its time is up."""
+"""Repeat an attempt until its outcome is as required, or the time is over."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def poll(
     every: float,
     waiting: Callable[[T], str] = lambda _: "",
 ) -> T:
-    """Make an *attempt* now and every *every* seconds, until *ended* is true for it or *within* seconds have passed.
+    """Call *attempt* now and every *every* seconds, until *ended* is true for its outcome or *within* seconds have
+    passed.
 
     Returns the outcome of the last attempt.  *waiting* gives the reason to wait, which is reported once, before the
     first pause.  Raises the errors of *attempt*.

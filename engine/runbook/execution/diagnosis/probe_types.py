@@ -1,4 +1,4 @@
-"""A probe that is to run, and its outcome."""
+"""The request to run a probe, and the outcome of the probe."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest:
-    """A step whose state is wanted, with its rendered arguments."""
+    """A step to probe, with its rendered arguments."""
 
     step: Step
     args: Mapping[str, Json]
     left: float = 0.0
-    """Seconds that are left of the step's ``within`` when it probes again; 0: all of it."""
+    """The seconds that are left of the step's ``within``, if the step is probed again; 0: the whole time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """The probe answered."""
+    """The answer of a probe: the arguments, and the state of the host."""
 
     args: Any
-    """The action's own ``Args``."""
+    """The arguments, as the action's own ``Args``."""
     state: Any
-    """The action's own ``State``."""
+    """The state, as the action's own ``State``."""
     absent: str = ""
-    """The reason why the subject is proven to be absent; empty: it is there."""
+    """The reason why the subject is proven to be absent; empty if it exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFailure:
-    """The probe did not answer."""
+    """The reason why a probe gave no answer."""
 
     why: str
     malformed: bool = False
-    """Whether the arguments do not fit, so that no question could be asked."""
+    """Whether the arguments are wrong, so that no command could be sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class ProbeResult:
     commands: tuple[SentCommand, ...]
     seconds: float
     series: Series | None = None
-    """Every sample, of a probe with ``samples``, also where none of them is known."""
+    """All samples, if the probe has ``samples``, even if none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,5 +60,5 @@ class PartialSamples:
 
     step: str
     why: str
-    """The number of samples that had been taken, in words."""
+    """The number of samples that were taken, in words."""
     state: Mapping[str, Json]

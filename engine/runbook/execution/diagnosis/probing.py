@@ -23,7 +23,7 @@ WRITE_TIMEOUT = 600.0
 
 
 class _Driven:
-    """A probe on its way from its first question to its state."""
+    """A running probe: the commands that it asks for now, and its outcome once it has one."""
 
     def __init__(self, request: ProbeRequest, context: HostContext) -> None:
         sending = context.sending_scope(request.step.part)
@@ -32,7 +32,7 @@ class _Driven:
         self.sent: list[SentCommand] = []
         self.asked: tuple[Command, ...] = ()
         self.heard: dict[Command, int] = {}
-        """The numbers of the answers that it has had (``RecentAnswers``)."""
+        """The number of the last answer that the probe has received to each command (``RecentAnswers``)."""
         self._single = False
         if name := context.unread_secret(request.step, changing=False):
             self.outcome = ProbeFailure(why=f"the secret {name!r} was not read for this run")
@@ -52,9 +52,10 @@ class _Driven:
         self._advance(None)
 
     def answer(self, answers: tuple[Completed, ...], unsent: Collection[Command] = ()) -> None:
-        """Hand the probe the answers to its questions; if one is no whole answer, the probe ends as failed.
+        """Pass *answers* to the probe; if an answer is refused or incomplete, the probe fails.
 
-        *unsent*: commands that were not sent, because their program has just hung, or another probe has asked the same.
+        *unsent*: commands that were not sent, because their program has just hung or another probe has sent the same
+        command.
         """
         asked = tuple(zip(self.asked, answers, strict=True))
         sent = [(command, it) for command, it in asked if not it.refused and command not in unsent]
@@ -93,11 +94,11 @@ class _Driven:
 def run_probes(
     requests: Sequence[ProbeRequest], context: HostContext, *, planning: bool = False
 ) -> tuple[ProbeResult, ...]:
-    """Run the probes of *requests* and return their results in order; each round of questions is one call.
+    """Run the probes of *requests* and return their results in order; the commands of each round are sent in one call.
 
-    Equal questions of several probes in one round are sent once, so that a hanging driver is not asked repeatedly.  A
-    probe that asks again in a later round gets a new answer, because it wants to see a difference.
-    *planning*: nothing is changed on the strength of the results, so that answers of the diagnosis are used again
+    Equal commands of several probes in one round are sent once, so that a hanging driver is not asked repeatedly.  A
+    probe that sends the same command in a later round gets a new answer, because it compares the two answers.
+    *planning*: nothing is changed because of the results, so that answers of the diagnosis are used again
     (``RecentAnswers``).  A program that has just not answered is not waited for again (``HangingPrograms``).
     Raises TransportError and Cancelled as the connection does.
     """
@@ -121,7 +122,7 @@ def run_probes(
 
 
 def _bounded(action: Action, args: Any, request: ProbeRequest) -> tuple[Any, str]:
-    """*args* of something that waits, with no more time than its step has, and the name of the shortest limit."""
+    """Return *args* of a waiting action, limited to the time of its step, and the name of the shortest limit."""
     if not action.waits or not hasattr(args, "at_most"):
         return args, ""
     step = request.step
@@ -132,9 +133,9 @@ def _bounded(action: Action, args: Any, request: ProbeRequest) -> tuple[Any, str
 
 
 def _ask(probes: Sequence[_Driven], place: str, context: HostContext, *, scratch: bool, planning: bool) -> None:
-    """Send what *probes* ask of the host *place* in this round, each command once, and hand them the answers.
+    """Send the commands of *probes* to the host *place*, each command once, and pass the answers to the probes.
 
-    A host that is not the run's own and cannot be asked blinds only the probes that wanted to see something there.
+    If another host than the run's own cannot be asked, only the probes on that host fail.
     """
     asked = list(dict.fromkeys(command for probe in probes for command in probe.asked))
     recalled = {command: hung for command in asked if (hung := context.hangs.known(place, command))}
@@ -165,7 +166,7 @@ def _ask(probes: Sequence[_Driven], place: str, context: HostContext, *, scratch
 def _recent(
     probes: Sequence[_Driven], asked: Sequence[Command], place: str, context: HostContext
 ) -> dict[Command, Completed]:
-    """Return the host's recent answers to *asked* that none of *probes* has had yet."""
+    """Return the kept answers to the commands in *asked* that none of *probes* has received yet."""
     found = {}
     for command in asked:
         askers = [probe for probe in probes if command in probe.asked]
@@ -181,7 +182,7 @@ def _short(error: Exception) -> str:
 
 
 def _unheard(command: Command, answer: Completed) -> str:
-    """Return the reason why a probe cannot read *answer*; for a command of an author, with its output."""
+    """Return the reason why a probe cannot use *answer*, because it is refused or incomplete; empty if it can."""
     if answer.refused:
         return answer.refused
     if answer.cut and not command.foreign:

@@ -1,4 +1,4 @@
-"""Turn the reason for which a step does not run into its result."""
+"""Turn the reason why a step does not run into the result of the step."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Skip: it does not apply.  Blocked: it is not allowed, or its state is unknown.
 
 
 def plain_result(context: HostContext, step: Step, planned: PlannedStep) -> StepResult:
-    """The result of *step* as far as it is known before its turn."""
+    """Return the result of *step* before the step runs: without a status, with the condition from the plan."""
     return replace(StepResult.of(step), condition=planned.condition, changed_earlier=changed_earlier(context, step))
 
 
 def fault_of(refusal: Refusal) -> Fault:
-    """The fault of a step whose arguments, items or findings are the reason for *refusal*."""
+    """Return the fault of a step that does not run because of *refusal*: of its arguments, or of a probe."""
     if isinstance(refusal, Skip):
         return Fault.NONE
     return Fault.ARGUMENTS if refusal.malformed else Fault.PROBE
@@ -32,7 +32,9 @@ def fault_of(refusal: Refusal) -> Fault:
 def refused_result(
     plain: StepResult, refusal: Refusal, *, fault: Fault = Fault.NONE, ignored: bool = False
 ) -> StepResult:
-    """The result of a step that does not run because of *refusal*; *plain* has the other fields of the result."""
+    """Return the result of a step that does not run because of *refusal*; *plain* has the other fields of the
+    result.
+    """
     skipped = isinstance(refusal, Skip)
     return replace(
         plain,
@@ -45,19 +47,21 @@ def refused_result(
 
 
 def refused_step(step: Step, refusal: Refusal, *, fault: Fault | None = None) -> StepResult:
-    """The result of *step*, whose arguments or items cannot be filled in; *fault* replaces the fault of the refusal."""
+    """Return the result of *step* if its arguments or items cannot be filled in; *fault* replaces the fault of
+    *refusal*.
+    """
     scratch = Fault.SCRATCH if step.left_out else fault_of(refusal)
     ignored = step.ignore_failure
     return refused_result(StepResult.of(step), refusal, fault=scratch if fault is None else fault, ignored=ignored)
 
 
 def no_longer(refusal: Refusal) -> Refusal:
-    """*refusal* of a step that the plan called for."""
+    """Return *refusal* with the remark that the plan called for the step, and nothing calls for it now."""
     return replace(refusal, why=f"no longer called for: {refusal.why}")
 
 
 def unchanged_result(step: Step, decision: NoChange | Skip | Blocked, plain: StepResult) -> StepResult:
-    """The result of *step*, whose own probe calls for no change."""
+    """Return the result of *step*, for which *decision* calls for no change."""
     match decision:
         case NoChange(why=why):
             return replace(plain, status=Status.OK, why=why, verified=True)
@@ -68,14 +72,19 @@ def unchanged_result(step: Step, decision: NoChange | Skip | Blocked, plain: Ste
 
 
 def cut_off(step: Step, plain: StepResult, status: Status, why: str) -> StepResult:
-    """The result of *step*, which was ended before its change was sent: owed, if it is always taken."""
+    """Return the result of *step*, which ended before its change was sent: owed for an ``always`` step, else
+    *status*.
+    """
     if step.always:
         return _owed(plain, why)
     return replace(plain, status=status, why=why, sent=Sent.NOTHING)
 
 
 def owing(planned: PlannedStep, plain: StepResult, lost: str) -> StepResult:
-    """The result of an `always` step on a host that cannot be asked: owed, if it would have done anything."""
+    """Return the result of an ``always`` step on a host that cannot be asked: owed, unless the plan skips the step.
+
+    *lost*: the reason why the host cannot be asked.
+    """
     if isinstance(planned.decision, Skip):
         return refused_result(plain, planned.decision)
     return _owed(plain, lost)

@@ -1,4 +1,4 @@
-"""Retry probes until they answer, and share one probe between hosts where a step has ``once``."""
+"""Retry probes until they answer, and share one probe between hosts if a step has ``once``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runbook.execution.diagnosis.probing import run_probes
 from runbook.values.playbook import Step
 
 MIN_ATTEMPT_SECONDS = 0.1
-"""Seconds that the last attempt of a ``within`` has, where the pause before it took all there was."""
+"""The minimum seconds for the last attempt of a ``within``, if the pause before it has used up the time."""
 
 
 def probe_with_retries(
@@ -68,7 +68,10 @@ def probe_shared(
     *,
     fresh: bool,
 ) -> tuple[ProbeResult, ...]:
-    """*take* the probes of this host in one go, and each that all hosts share once for all of them."""
+    """Run the probes of *requests* with *take*, and return the results in order.
+
+    The probes of this host run in one call.  A probe of a step with ``once`` runs once for all hosts.
+    """
     own = [request for request in requests if not (request.step.once and context.run.once)]
     seen = dict(zip(map(id, own), take(own), strict=True))
     for request in requests:

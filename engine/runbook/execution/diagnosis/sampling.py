@@ -1,4 +1,4 @@
-"""Repeat probes at an interval (``samples``), several concurrently, and keep what each saw."""
+"""Repeat probes at an interval (``samples``), several concurrently, and keep the result of each sample."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from runbook.values.sampling import Missed, Sampling, Series
 from runbook.values.types import Json, plural, seconds
 
 REPORTED_FROM_SECONDS = 5.0
-"""Seconds from which people are informed that samples are being taken."""
+"""Samples that take at least so many seconds are reported to people."""
 
 GAP = 3
-"""A sample that comes so many times later than it should, and after LONG, leaves what was in between unknown."""
+"""If the time between two samples is so many times the interval (and long), the state in between is unknown."""
 
 COMMANDS = 20
-"""The commands of a series that are reported, those sent last."""
+"""The number of commands of a series that are reported: those sent last."""
 
 MAX_SERIES_CHARACTERS = 100_000
-"""Characters that the samples of one series may have in a result."""
+"""The maximum number of characters of the samples of one series in a result."""
 
 
 def sampling_of(step: Step, context: HostContext) -> Sampling:
-    """Return the interval and number of *step*'s samples.  Raises ConfigError."""
+    """Return the interval and the number of samples of *step*.  Raises ConfigError."""
     return sampling(step.samples, context.scope({}, step.part))
 
 
@@ -50,11 +50,11 @@ def sample(
     fresh: bool = False,
     enough: Enough | None = None,
 ) -> tuple[ProbeResult, ...]:
-    """Run the probes of *requests*, which all have ``samples``, over time.
+    """Run the probes of *requests*, which all have ``samples``, repeatedly until their series are complete.
 
     *fresh*: something was changed.  Then one new sample, which must be known, is added to each series of *before*.
-    *enough* ends a series early; without it, the ``while`` of the step does.  Raises TransportError and Cancelled as
-    the connection does; the samples taken so far are then passed to the host context.
+    *enough* decides when a series ends early; without it, the ``while`` of the step does.  Raises TransportError and
+    Cancelled as the connection does; the samples taken so far are then passed to the host context.
     """
     earlier = dict(zip(map(id, requests), before, strict=True)) if before else {}
 
@@ -88,7 +88,7 @@ def _side_by_side(takers: Sequence[_Taker], context: HostContext) -> list[ProbeR
 
 
 def _tell(takers: Sequence[_Taker], context: HostContext) -> None:
-    """Say what will take its time."""
+    """Report the probes whose samples will take a long time."""
     long = [taker for taker in takers if not taker.fresh and taker.sampling.seconds >= REPORTED_FROM_SECONDS]
     if long:
         names = ", ".join(dict.fromkeys(each.request.step.id for each in long))
@@ -109,7 +109,7 @@ def _tell_cut(takers: Sequence[_Taker], context: HostContext) -> None:
 
 
 class _Taker:
-    """One probe on its way through its samples."""
+    """The samples of one probe while they are being taken."""
 
     def __init__(
         self, request: ProbeRequest, context: HostContext, before: Series | None, fresh: bool, enough: Enough | None
@@ -118,7 +118,7 @@ class _Taker:
         self.request = replace(request, step=replace(request.step, once=False))
         self.fresh, self.done, self.taken = fresh, False, 0
         self.due = self._began = self._now = context.clock.now()
-        """When the next sample is to be taken."""
+        """The time when the next sample must be taken."""
         self._context, self._enough = context, enough or self._refuted
         self._slot = 0
         self._samples: list[Json] = []
@@ -132,7 +132,7 @@ class _Taker:
             self._began, self._samples, self._missed = before.began, list(before.samples), list(before.unknown)
 
     def note(self, probed: ProbeResult, began: float) -> None:
-        """Take in the sample that was started at *began*, and see whether and when there is another."""
+        """Add the sample that was started at *began*, and decide whether and when the next sample is taken."""
         self._began = self._began if self._samples else began
         at = round(began - self._began, 3)
         self._mind_the_gap(at)
@@ -156,7 +156,7 @@ class _Taker:
     def _mind_the_gap(self, at: float) -> None:
         """Note a long gap between two samples of a series.
 
-        The gap before a sample that is added later does not count.
+        The gap before a sample that is added after a change does not count.
         """
         last, self._at = self._at, at
         if self._samples and not self.fresh and at - last > max(GAP * self.sampling.every, REPORTED_FROM_SECONDS):
@@ -187,7 +187,7 @@ class _Taker:
         )
 
     def probed(self) -> ProbeResult:
-        """Return the result of the probe as a whole."""
+        """Return the result of the whole series."""
         series, outcome = self.series(), self._last
         if isinstance(outcome, ProbeAnswer) and (series.known or self._absent):
             whole: ProbeAnswer | ProbeFailure = ProbeAnswer(args=outcome.args, state=series, absent=self._absent)
@@ -200,7 +200,7 @@ class _Taker:
 
 
 def remark(series: Series) -> str:
-    """Return a remark on *series* where it is incomplete; else nothing."""
+    """Return a remark about the unknown samples of *series*; empty if all are known."""
     if not series.unknown:
         return ""
     reasons = "; ".join(dict.fromkeys(missed.why for missed in series.unknown[:3]))
@@ -208,7 +208,9 @@ def remark(series: Series) -> str:
 
 
 def shortened(series: Series) -> Mapping[str, Json]:
-    """*series* as a result shows it: where it is too large, without samples in its middle, and with how many."""
+    """Return *series* in the form for a result: if it is too large, without its middle samples, and with their
+    number.
+    """
     state = to_json(series)
     assert isinstance(state, Mapping)
     samples = series.samples

@@ -12,7 +12,7 @@ from runbook.protocols import Clock, Connection
 from runbook.values.command import Command, Completed
 
 RESTS = 30.0
-"""Seconds in which a host that could not be reached is not tried again."""
+"""The seconds for which a host that could not be reached is not connected to again."""
 
 
 @dataclass(slots=True)
@@ -23,7 +23,9 @@ class _Answer:
 
 
 class SharedProbes:
-    """Probes that are taken for all hosts by the first that needs them; the others wait for the answer."""
+    """Probes that run once for all hosts: the first host that needs a probe runs it, and the others wait for its
+    answer.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -31,11 +33,10 @@ class SharedProbes:
         self._lock = threading.Lock()
 
     def answer(self, key: str, take: Callable[[], ProbeResult], *, fresh: bool) -> ProbeResult:
-        """Return the result of *take*, or the result of another host for the same *key*.
+        """Return the result of *take*, or the result that another host got for the same *key*.
 
-        *fresh*: something was changed, so that the result must be of a probe that began after this call.  A fault
-        counts as a result for all hosts.  An exception of *take* is for its own host only: the next host runs the
-        probe.
+        *fresh*: something was changed, so that only a probe that began after this call counts.  A failed probe is a
+        result for all hosts.  An exception of *take* is raised for its own host only: the next host runs the probe.
         """
         asked = self._clock.now()
         with self._lock:
@@ -49,7 +50,9 @@ class SharedProbes:
 
 
 class OtherHosts:
-    """Connections to the hosts that steps name with ``on``: one each, which the hosts of a run take turns at."""
+    """Connections to the hosts that steps name with ``on``: one connection for each host, used by one thread at a
+    time.
+    """
 
     def __init__(self, connect: Callable[[str], Connection], clock: Clock) -> None:
         self._connect, self._clock = connect, clock
@@ -57,21 +60,21 @@ class OtherHosts:
         self._lock = threading.Lock()
 
     def to(self, name: str) -> Connection:
-        """The connection to the host *name*, which is opened when the first command is sent."""
+        """Return the connection to the host *name*; it is opened when the first command is sent."""
         with self._lock:
             if name not in self._places:
                 self._places[name] = _Place(name, lambda: self._connect(name), self._clock)
             return self._places[name]
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         with self._lock:
             for place in self._places.values():
                 place.hang_up()
 
 
 class _Place:
-    """A connection that many threads use, one at a time, and that is reopened when it was lost."""
+    """A connection that many threads use, one at a time; it is opened again after it was lost."""
 
     def __init__(self, name: str, connect: Callable[[], Connection], clock: Clock) -> None:
         self._name, self._connect, self._clock = name, connect, clock
@@ -81,7 +84,7 @@ class _Place:
         self._lock = threading.Lock()
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
-        """As a connection does; the errors say which host it was."""
+        """Send *commands* as a connection does; an error about a lost connection names the host."""
         with self._lock:
             connection = self._opened()
             try:
@@ -91,10 +94,10 @@ class _Place:
                 raise ConnectionLost(f"on {self._name}: {error}") from error
 
     def close(self) -> None:
-        """Nothing: it belongs to the run."""
+        """Do nothing: the run closes the connection, not its user."""
 
     def hang_up(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         with self._lock:
             self._drop()
 
@@ -118,5 +121,5 @@ class _Place:
 
 
 def no_other_hosts(name: str) -> Connection:
-    """Raise for every name: the run knows no other hosts."""
+    """Raise Unreachable for every *name*: this run has no connections to other hosts."""
     raise Unreachable(f"on {name}: no other host can be reached from here")

@@ -10,7 +10,7 @@ from runbook.values.result import Fault, HostResult, Status, StepResult, Verdict
 
 
 def verdict(playbook: Playbook, steps: tuple[StepResult, ...], findings: tuple[Finding, ...]) -> Verdict:
-    """The first verdict that applies, in the order of the contract."""
+    """Return the verdict of a host: the first that applies, in the documented order."""
     statuses = {step.status for step in steps if not step.ignored}
     unresolved = not playbook.findings and Status.BLOCKED in statuses
     table = (
@@ -28,12 +28,15 @@ def verdict(playbook: Playbook, steps: tuple[StepResult, ...], findings: tuple[F
 
 
 def _any_error(findings: Iterable[Finding], status: Presence) -> bool:
-    """Whether a finding that judges the host, an error, has this *status*."""
+    """Whether one of *findings* with the severity error has this *status*."""
     return any(finding.severity.drives and finding.status is status for finding in findings)
 
 
 def exit_code(hosts: Iterable[HostResult], *, interrupted: bool, over: bool, detailed: bool) -> int:
-    """The exit code of a run: the first that applies (*over*: a budget or the deadline ended it)."""
+    """Return the exit code of a run: the first that applies.
+
+    *over*: a limit of the run or its deadline ended it.  *detailed*: 3 means that a host would be changed.
+    """
     verdicts = {host.verdict for host in hosts}
     table = (
         (interrupted, 130),
@@ -51,10 +54,13 @@ BAD_VERDICTS = {Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNKNOWN, Verdict.CAN
 
 
 def _is_failure(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> bool:
-    """Whether the failed *step* makes the host failed.
+    """Whether the failed *step* makes the verdict of the host *failed*.
 
-    A remediation that names findings does not, if all of them are gone in the end.  A failed goal does not, if an error
-    is still found: then the error decides.  The same holds for a failed assertion.  Warnings decide nothing.
+    A failed step of ``remediate`` with ``for`` does not, if all its findings are gone in the end.  A step whose goal
+    was
+    not reached does not, if a finding of severity error is still present or unknown: then that finding decides.  The
+    same
+    rule applies to an assertion.  Warnings have no effect.
     """
     if not step.status.is_failure or step.ignored or step.phase is Phase.DIAGNOSE:
         return False
@@ -73,7 +79,7 @@ def _is_failure(step: StepResult, playbook: Playbook, findings: tuple[Finding, .
 
 
 def _leaves_unknown(step: StepResult) -> bool:
-    """Whether something about the host is not known because of this step."""
+    """Whether *step* leaves something about the host unknown."""
     if step.ignored:
         return False
     blind = step.fault in (Fault.PROBE, Fault.ARGUMENTS) and (step.status.is_failure or step.status is Status.BLOCKED)
@@ -81,12 +87,12 @@ def _leaves_unknown(step: StepResult) -> bool:
 
 
 def _assertion_not_run(step: StepResult) -> bool:
-    """Whether an assertion was never held against the host: nobody knows whether it would have held."""
+    """Whether *step* is an assertion that was never checked on the host, so that nobody knows whether it is true."""
     return step.phase is Phase.VERIFY and step.status is Status.BLOCKED and not step.ignored
 
 
 def sent(step: StepResult) -> bool:
-    """Whether the step sent a write; a change that was only planned was not sent."""
+    """Whether *step* sent a command that writes; a change that was only planned was not sent."""
     if step.status is Status.WOULD_CHANGE:
         return False
     still = step.status in (Status.OK, Status.SKIPPED, Status.BLOCKED)  # then what has no answer was not sent

@@ -1,4 +1,4 @@
-"""Plan in, results out: sends what the plan shows, or less, having probed again first."""
+"""Execute a plan: probe again, send the changes that the plan shows, or fewer, and return the results."""
 
 from runbook.execution.executor.consent import Consent
 from runbook.execution.executor.host_steps import Outcome, execute

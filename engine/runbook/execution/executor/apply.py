@@ -1,4 +1,4 @@
-"""Send the commands of one change, each once, and its clean-up commands on every way out."""
+"""Send the commands of one change, each once; its clean-up commands are sent also after a failure."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from runbook.values.types import seconds
 
 @dataclass(slots=True)
 class SendResult:
-    """The outcome of a change's commands."""
+    """The outcome of sending the commands of a change."""
 
     status: Status = Status.CHANGED
-    """CHANGED when every command was answered as it should be; else FAILED, UNKNOWN or CANCELLED."""
+    """CHANGED if every command succeeded; otherwise FAILED, UNKNOWN or CANCELLED."""
     why: str = ""
     commands: list[SentCommand] = field(default_factory=list)
     sent: bool = False
     kept: tuple[KeptFile, ...] = ()
-    """Files of the record that came from the host."""
+    """The files that were fetched from the host into the record."""
     lost: str = ""
-    """The reason why the host can be asked nothing more; empty: it can be asked."""
+    """The reason why no more commands can be sent to the host; empty if they can."""
 
     @property
     def extent(self) -> Sent:
-        """Part of the change that was sent."""
+        """Return whether all of the change was sent, a part, or nothing."""
         if self.status is Status.CHANGED:
             return Sent.ALL
         return Sent.PART if self.sent else Sent.NOTHING
 
     def ends(self, status: Status, why: str) -> None:
-        """Note the first thing that went wrong."""
+        """Record that sending ended with *status*; if it had already ended, only add *why* to the reason."""
         if self.status is Status.CHANGED:
             self.status, self.why = status, why
         else:
@@ -47,7 +47,7 @@ class SendResult:
 
 
 def send(context: HostContext, step: Step, change: Change, lock: str = "") -> SendResult:
-    """Send *change* under the host's *lock*; failures of the host or the connection are results, not exceptions."""
+    """Send *change* under the host's lock (*lock*: its directory); failures are returned as results, not raised."""
     done = SendResult()
     if name := context.unread_secret(step, changing=True):
         done.ends(Status.FAILED, f"nothing was sent: the secret {name!r} was not read for this run")
@@ -108,7 +108,7 @@ def _send(context: HostContext, step: Step, command: Command, done: SendResult) 
 
 
 def _keep(context: HostContext, command: Command, keep: Keep, answer: Completed, done: SendResult) -> None:
-    """Keep what the host sent in the record."""
+    """Keep the file that *command* fetched in the record of the run."""
     assert context.run.files is not None  # `permitted` has seen to that
     fetched = unpacked(answer, keep, ran=command.foreign)
     kept = fetched if isinstance(fetched, NotKept) else context.run.files.keep(context.host.name, keep.name, fetched)
@@ -119,7 +119,7 @@ def _keep(context: HostContext, command: Command, keep: Keep, answer: Completed,
 
 
 def _ended(command: Command, answer: Completed) -> bool:
-    """Whether the command is known to be over."""
+    """Whether the timed-out command is known to have ended: it was killed, and none of its processes is left."""
     return answer.timed_out and not command.unkillable and not answer.survivors
 
 

@@ -1,4 +1,4 @@
-"""The cancellation of a run: whether it was asked to end, by whom, and how urgently."""
+"""The cancellation of a run: whether the run must end, why, and how urgently."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runbook.values.types import seconds
 
 
 class Cancellation:
-    """The wish to end a run: of a person, each time more urgent, or of the deadline."""
+    """The request to end a run, made by a person (each time more urgent) or by the deadline."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -17,20 +17,23 @@ class Cancellation:
         self._hosts: dict[str, HostCancellation] = {}
         self.why = ""
         self.over = False
-        """The deadline has come."""
+        """Whether the deadline has passed."""
         self.asked = 0
-        """The number of times that a person has asked."""
+        """The number of requests by a person."""
         self.signals = 0
-        """The number of these by a signal."""
+        """The number of these requests that were made by a signal."""
         self.spent = ""
-        """The reason why no further host is started, while those already started finish."""
+        """The reason why no further host is started, while hosts that were started finish."""
 
     def level(self) -> int:
-        """0: go on; 1: end probes, let writes in flight finish; 2: end everything now."""
+        """0: continue; 1: end probes, let writes in flight finish; 2: end everything now."""
         return self._level
 
     def ask(self, why: str, *, level: int = 0, over: bool = False, signal: bool = False) -> None:
-        """Ask to end: once more than before, or to *level*."""
+        """Request the end of the run because of *why*: one level more urgent than before, or at least *level*.
+
+        *over*: a deadline or a limit makes the request.  *signal*: a signal makes it.
+        """
         with self._lock:
             self.signals += signal
             self.asked, self.over = self.asked + (not over), self.over or over
@@ -38,13 +41,15 @@ class Cancellation:
             self.why = self.why or why
 
     def of(self, host: str) -> HostCancellation:
-        """The cancellation of the work on *host*: the run's, and the host's own deadline."""
+        """Return the cancellation of the work on *host*: it follows the run's cancellation and the host's own
+        deadline.
+        """
         with self._lock:
             return self._hosts.setdefault(host, HostCancellation(self))
 
 
 class HostCancellation:
-    """The wish to end the work on one host: the run's, or that of the host's own deadline (``host_deadline``)."""
+    """The request to end the work on one host, made by the run or by the host's own deadline (``host_deadline``)."""
 
     def __init__(self, run: Cancellation) -> None:
         self._run = run
@@ -53,23 +58,23 @@ class HostCancellation:
         self._left = self._allowed = 0.0
 
     def allow(self, allowed: float, clock: Clock) -> None:
-        """Allow *allowed* seconds of work in all; 0: as much as it takes."""
+        """Set the deadline: *allowed* seconds of work in total; 0: no deadline."""
         if allowed and self._clock is None:
             self._allowed = self._left = allowed
             self._clock = clock
 
     def begin(self) -> None:
-        """The work begins, or goes on: from now on its time is counted."""
+        """Begin to count the time, because the work on the host begins or continues."""
         if self._clock:
             self._began = self._clock.now()
 
     def pause(self) -> None:
-        """The host waits for its turn: that time is not counted."""
+        """Stop counting the time while the host waits for its turn."""
         if self._clock:
             self._left, self._began = self.left(), None
 
     def left(self) -> float:
-        """Seconds until the deadline of the host; infinite: it has none."""
+        """Return the seconds until the deadline of the host; infinite if it has none."""
         if self._clock is None:
             return float("inf")
         return self._left - (0.0 if self._began is None else self._clock.now() - self._began)
@@ -81,14 +86,16 @@ class HostCancellation:
 
     @property
     def is_why(self) -> bool:
-        """Whether it is this deadline, and not the run's end, for which the work ends."""
+        """Whether the work ends because of the host's own deadline, and not because the run ends."""
         return self.passed and not self._run.level()
 
     @property
     def why(self) -> str:
-        """Return the reason why the work is to end, where it is the host's own deadline."""
+        """Return the message about the host's own deadline, which has passed."""
         return f"the host's deadline of {seconds(self._allowed)} has passed"
 
     def level(self) -> int:
-        """As the run's; 1 at least once the host's own deadline has passed: its writes in flight finish."""
+        """Return the level of the run; at least 1 once the host's own deadline has passed, so that writes in flight
+        finish.
+        """
         return max(self._run.level(), 1 if self.passed else 0)

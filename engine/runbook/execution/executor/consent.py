@@ -1,4 +1,4 @@
-"""The consent of a person, and whether it covers a change."""
+"""The consent of a person to changes, and the check whether it covers a change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runbook.values.playbook import Step
 
 
 class Consent(Enum):
-    """The consent of a person."""
+    """The way in which a person has consented to the changes of a run."""
 
     SHOWN = "shown"  # saw this plan, and said yes
     YES = "yes"  # said yes beforehand, to whatever the probes call for
@@ -17,7 +17,7 @@ class Consent(Enum):
 
 
 def why_unconfirmed(consent: Consent, step: Step, change: Change, least: str, *, owing: bool) -> str:
-    """Return the reason why *consent* does not cover *change* of *step*; empty: it does.
+    """Return the reason why *consent* does not cover *change* of *step*; empty if it does.
 
     *least*: ``--yes`` does not cover a risk of this level or above (``limits.confirm_from``).  *owing*: the run has
     clean-up to do, which needs no consent.

@@ -21,7 +21,7 @@ UNSUCCESSFUL = (
 
 
 def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> Skip | Blocked | None:
-    """Return the reason why the *earlier* results keep *step* from running; None: they allow it."""
+    """Return the reason why the *earlier* results do not allow *step* to run; None if they do."""
     for other in _results_of((*step.after, *step.if_changed), earlier):
         if other.status in UNSUCCESSFUL and not other.ignored and not step.always:
             return comes_after(other)
@@ -33,12 +33,12 @@ def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> Skip | Blocke
 
 
 def comes_after(other: StepResult) -> Blocked:
-    """Return the refusal of a step whose ``after`` names *other*, which was not done."""
+    """Return the refusal of a step whose ``after`` names the step of *other*, which did not succeed."""
     return Blocked(why=f"it comes after {other.id}, which {ended(other)}", rests_on=(other.id,))
 
 
 def disabled_by(planned: PlannedStep) -> str:
-    """Return the ``when`` that took *planned* out of the plan for good; empty: no ``when`` did."""
+    """Return the ``when`` that has removed *planned* from the plan; empty if no ``when`` has."""
     decision = planned.decision
     return (
         decision.why if not planned.ready and isinstance(decision, Skip) and decision.why.startswith("when: ") else ""
@@ -46,23 +46,23 @@ def disabled_by(planned: PlannedStep) -> str:
 
 
 def _results_of(ids: Iterable[str], earlier: Sequence[StepResult]) -> list[StepResult]:
-    """The results of the steps in *ids*; a step with ``each`` has several."""
+    """Return the results in *earlier* of the steps with these *ids*; a step with ``each`` has several results."""
     wanted = set(ids)
     return [result for result in earlier if written_id(result.id) in wanted]
 
 
 def _changed(result: StepResult) -> bool:
-    """Whether this run has changed something by it, or an earlier one with which this one goes on."""
+    """Whether the step of *result* has changed something in this run, or in an earlier run that this run continues."""
     return result.status is Status.CHANGED or (result.changed_earlier and result.status in (Status.OK, Status.SKIPPED))
 
 
 def _failed(result: StepResult) -> bool:
-    """Whether the step was started and did not finish, or has an unknown outcome."""
+    """Whether the step of *result* failed, or has an unknown outcome."""
     return result.status.is_failure or result.status is Status.UNKNOWN
 
 
 def ended(result: StepResult) -> str:
-    """Describe the outcome of a step, as the end of a sentence."""
+    """Return the outcome of a step in words, as the end of a sentence."""
     words = {
         Status.TIMEOUT: "timed out",
         Status.UNKNOWN: "has an unknown outcome",

@@ -1,4 +1,6 @@
-"""The evidence for a host's steps: what was seen, how old it may be, and which steps it still calls for."""
+"""The evidence for the steps of a host: the latest probes, their age, and the steps that the findings still call
+for.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,24 @@ from runbook.values.result import HostPlan
 from runbook.values.types import Json, seconds
 
 POLL = 1.0
-"""Seconds between two probes while a finding is given time to go."""
+"""The seconds between two probes while the run waits for a finding to be gone."""
 
 VALID = 5.0
-"""Seconds for which what a probe has seen since the last change counts for every finding."""
+"""The seconds for which a probe after the last change is recent enough for every finding."""
 
 _WEIGHT = {Presence.ABSENT: 0, Presence.GONE: 0, Presence.UNKNOWN: 1, Presence.PRESENT: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentArguments:
-    """The arguments of a step at its turn."""
+    """The arguments of a step when the step runs, and the planned items that were removed."""
 
     args: Mapping[str, Json]
     dropped: tuple[Json, ...] = ()
-    """The items that the plan names, and the expression no longer gives."""
+    """The items that were in the plan and that the expression no longer gives."""
 
     def dropped_in_words(self) -> str:
-        """Return the dropped items as the end of a sentence; empty: there are none."""
+        """Return the removed items as the end of a sentence; empty if there are none."""
         if not self.dropped:
             return ""
         said = (
@@ -50,48 +52,48 @@ class CurrentArguments:
 
 
 class Evidence:
-    """The latest diagnosis of one host, its findings, and the steps that they still call for.
+    """The latest diagnosis of one host, its findings, and the steps that the findings still call for.
 
-    Until the run has changed the host, a step needs the findings of its plan.  After that, the run's own steps change
-    the probes: then the current findings decide, and the conditions (``when``) of the plan stay.
+    Until the run has changed the host, a step needs the findings of its plan.  After that, the run's own steps affect
+    the probes: then the current findings decide, together with the conditions (``when``) of the plan.
     """
 
     def __init__(self, context: HostContext, plan: HostPlan, seen: Diagnosis, *, shown: bool, force: bool) -> None:
-        """*seen*: the diagnosis that *plan* rests on; *shown*: whether a person has seen the plan."""
+        """Store the plan and its diagnosis *seen*; *shown*: whether a person has seen the plan."""
         self._context, self._plan, self._shown, self._force = context, plan, shown, force
         self._planned = {finding.id: finding for finding in plan.findings}
         self._confirmed: set[str] = set()
-        """The findings that had their time to go since the last change."""
+        """The findings for which the run has already waited since the last change."""
         self._probed_at: dict[str, float] = {}
-        """When each probe was last run since the last change, on the clock."""
+        """The time on the clock when each probe last ran after the last change."""
         self._withdrawn: dict[str, Refusal] = {}
         self._is_old = shown and any(isinstance(step.decision, Change) for step in plan.steps)
-        """Time has passed since the probes of the plan: a person was asked, or a lock was waited for."""
+        """Whether time has passed since the probes of the plan, because a person was asked or a lock was waited for."""
         self.diagnosis = seen
         self.findings = plan.findings
 
     # how old it may be
 
     def host_changed(self) -> None:
-        """Note a change of the host: nothing that was seen before counts."""
+        """Record that the host was changed: earlier probes are no longer valid."""
         self._confirmed.clear()
         self._probed_at.clear()
 
     def host_changed_by_another_run(self, *, wrote: bool) -> None:
-        """Note that another run was at work on the host; *wrote*: this one has changed it, too."""
+        """Record that another run was at work on the host; *wrote*: this run has changed the host, too."""
         self.host_changed()
         self._is_old = not wrote
 
     def time_passed(self) -> None:
-        """Note that something was waited for: the probes are run again where they are needed."""
+        """Record that the run has waited: each probe is run again when it is needed."""
         self._probed_at.clear()
 
     def connection_lost(self, why: str) -> None:
-        """Make every finding unknown: the host can no longer be probed."""
+        """Make every finding unknown because of *why*: the host can no longer be probed."""
         self.findings = tuple(replace(finding, status=Presence.UNKNOWN, why=why) for finding in self.findings)
 
     def revalidate(self) -> None:
-        """Run the probes that the plan rests on once more, if they are old, and withdraw steps that nothing calls for.
+        """Run the probes of the plan again if they are old, and withdraw the steps that are no longer called for.
 
         Raises TransportError and Cancelled as the connection does.
         """
@@ -111,9 +113,9 @@ class Evidence:
         self._is_old = False
 
     def recheck(self, wanted: tuple[str, ...], *, last: bool = False) -> None:
-        """Run the probes behind the findings *wanted* again: for as long as each may settle, or must stay gone.
+        """Run the probes of the findings *wanted* again, until each finding is gone, or its waiting time is over.
 
-        *last*: run every probe of the playbook, not only those.
+        *last*: run every probe of the playbook, not only the probes of *wanted*.
         """
         rules = [finding for finding in self._context.playbook.findings if finding.id in wanted]
         open_rules = [rule for rule in rules if rule.id not in self._confirmed]
@@ -126,7 +128,7 @@ class Evidence:
         self._confirmed.update(rule.id for rule in open_rules)
 
     def refresh(self, probes: Collection[str]) -> None:
-        """Run *probes* again; probes that are recent and were run since the last change are left out.
+        """Run *probes* again, except probes that are recent and were run after the last change.
 
         Raises TransportError and Cancelled as the connection does.
         """
@@ -135,7 +137,7 @@ class Evidence:
             self._probe(due)
 
     def _until_settled(self, probes: Collection[str], acted: Sequence[FindingRule], settle: float) -> None:
-        """Run *probes* until the findings *acted* are gone and stay gone, or *settle* seconds have passed."""
+        """Run *probes* until the findings of *acted* are gone and stay gone, or *settle* seconds have passed."""
         clock, began = self._context.clock, self._context.clock.now()
         gone_for = max((rule.gone_for for rule in acted), default=0.0)
         absent_since: float | None = None
@@ -173,7 +175,7 @@ class Evidence:
     # what it calls for
 
     def withdrawn(self, step: Step, *, wrote: bool) -> Refusal | None:
-        """Return the reason why *step* is no longer called for; None: it still is.
+        """Return the reason why *step* is no longer called for; None if it still is.
 
         *wrote*: the run has changed the host.
         """
@@ -192,9 +194,11 @@ class Evidence:
         return None
 
     def gate(self, step: Step, planned: PlannedStep, *, wrote: bool, owes: bool) -> Refusal | None:
-        """Return the reason why the current findings keep *step* from changing anything; None: they allow it.
+        """Return the reason why the current findings do not allow *step* to change anything; None if they do.
 
-        *owes*: the step is clean-up after a change, which is done also if its finding is unknown.
+        *wrote*: the run has changed the host.  *owes*: the step is clean-up after a change, which runs also if its
+        finding
+        is unknown.
         """
         if needs_no_finding(self._context, step):
             return None
@@ -205,9 +209,9 @@ class Evidence:
         return gate_of(step, calling, force=self._force or owes)
 
     def appeared(self, wanted: tuple[str, ...]) -> str:
-        """Return the findings of *wanted* that are present now.
+        """Return the ids of the findings in *wanted* that are present now, separated by commas.
 
-        Empty if one of them was present or unknown in the plan.
+        Empty if one of these findings was present or unknown in the plan.
         """
         present = [finding.id for finding in self.findings if finding.status is Presence.PRESENT]
         now = [name for name in present if name in wanted]
@@ -215,15 +219,15 @@ class Evidence:
         return "" if then & set(now) or not now else ", ".join(now)
 
     def has_current_arguments(self, step: Step) -> bool:
-        """Whether *step* acts on what an expression gives, which may be less than when the plan was made."""
+        """Whether *step* has a list argument from an expression, which may have fewer items now than in the plan."""
         lists = _restrictable(self._context.action(step).Args).keys() & step.args.keys()
         return bool(lists) and bool(names_used(step, self._context.playbook))
 
     def current_arguments(self, step: Step, planned: PlannedStep) -> CurrentArguments | Refusal:
-        """Return the arguments of *planned*, without list items that the current probes do not give.
+        """Return the arguments of *planned*, without list items that the current probes no longer give.
 
         The probes of these arguments are run again if they are older than the last change.  Returns a refusal if the
-        step is not called for any more, or if that is unknown.  Raises TransportError and Cancelled.
+        step is no longer called for, or if that is unknown.  Raises TransportError and Cancelled.
         """
         self.refresh(names_used(step, self._context.playbook))
         states = self.diagnosis.states
@@ -243,7 +247,7 @@ class Evidence:
         return CurrentArguments(args=args, dropped=tuple(dropped))
 
     def _permitting(self) -> tuple[Finding, ...]:
-        """The findings that may call for a step; if the plan was shown, without findings that have appeared since."""
+        """Return the findings that may call for a step; if a person has seen the plan, new findings do not count."""
         if not self._shown:
             return self.findings
         return tuple(
@@ -251,7 +255,7 @@ class Evidence:
         )
 
     def _rules(self, steps: list[Step]) -> list[FindingRule]:
-        """Return the findings that call for one of *steps*, and the findings that would supersede them."""
+        """Return the findings that call for one of *steps*, and the findings that supersede them (``unless``)."""
         every = self._context.playbook.findings
         wanted = {rule.id for rule in every if any(rule.id in step.for_ for step in steps)}
         if any(not step.for_ and not is_cleanup(step) for step in steps):
@@ -262,7 +266,7 @@ class Evidence:
 
 
 def _restrictable(kind: type[Any]) -> Mapping[str, Collection[str]]:
-    """The arguments of which fewer items may be left, each with the keys that identify an item."""
+    """Return the arguments from which items may be removed, each with the keys that identify an item."""
     return {field.name: field.metadata[NARROWS] for field in fields(kind) if NARROWS in field.metadata}
 
 

@@ -29,17 +29,17 @@ class Lock:
     def __init__(self, context: HostContext, plan: HostPlan) -> None:
         self._context, self._plan = context, plan
         self._taken: dict[tuple[str, str], LockHeld | LockUnavailable] = {}
-        """By the host that a step names (empty: this host) and the user to become (empty: the login user)."""
+        """Keyed by the host that a step names (empty: this host) and the user to become (empty: the login user)."""
         self._untold: dict[str, str] = {}
         self._waits_until: dict[str, float] = {}
-        """By the host: another run's lock is waited for once, however many steps are held up by it."""
+        """Keyed by host: the run waits once for another run's lock, however many steps need the lock."""
         self.waited = False
-        """Another run has been at work since this one has probed the host."""
+        """Whether another run has worked on the host since this run probed it."""
 
     def take(self, place: str, become: str = "") -> LockBusy | None:
-        """Take the locks of *place* for a change as the user *become*, unless we have them; wait if need be.
+        """Take the locks of the host *place* that a change as the user *become* needs; wait if another run has one.
 
-        Raises TransportError and Cancelled: then nothing was changed.
+        Returns None on success.  Raises TransportError and Cancelled: then nothing was changed.
         """
         clock, wait = self._context.clock, self._context.run.wait_lock
         attempts = 0
@@ -78,21 +78,23 @@ class Lock:
         return self.take("", become)
 
     def has(self, place: str, become: str) -> bool:
-        """Whether it is ours, or this host can keep none."""
+        """Whether the run has the lock of *place* for the user *become*, or the host cannot keep a lock."""
         return (place, become) in self._taken
 
     def held(self, place: str, become: str) -> str:
-        """The directory of the lock on *place* for changes as *become*; empty: there is none."""
+        """Return the directory of the lock that this run has on *place* for changes as *become*; empty if it has
+        none.
+        """
         answer = self._taken.get((place, become))
         return answer.place if isinstance(answer, LockHeld) else ""
 
     def untold(self, place: str) -> str:
-        """Return, once, the reason why no lock protects *place* from other runs, as the end of a sentence."""
+        """Return the reason why no lock protects *place* from other runs, as the end of a sentence; at most once."""
         why = self._untold.pop(place, "")
         return f"; changed without the host's lock, so another run would not have been noticed: {why}" if why else ""
 
     def _ask_all(self, place: str, become: str) -> LockBusy | None:
-        """Take every lock on *place* that the run does not have yet; if one is busy, release the new ones."""
+        """Take every lock on *place* that this run does not have yet; if one lock is busy, release the new ones."""
         fresh: list[str] = []
         for user in self._users(place, become):
             if (place, user) in self._taken:
@@ -111,9 +113,10 @@ class Lock:
         return None
 
     def _was_used(self, place: str, answer: LockHeld | LockUnavailable) -> bool:
-        """Whether another run had the lock while this one has probed the host.
+        """Whether another run has held the lock of *answer* since this run began to probe the host.
 
-        Who logged in and whom a step becomes may be one user: then the lock that we have is why it was not idle.
+        The login user and the user *become* may be the same user.  Then the lock was not idle because this run holds
+        it.
         """
         if not isinstance(answer, LockHeld) or answer.idle > self._context.clock.now() - self._context.began + 1:
             return False
@@ -121,7 +124,9 @@ class Lock:
         return dirname(answer.place) not in {dirname(held.place) for held in ours}
 
     def _users(self, place: str, become: str) -> list[str]:
-        """Return the users as whom the plan changes *place*, and *become*, in the order in which every run asks."""
+        """Return the users whose locks on *place* the plan needs, *become* included; every run takes them in this
+        order.
+        """
         users = {become}
         for planned in self._plan.steps:
             step = written_step(self._context.playbook.remediate, planned.id)
@@ -138,17 +143,19 @@ class Lock:
         return read_lock(done)
 
     def _name(self, place: str) -> str:
-        """Hosts of one run that change another one each have a lock of their own there."""
+        """Return the name of this run's lock on *place*; hosts that change one other host each have their own name
+        there.
+        """
         return f"{place}-{self._context.host.name}" if place else self._context.host.name
 
     def _give(self, place: str, user: str) -> None:
-        """Give one back.  Never raises: with the connection, the lock ends anyway."""
+        """Release the lock of *user* on *place*.  Never raises: the lock ends with the connection at the latest."""
         if isinstance(self._taken.pop((place, user)), LockHeld):
             with suppress(TransportError, Cancelled):
                 run = str(self._context.run.facts.get("id", ""))
                 self._context.at(place).run(ask_unlock(run, self._name(place), user))
 
     def give(self) -> None:
-        """Give back what we have."""
+        """Release all locks of this run."""
         for place, user in list(self._taken):
             self._give(place, user)

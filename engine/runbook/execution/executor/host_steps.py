@@ -1,4 +1,4 @@
-"""Run the steps of one host, one after the other, with a result for every one."""
+"""Run the steps of one host, one after the other, and return a result for every step."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Outcome:
 def execute(context: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent, *, force: bool = False) -> Outcome:
     """Do what *plan* shows, or less.  Every step has a result, whatever happens.
 
-    *seen* is the diagnosis that the plan rests on.
+    *seen*: the diagnosis from which *plan* was made.
     """
     evidence = Evidence(context, plan, seen, shown=consent is Consent.SHOWN, force=force)
     execution = _HostExecution(
@@ -74,56 +74,56 @@ def execute(context: HostContext, plan: HostPlan, seen: Diagnosis, consent: Cons
 
 @dataclass(slots=True)
 class _Progress:
-    """The progress of the work on a host."""
+    """The progress of a run on one host."""
 
     results: list[StepResult] = field(default_factory=list)
     stopped_by: str = ""
-    """The step after which no later one begins, with its outcome."""
+    """The step after which no later step begins, with its outcome."""
     stopped_before_change: bool = False
     """Whether the step that stopped the host was not begun; if nothing was changed before it, no clean-up is due."""
     ending: str = ""
     """The reason why no more commands are sent to the host: it is unreachable, or the run was asked to end."""
     disconnected: bool = False
-    """The host is unreachable.  After a mere request to end, owed clean-up can still run."""
+    """Whether the host is unreachable.  After a request to end only, owed clean-up can still run."""
     wrote: bool = False
     unneeded: bool = False
     """Whether a planned change is no longer needed; its finding may be gone."""
 
     def disconnect(self, why: str) -> None:
-        """Note that the host cannot be asked any more."""
+        """Record that the host can no longer be asked, because of *why*."""
         self.ending, self.disconnected = why, True
 
 
 @dataclass(slots=True, kw_only=True)
 class _Turn:
-    """One step at its turn."""
+    """The step that runs now, its plan, and its arguments."""
 
     step: Step
     planned: PlannedStep
     plain: StepResult
-    """The result as far as it is known."""
+    """The result of the step as far as it is known before the step runs."""
     args: Mapping[str, Json]
-    """The arguments of the plan, or fewer."""
+    """The arguments of the plan, or fewer items of them."""
     dropped: str = ""
-    """The items that the plan names, and its expression does not any more, for people."""
+    """The items that were in the plan and that the expression no longer gives, in words."""
     sending: bool = False
 
     def is_ready(self) -> bool:
-        """Whether the plan could fill in the arguments."""
+        """Whether the arguments of the step were known when the plan was made."""
         return self.planned.ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Due:
-    """A change that is to be sent, and what it rests on."""
+    """A change that is to be sent, and the probe that it is based on."""
 
     fresh: ProbeAnswer
-    """The state that the step's own probe saw."""
+    """The answer of the step's own probe."""
     change: Change
     left_alone: tuple[Target, ...]
     """The targets that the plan did not show."""
     plain: StepResult
-    """The result as far as it is known."""
+    """The result of the step as far as it is known before the change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,14 +137,14 @@ class _HostExecution:
     progress: _Progress = field(default_factory=_Progress)
 
     def run_steps(self) -> None:
-        """Take every step of the plan."""
+        """Run every step of the plan, and record its result."""
         for planned in self.plan.steps:
             step = replace(written_step(self.context.playbook.remediate, planned.id), id=planned.id)
             self.context.run.emit(StepStarted(host=self.context.host.name, step=step.id, action=step.action))
             self._finish(step, self._take(step, planned))
 
     def run_checks(self) -> None:
-        """Take every step of ``verify``; where one was waited for, repeat the diagnosis of a host that is not cured."""
+        """Run every step of ``verify``; if one had to wait, diagnose a host that still has an error again."""
         progress, waited = self.progress, False
         checks = verify(self.context, self.plan, progress.results, wrote=progress.wrote, lost=progress.ending)
         for step, result in checks:
@@ -155,13 +155,13 @@ class _HostExecution:
             self.diagnose_again()
 
     def close(self) -> None:
-        """Give back what is kept on the host."""
+        """End the record of owed clean-up, and release the locks on the host."""
         self.owed.close(wrote=self.progress.wrote)
         if not self.progress.disconnected:
             self.lock.give()
 
     def diagnose_again(self) -> None:
-        """Repeat the whole diagnosis after a change, and where a planned change was no longer needed."""
+        """Run the whole diagnosis again if the run changed the host, or if a planned change was no longer needed."""
         progress, evidence = self.progress, self.evidence
         if not (progress.wrote or progress.unneeded) or not self.context.playbook.findings:
             return
@@ -178,11 +178,11 @@ class _HostExecution:
             evidence.connection_lost(f"the host was not probed after the change: {progress.ending}")
 
     def _is_sick(self) -> bool:
-        """Whether an error is found on the host."""
+        """Whether a finding of severity error is present on the host."""
         return any(finding.severity.drives and finding.status is Presence.PRESENT for finding in self.evidence.findings)
 
     def _finish(self, step: Step, result: StepResult) -> None:
-        """Take note of a step's end, and report it."""
+        """Record the result of *step*, report it, and stop later steps if it requires that."""
         self.progress.results.append(result)
         self.owed.ended(result)
         stops = result.status in (Status.UNKNOWN, Status.CANCELLED) or result.fault in (Fault.COMMAND, Fault.ARGUMENTS)
@@ -191,7 +191,7 @@ class _HostExecution:
         self.context.run.emit(StepFinished(host=self.context.host.name, result=result))
 
     def _take(self, step: Step, planned: PlannedStep) -> StepResult:
-        """Do one step, as far as it may be done."""
+        """Run *step* if it may run, and return its result; every exception becomes a result."""
         began = self.context.clock.now()
         plain = plain_result(self.context, step, planned)
         turn = _Turn(step=step, planned=planned, plain=plain, args=planned.args)
@@ -210,7 +210,7 @@ class _HostExecution:
         return replace(result, seconds=round(self.context.clock.now() - began, 3))
 
     def _asked_to_end(self, error: Cancelled) -> None:
-        """Note that from now on only owed commands are sent; the noted reason is that of the request to end."""
+        """Record that the run was asked to end: from now on only owed commands are sent."""
         self.progress.ending = self.progress.ending or self.context.why_ended() or str(error)
 
     def _result(self, turn: _Turn) -> StepResult:
@@ -232,27 +232,29 @@ class _HostExecution:
                 return self._stopped_before_change(step, due.plain, busy.why)
 
     def _stopped_before_change(self, step: Step, plain: StepResult, why: str) -> StepResult:
-        """Stop the host at a step that is due but not allowed, so that no later step runs before it.
+        """Stop the work on the host at a step that is due but not allowed, so that no later step runs before it.
 
-        Returns its result.
+        Returns the result of *step*; *why*: the reason why it is not allowed.
         """
         self.progress.stopped_by = self.progress.stopped_by or f"{step.id} was blocked"
         self.progress.stopped_before_change = True
         return refused_result(plain, Blocked(why=why))
 
     def _owes(self, step: Step) -> bool:
-        """Whether *step* is clean-up after a change of this run, or of an earlier run that is continued or settled."""
+        """Whether *step* is clean-up after a change of this run, or after an earlier run that this run continues or
+        cleans up.
+        """
         changed = self.progress.wrote or bool(self.context.earlier) or isinstance(self.owed, OwedSettlement)
         return step.always and changed
 
     def _unconfirmed(self, step: Step, change: Change) -> str:
-        """Return the reason why the person's consent does not cover *change*; empty: it does."""
+        """Return the reason why the person's consent does not cover *change*; empty if it does."""
         least = self.context.playbook.limits.confirm_from
         owing = self.progress.wrote or isinstance(self.owed, OwedSettlement)
         return why_unconfirmed(self.consent, step, change, least, owing=owing)
 
     def _take_lock(self, step: Step) -> LockBusy | None:
-        """Take the lock; where another run has held it meanwhile, earlier probes are outdated."""
+        """Take the locks that *step* needs; if the run had to wait for another run, earlier probes are outdated."""
         had_waited = self.lock.waited
         if busy := self.lock.take(step.on, step.become):
             return busy
@@ -261,7 +263,7 @@ class _HostExecution:
         return None
 
     def _refused_unseen(self, turn: _Turn) -> StepResult | None:
-        """The result of a step that does not begin, whatever the host looks like."""
+        """Return the result of a step that must not begin, without probing for it; None if the step may begin."""
         progress, step, plain = self.progress, turn.step, turn.plain
         if off := disabled_by(turn.planned):
             return refused_result(plain, Skip(why=off))
@@ -277,7 +279,7 @@ class _HostExecution:
         return None
 
     def _due(self, turn: _Turn) -> StepResult | _Due:
-        """Return the change that is due now, or the result of the step if there is none."""
+        """Return the change that *turn* must send now; or the result of the step, if it sends none."""
         step, plain = turn.step, turn.plain
         if refusal := self._refusal(turn):
             return refused_result(plain, refusal, fault=fault_of(refusal))
@@ -304,7 +306,7 @@ class _HostExecution:
                 return self._decided(turn, fresh, plain)
 
     def _refusal(self, turn: _Turn) -> Refusal | None:
-        """Return the reason why the findings of this moment, or the plan, keep the step from running."""
+        """Return the reason why the plan or the current findings do not allow the step to run; None if they do."""
         step, planned, evidence, wrote = turn.step, turn.planned, self.evidence, self.progress.wrote
         findings = step.for_ or tuple(finding.id for finding in evidence.findings if finding.severity.drives)
         if turn.is_ready() and not self.progress.ending:
@@ -325,14 +327,16 @@ class _HostExecution:
         return self._refusal_of_plan(turn)
 
     def _refusal_of_plan(self, turn: _Turn) -> Refusal | None:
-        """Return the reason why the arguments of the step could not be filled in when the plan was made."""
+        """Return the reason why the arguments of the step could not be filled in by the plan; None if they were."""
         if turn.is_ready():
             return None
         assert isinstance(turn.planned.decision, Skip | Blocked)
         return turn.planned.decision
 
     def _decided(self, turn: _Turn, fresh: ProbeAnswer, plain: StepResult) -> StepResult | _Due:
-        """Return the permitted part of the change that *fresh* calls for; or the result of a step without a change."""
+        """Return the permitted part of the change that the probe *fresh* calls for; or the result, if it calls for
+        no change.
+        """
         step, planned, progress = turn.step, turn.planned, self.progress
         action = self.context.action(step)
         if action.decide is None:
@@ -368,12 +372,14 @@ class _HostExecution:
         return _Due(fresh=fresh, change=decision, left_alone=left_alone, plain=shown)
 
     def _equal_items(self, step: Step, planned: PlannedStep) -> tuple[int, ...]:
-        """The places of the items of the step's ``each`` that equal its own."""
+        """Return the positions of the items in the step's ``each`` that are equal to the item of *planned*."""
         ready = ((one.id, one.item) for one in self.plan.steps if one.ready and self.context.earlier)
         return equal_items(step.id, planned.item, ready)
 
     def _change(self, turn: _Turn, due: _Due) -> StepResult:
-        """Record the clean-up that the first change will call for, send the change, and probe again."""
+        """Record the clean-up that the run will owe, send the change, and probe again; return the result of the
+        step.
+        """
         step, planned = turn.step, turn.planned
         ended_steps = {result.id for result in self.progress.results}
         if why := self.context.begin_change() or self.owed.keep(step.id, ended_steps):
@@ -413,7 +419,7 @@ class _HostExecution:
         return self._confirmed(turn, replace(due, change=change, plain=plain))
 
     def _through_restart(self, turn: _Turn, restart: Restart, due: _Due) -> StepResult:
-        """Wait until the host is back in another boot, and inspect it there."""
+        """Wait until the host has rebooted, and probe it then; return the result of the step."""
         due = replace(due, plain=replace(due.plain, sent=Sent.PART))  # no answer of the command says that it is done
         try:
             found = wait_until_back(self.context, restart, turn.step.every)
@@ -431,7 +437,7 @@ class _HostExecution:
         return self._confirmed(turn, due)
 
     def _confirmed(self, turn: _Turn, due: _Due) -> StepResult:
-        """The result of a change that was sent, by a second probe."""
+        """Probe again after a change was sent, and return the result of the step."""
         plain, change = replace(due.plain, sent=Sent.ALL), due.change
         request = ProbeRequest(step=patient(turn.step, change), args=turn.args)
         try:

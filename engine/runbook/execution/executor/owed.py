@@ -1,4 +1,6 @@
-"""Write down what a run owes a host before its first change, and strike it once the `always` steps have ended well."""
+"""Record the clean-up that a run owes a host before its first change; remove it when the ``always`` steps have
+succeeded.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ from runbook.values.playbook import Step, written_step
 from runbook.values.result import HostPlan, Status, StepResult
 
 DONE = (Status.OK, Status.CHANGED, Status.SKIPPED)
-"""The ends of an `always` step that leave nothing owed: done, or needless."""
+"""The statuses of an `always` step that leave nothing owed: the step was done, or was not needed."""
 
 
 class OwedRecord:
-    """The debt of one run to one host: recorded on this machine, and noted on the host."""
+    """The clean-up that one run owes one host, recorded on this machine and noted on the host."""
 
     def __init__(self, context: HostContext, plan: HostPlan) -> None:
         self._context, self._plan = context, plan
@@ -35,9 +37,9 @@ class OwedRecord:
         self._untold = ""
 
     def keep(self, step: str, ended: Collection[str]) -> str:
-        """Record the clean-up that is owed once *step* has changed the host; returns why that failed, or nothing.
+        """Record the clean-up that is owed once *step* has changed the host; return why that failed, or an empty text.
 
-        *ended*: the steps that had their turn.  Raises TransportError and Cancelled: then nothing was changed.
+        *ended*: the steps that have already run.  Raises TransportError and Cancelled: then nothing was changed.
         """
         if self._kept or self._context.run.owed is None:
             return ""
@@ -62,7 +64,7 @@ class OwedRecord:
         return ""
 
     def untold(self) -> str:
-        """Return, once, the reason why the host has no note of its owed clean-up, as the end of a sentence."""
+        """Return the reason why the host has no note of its owed clean-up, as the end of a sentence; at most once."""
         why, self._untold = self._untold, ""
         return f"; the host could not note which clean-up is owed to it: {why}" if why else ""
 
@@ -76,7 +78,9 @@ class OwedRecord:
             self._note(replace(shown, notes=tuple(note for note in shown.notes if not note.on)))
 
     def ended(self, result: StepResult) -> None:
-        """Strike the step of *result* where it has ended well; with the last one, the record and the notes."""
+        """Remove the step of *result* from the record if it succeeded; after the last step, remove the record and
+        the notes.
+        """
         cleaned_up = result.status in (Status.OK, Status.CHANGED)  # not where it was skipped
         if self._earlier and cleaned_up and (taken := self._as_owed(result.id)):
             self._earlier.ended(result, taken)
@@ -94,12 +98,12 @@ class OwedRecord:
             self._drop(self._kept)
 
     def close(self, *, wrote: bool) -> None:
-        """Note that nothing more is done; if the host was not changed after all, nothing is owed."""
+        """Record that no more steps run; if the host was not changed (*wrote*), nothing is owed."""
         if self._kept and self._kept.steps and not wrote:
             self._drop(self._kept)
 
     def _as_owed(self, step: str) -> OwedStep | None:
-        """The `always` step of this run's plan, as a record would have it."""
+        """Return the ``always`` step with the id *step* of this run's plan, in the form of an owed step."""
         steps = owed_steps(self._context, self._plan, ())
         return next((owed_step for owed_step in steps if owed_step.id == step), None)
 
@@ -120,7 +124,10 @@ class OwedRecord:
                 self._noted.append(place)
 
     def _drop(self, cleanup: OwedCleanup) -> None:
-        """Remove the notes, and then the record.  It stays where a note does: `runbook settle` removes both."""
+        """Remove the notes of *cleanup* from the hosts, and then its record.
+
+        If a note cannot be removed, the record stays, too: `runbook settle` removes both.
+        """
         assert self._context.run.owed is not None
         with suppress(TransportError, Cancelled):
             while self._noted:
@@ -133,7 +140,10 @@ class OwedRecord:
             self._kept = None
 
     def _places(self, steps: tuple[OwedStep, ...]) -> tuple[NotePlace, ...]:
-        """For every host that is owed something: root's place where anything there is done as root."""
+        """Return one place for a note on every host that is owed *steps*.
+
+        The place is root's if anything is done as root on the host.
+        """
         users: dict[str, set[str]] = {owed_step.on: {owed_step.become} for owed_step in steps}
         for planned in self._plan.steps:
             step = written_step(self._context.playbook.remediate, planned.id)
@@ -149,31 +159,33 @@ class OwedRecord:
 
 
 class OwedSettlement:
-    """The debt of earlier runs to one host, in a run that is there to settle it; struck while the host is locked."""
+    """The clean-up that earlier runs owe one host and that this run does; its records are removed while the host is
+    locked.
+    """
 
     def __init__(self, context: HostContext, records: OwedRecords, cleanups: Iterable[OwedCleanup]) -> None:
         self._context, self._records = context, records
         self._open = list(cleanups)
 
     def keep(self, step: str, ended: Collection[str]) -> str:
-        """Return the reason why *step* must not run after all; empty: it is still owed."""
+        """Return the reason why *step* must not run after all; empty if it is still owed."""
         for cleanup in self._open:
             if any(owed_step.id == step for owed_step in cleanup.steps) and not self._records.is_open(cleanup):
                 return f"run {cleanup.run} owes it no more: another `runbook settle` has ended meanwhile"
         return ""
 
     def untold(self) -> str:
-        """Nothing: the notes are those of the earlier runs."""
+        """Return an empty text: the notes belong to the earlier runs."""
         return ""
 
     def note_again(self) -> None:
-        """Nothing: the earlier runs are over, and no boot keeps their notes."""
+        """Do nothing: the earlier runs are over, and their notes do not outlast a reboot."""
 
     def ended(self, result: StepResult, taken: OwedStep | None = None) -> None:
-        """Strike the step of *result* if it has ended well.
+        """Remove the step of *result* from the records if it succeeded.
 
-        After the last step of a run, remove its notes and its record.
-        *taken*: the work of this step in a new plan.  An owed step that would do other work stays.
+        After the last step that a run owes, remove the notes and the record of the run.
+        *taken*: the work of this step in a new plan.  An owed step that would do other work stays owed.
         """
         if result.status not in DONE:
             return
@@ -187,10 +199,10 @@ class OwedSettlement:
                     self._drop(cleanup)
 
     def close(self, *, wrote: bool) -> None:
-        """Nothing: what was not done stays owed."""
+        """Do nothing: each step that did not run stays owed."""
 
     def _drop(self, cleanup: OwedCleanup) -> None:
-        """Remove the notes that are there, and the record; it stays only where the host cannot be asked any more."""
+        """Remove the notes of *cleanup* from the hosts, and its record; if a host cannot be asked, the record stays."""
         with suppress(TransportError, Cancelled):
             for place in cleanup.notes:
                 self._context.at(place.on).run(remove_note(cleanup, place.become))
@@ -198,20 +210,22 @@ class OwedSettlement:
 
 
 def owed_in(context: HostContext, plan: HostPlan) -> OwedRecord | OwedSettlement:
-    """The clean-ups that the run will owe the host, or the recorded ones that it is there to settle."""
+    """Return the earlier runs' clean-up that this run does on its host; or a record for clean-up that this run will
+    owe.
+    """
     if context.run.owed is not None and (settled := context.run.owed.settled_here(context.host.name)):
         return OwedSettlement(context, context.run.owed, settled)
     return OwedRecord(context, plan)
 
 
 def _same(owed: OwedStep, taken: OwedStep) -> bool:
-    """Whether *taken* does the same work as *owed*; False if the arguments are not recorded in full."""
+    """Whether *taken* does the same work as *owed*; False if the record does not have all arguments of *owed*."""
     where = (owed.action, owed.on, owed.become) == (taken.action, taken.on, taken.become)
     return where and not owed.withheld and item_text(owed.args) == item_text(taken.args)
 
 
 def owed_steps(context: HostContext, plan: HostPlan, ended: Collection[str]) -> tuple[OwedStep, ...]:
-    """Return the `always` steps of *plan* that may have work to do at their turn, without those in *ended*."""
+    """Return the ``always`` steps of *plan* that may have work to do when they run, without the steps in *ended*."""
     found = []
     for planned in plan.steps:
         step = written_step(context.playbook.remediate, planned.id)
@@ -236,7 +250,7 @@ def _owed_step(context: HostContext, step: Step, planned: PlannedStep) -> OwedSt
 
 
 def _by_hand(context: HostContext, step: Step, planned: PlannedStep) -> tuple[str, ...]:
-    """The lines that a person would paste to do the same, where the action has any."""
+    """Return the shell lines with which a person can do *step* by hand; empty if the action has none."""
     action = context.action(step)
     if action.by_hand is None:
         return ()

@@ -1,4 +1,4 @@
-"""Compare a shown plan with the present one, and permit no more than was shown (law 2): for live and saved plans."""
+"""Compare the plan that was shown with the present one, and permit no more than was shown (law 2); for all plans."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from runbook.values.shown import LaterChange, ShownHost, ShownStep, short_digest
 from runbook.values.types import Json, plural
 
 MOST_NAMED = 10
-"""Targets that are named one by one."""
+"""The maximum number of targets that are named one by one."""
 EDITED = frozenset({"file", "service"})
-"""Kinds of targets whose diff says what they will be."""
+"""The kinds of targets whose diff shows what they will become."""
 AGEING = frozenset({"container", "image", "volume", "build-cache"})
 """Kinds of targets that are named as ``NAME (age, size)``."""
 
 _NUMBERS = re.compile(r"[0-9][0-9.,]*( ?[kKMGTP]?i?B\b)?")
 _ASIDES = re.compile(r" ?\([^()]*\)")
 _INERT_FIELDS = ("lock", "called", "stands_for")
-"""Fields of a command that say nothing of what it does."""
+"""The fields of a command that do not affect what it does."""
 
 
 class Policy(StrEnum):
-    """The treatment of targets that were not shown, and the part of the others that must be unchanged."""
+    """The rule for targets that were not shown; it also decides which fields of the other targets must be unchanged."""
 
     DROP_TARGETS = "drop-targets"
-    """A run leaves them out.  It made the plan itself, and its own steps may have changed words since: keys count."""
+    """A run leaves these targets out.  It made the plan itself, and its own steps may have changed texts since: keys
+    count.
+    """
     HOLD_HOST = "hold-host"
     """``apply`` sends nothing to the host.
 
@@ -43,7 +45,7 @@ class Policy(StrEnum):
 
 
 class Excess(StrEnum):
-    """The way in which a step exceeds what was shown."""
+    """The way in which a step would do more than was shown."""
 
     RISK = "risk"
     COMMANDS = "commands"
@@ -53,15 +55,15 @@ class Excess(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The difference between a present step and the shown one."""
+    """The difference between a present step and the step that was shown."""
 
     excess: Excess | None = None
-    """The reason why the step is not allowed; None: it is, without its new targets."""
+    """The reason why the step is not allowed; None: the step is allowed, without its new targets."""
     new: tuple[Target, ...] = ()
 
 
 def compare(shown: ShownStep, present: ShownStep, policy: Policy) -> Comparison:
-    """Compare *present* with *shown*: find work, now or at the turn of the step, that was not shown."""
+    """Compare *present* with *shown*; report work, now or later in the run, that was not shown."""
     risk = _shown_risk(shown)
     if present.risk and risk and present.risk is not risk and present.risk.at_least(risk):
         return Comparison(excess=Excess.RISK)
@@ -81,9 +83,11 @@ def compare(shown: ShownStep, present: ShownStep, policy: Policy) -> Comparison:
 
 
 def _says_the_same(shown: ShownStep, present: ShownStep) -> bool:
-    """Whether a step with the same decision and targets still has the condition and the later change that were shown.
+    """Whether *present* still has the condition and the later change that *shown* has.
 
-    A saved plan can be forged, and people approved its words.  A step that would do nothing now needs no condition.
+    Always true if the decisions or the targets differ: the rest of the comparison checks these.  The texts are
+    compared,
+    because a saved plan can be forged and people approved its text.
     """
     same = {target.key for target in shown.targets} == {target.key for target in present.targets}
     acts = present.decision == "change" or present.then is not None
@@ -93,7 +97,9 @@ def _says_the_same(shown: ShownStep, present: ShownStep) -> bool:
 
 
 def _conditional(step: ShownStep) -> tuple[str, str, str]:
-    """Return the condition of *step* and its later change, without the parts that change by themselves."""
+    """Return the condition of *step* and its later change, without numbers and other parts that vary from run to
+    run.
+    """
     policy = Policy.HOLD_HOST
     later = (step.then.commands, _compared_words(step.then.summary, policy)) if step.then else ("", "")
     return (_compared_words(step.condition or "", policy), *later)
@@ -104,31 +110,31 @@ def _shown_risk(shown: ShownStep) -> Risk | None:
 
 
 def _announced(step: ShownStep, policy: Policy) -> set[tuple[str, str, str]]:
-    """Return all that *step* announces to send, now or at its turn, to no single target: commands, lines and words."""
+    """Return the commands, lines and text of *step* that concern no single target, for now and for later in the run."""
     sent = [(step.commands, step.summary)] if step.decision == "change" and not step.targets else []
     sent += [(step.then.commands, step.then.summary)] if step.then else []
     return {(commands, step.lines, _compared_words(summary, policy)) for commands, summary in sent}
 
 
 def _compared_words(summary: str, policy: Policy) -> str:
-    """Return *summary* without numbers, sizes and text in parentheses, which change by themselves.
+    """Return *summary* without numbers, sizes and text in parentheses, which vary from run to run.
 
-    Empty under the policy that drops targets: then words are not compared.
+    Empty under the policy that drops targets, which does not compare texts.
     """
     return "" if policy is Policy.DROP_TARGETS else _NUMBERS.sub("#", _ASIDES.sub("", summary))
 
 
 def _identity(target: Target, policy: Policy) -> tuple[str | int, ...]:
-    """Return the identity of *target*; age and size of Docker's things change by themselves and do not count."""
+    """Return the values that identify *target*; the age and size of Docker objects vary, and do not count."""
     say = target.say.partition(" (")[0] if target.kind in AGEING else target.say
     words = (say, target.pid, target.user, target.command, target.owner)
     return target.kind, target.key, *(() if policy is Policy.DROP_TARGETS else words)
 
 
 def _becomes_something_else(shown: ShownStep, present: ShownStep, policy: Policy) -> bool:
-    """Whether the same targets would become something else: another diff, command, or argument with its command.
+    """Whether the step would do something else to its targets: with another diff, command or argument.
 
-    A diff is of one file, so that a saved plan's is compared also where the plan showed more targets.
+    The diff of a saved plan is always compared, because a diff is of one file.
     """
     same = {target.key for target in shown.targets} == {target.key for target in present.targets}
     kinds = {target.kind for target in present.targets}
@@ -144,7 +150,7 @@ def _becomes_something_else(shown: ShownStep, present: ShownStep, policy: Policy
 
 @dataclass(frozen=True, slots=True)
 class PermittedDecision:
-    """As much of a decision as the plan showed; Blocked, where that is nothing."""
+    """The part of a decision that the plan showed; Blocked if the plan showed nothing of it."""
 
     decision: Decision
     left_alone: tuple[Target, ...] = ()
@@ -152,7 +158,7 @@ class PermittedDecision:
 
 
 def permitted_decision(change: Change, planned: PlannedStep, fresh: ProbeAnswer, action: Action) -> PermittedDecision:
-    """*change*, which a run would do now, without the targets that *planned* did not show."""
+    """Return *change* without the targets that *planned* did not show; Blocked if it differs in another way."""
     shown = shown_step(planned)
     found = _compare_change(shown, change, planned)
     if found.excess is None and not found.new:
@@ -174,7 +180,7 @@ def _drifted(change: Change, why: str) -> PermittedDecision:
 
 
 def _not_shown(found: Comparison, shown: ShownStep, change: Change) -> str:
-    """Name the part of *change* that was not shown, as the end of a sentence."""
+    """Return the part of *change* that was not shown, as the end of a sentence."""
     if found.excess is Excess.RISK:
         return f" (risk: {change.risk}); the plan showed the risk {_shown_risk(shown)}"
     return f"; the plan did not show {', '.join(target.say for target in found.new) or 'that'}"
@@ -182,24 +188,24 @@ def _not_shown(found: Comparison, shown: ShownStep, change: Change) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class More:
-    """Something that would be done now, or that is the matter now, and that the saved plan did not show."""
+    """Work or an error that exists now and that the saved plan did not show."""
 
     step: str
-    """Its id; empty for a finding."""
+    """The id of the step; empty for a finding."""
     words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The difference of a host from its saved plan."""
+    """The difference between the present plan of a host and its saved plan."""
 
     more: tuple[More, ...]
-    """Any of it makes the host ``drifted``."""
+    """The work that was not shown; any of it makes the host ``drifted``."""
     less: tuple[str, ...]
 
 
 def difference(shown: ShownHost, present: ShownHost, then: Sequence[Finding], now: Sequence[Finding]) -> Difference:
-    """Compare *present* and the findings *now* with the saved plan, in both directions."""
+    """Compare a host with its saved plan: *shown* and the findings *then* with *present* and the findings *now*."""
     before = {step.id: step for step in shown.steps}
     more = [More(step="", words=words) for words in _new_findings(then, now)]
     less: list[str] = []
@@ -212,7 +218,7 @@ def difference(shown: ShownHost, present: ShownHost, then: Sequence[Finding], no
 
 
 def _new_findings(then: Sequence[Finding], now: Sequence[Finding]) -> Iterator[str]:
-    """The errors that are found now and were not when the plan was made."""
+    """Yield the errors that are present now and were not present when the plan was made."""
     present = {finding.id for finding in then if finding.status is Presence.PRESENT}
     for finding in now:
         if finding.severity.drives and finding.status is Presence.PRESENT and finding.id not in present:
@@ -220,7 +226,7 @@ def _new_findings(then: Sequence[Finding], now: Sequence[Finding]) -> Iterator[s
 
 
 def _unplanned(shown: ShownStep, present: ShownStep) -> Iterator[str]:
-    """Yield the work of *present*, now or at its turn, that *shown* did not show."""
+    """Yield the work of *present*, now or later in the run, that *shown* did not show."""
     found = compare(shown, present, Policy.HOLD_HOST)
     would = f"{present.id} would now"
     match found.excess:
@@ -242,7 +248,7 @@ def _unplanned(shown: ShownStep, present: ShownStep) -> Iterator[str]:
 
 
 def _unplanned_targets(present: ShownStep, shown: ShownStep, new: Sequence[Target]) -> Iterator[str]:
-    """The targets *new* in words; a file that is there again under the same name has another content."""
+    """Yield texts about the *new* targets; a file with a known name that is a new target has new content."""
     names = {(target.kind, target.say) for target in shown.targets}
     before = {(target.kind, target.key): target for target in shown.targets}
     others = [each for each in new if (each.kind, each.key) in before]
@@ -275,7 +281,7 @@ def _who(target: Target) -> str:
 
 
 def _no_longer_done(shown: ShownStep, present: ShownStep) -> Iterator[str]:
-    """Yield the work of *shown* that *present* does not do."""
+    """Yield the work of *shown* that *present* no longer does."""
     if shown.decision != "change":
         return
     if present.decision != "change":
@@ -291,7 +297,7 @@ def _no_longer_done(shown: ShownStep, present: ShownStep) -> Iterator[str]:
 
 
 def shown_host(plan: HostPlan) -> ShownHost:
-    """Return the part of *plan* that is kept, with secrets masked."""
+    """Return the part of *plan* that is saved, with secrets masked."""
     results = {result.id: result for result in plan.results}
     steps = [shown_step(step, results.get(step.id)) for step in plan.steps]
     # the words for a step that finds all in order do not name what it might reach: nobody was shown that
@@ -302,7 +308,9 @@ def shown_host(plan: HostPlan) -> ShownHost:
 
 
 def shown_step(planned: PlannedStep, result: StepResult | None = None) -> ShownStep:
-    """*planned*, which is reported as *result*, by what can be compared later: without its commands."""
+    """Return *planned* in the form that is compared later, with digests of its commands; *result*: its reported
+    result.
+    """
     args = {name: short_digest(value) for name, value in _tree(planned.args).items() if not isinstance(value, list)}
     decision, would = planned.decision, planned.would
     plain = ShownStep(
@@ -329,7 +337,7 @@ def shown_step(planned: PlannedStep, result: StepResult | None = None) -> ShownS
 
 
 def _digest(change: Change) -> str:
-    """A digest of what the commands of *change* do."""
+    """Return a digest of the commands of *change*, without the fields that do not affect the host."""
     trees = [_tree(command) for command in (*change.commands, *change.finally_)]
     return short_digest([{name: value for name, value in tree.items() if name not in _INERT_FIELDS} for tree in trees])
 

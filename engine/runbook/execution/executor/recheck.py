@@ -1,4 +1,4 @@
-"""Probe again after a change: it is `changed` only if that probe agrees (law 3)."""
+"""Probe again after a change: the result is `changed` only if the second probe confirms it (law 3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runbook.values.result import Fault, SentCommand, Status, StepResult
 from runbook.values.types import seconds
 
 MOST_COMMANDS = 20
-"""The commands of repeated probes that a result keeps, those sent last."""
+"""The number of commands of repeated probes that a result keeps: those sent last."""
 
 
 def confirmed_result(
@@ -26,7 +26,8 @@ def confirmed_result(
     left_alone: frozenset[str],
     plain: StepResult,
 ) -> StepResult:
-    """Return the result of a step whose commands all succeeded; *fresh*: the state before them.
+    """Probe again, and return the result of a step whose commands all succeeded; *fresh*: the state before the
+    commands.
 
     The step is probed repeatedly until its change has taken effect, at most for the time of its ``within``.
     Files that were fetched need no second probe.
@@ -56,7 +57,7 @@ def confirmed_result(
 
 
 def patient(step: Step, change: Change) -> Step:
-    """*step* with the time that *change* may take to come true; where that is long, it is probed less often."""
+    """Return *step* with at least the time that *change* may take to have its effect; a long wait probes less often."""
     return replace(
         step, within=max(step.within, change.patience), every=max(step.every, min(10.0, change.patience / 60))
     )
@@ -88,7 +89,7 @@ def _probed_again(
 
 
 def settled(action: Action, before: ProbeAnswer, after: object) -> bool:
-    """Whether the second probe agrees that the change is done; by default, when nothing is left to decide."""
+    """Whether the second probe *after* confirms the change; by default, if the action would now change nothing."""
     if action.settled is not None:
         return action.settled(before.args, before.state, after)
     assert action.decide is not None

@@ -1,4 +1,4 @@
-"""Follow a host through a reboot: its connection is lost, and it is back once it answers with another boot id."""
+"""Follow a host through a reboot: the connection is lost, and the host is back when it has another boot id."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from runbook.values.result import Fault, Status, StepResult
 from runbook.values.types import seconds
 
 SIGNALS = 127
-"""Exit codes above this stand for signals (128 + n)."""
+"""Exit codes above this value mean a signal (128 + n)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotBack:
-    """The host has not come back in another boot within its time."""
+    """The reason why a host has not come back with another boot id in time."""
 
     why: str
     reached: bool
-    """Whether it answers, in the boot that was to end."""
+    """Whether the host answers, still in its old boot."""
 
 
 def objection(context: HostContext, step: Step, restart: Restart | None) -> str:
-    """Return the reason why *restart* is not sent; empty: it may be sent."""
+    """Return the reason why *restart* must not be sent; empty if it may."""
     if restart is None:
         return ""
     if step.on:
@@ -42,9 +42,9 @@ def objection(context: HostContext, step: Step, restart: Restart | None) -> str:
 
 
 def may_have_begun(done: SendResult) -> bool:
-    """Whether the reboot may be under way: it was sent, and no program has refused it.
+    """Whether the reboot may have begun: the command was sent, and no program has refused it.
 
-    The shutdown may have taken the connection with it, or ended the command itself by a signal.
+    The shutdown may have ended the connection, or the command itself by a signal.
     """
     if not done.sent or done.status is Status.CANCELLED:
         return False
@@ -53,7 +53,7 @@ def may_have_begun(done: SendResult) -> bool:
 
 
 def wait_until_back(context: HostContext, restart: Restart, every: float) -> NotBack | None:
-    """Connect repeatedly until the host has booted again; None: it has.  Raises Cancelled."""
+    """Connect repeatedly until the host has booted again; return None if it has.  Raises Cancelled."""
     words = f"waiting up to {seconds(restart.within)} for the host to come back from its reboot"
     context.run.emit(Waiting(host=context.host.name, why=words))
     pause = max(every, 0.1)
@@ -77,7 +77,7 @@ def _connect(context: HostContext, restart: Restart) -> NotBack | None:
 
 
 def not_back(plain: StepResult, restart: Restart, found: NotBack) -> StepResult:
-    """Return the result of the step on a host that has not come back."""
+    """Return the result of the step on a host that has not come back from its reboot."""
     time = seconds(restart.within)
     if found.reached:
         why = (
@@ -93,9 +93,10 @@ def not_back(plain: StepResult, restart: Restart, found: NotBack) -> StepResult:
 
 
 def settle_in(context: HostContext, step: Step, lock: Lock, owed: OwedRecord | OwedSettlement) -> str:
-    """Restore the locks and notes that the boot has removed, and forget which programs hang.
+    """Restore the locks and notes that the reboot has removed, and forget which programs hang.
 
-    Returns why another run keeps this one from going on, or nothing.  Raises TransportError and Cancelled.
+    Returns the reason if another run does not let this run continue; otherwise empty.  Raises TransportError and
+    Cancelled.
     """
     context.hangs.forget()
     if busy := lock.renew(step.become):

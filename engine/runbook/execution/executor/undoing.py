@@ -1,4 +1,4 @@
-"""Say how a change can be undone, before it is sent: what its action says, and copies of files that the host keeps."""
+"""Record how a change can be undone before it is sent: the undo of its action, and copies of files on the host."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ WHY_NOT = {
     Risk.REBOOTS: "a reboot cannot be taken back",
     Risk.UNKNOWN: "nobody but its author knows what the command changes",
 }
-"""The reason, by its risk, why a change cannot be undone whose action does not say how."""
+"""The reason why a change cannot be undone if its action has no undo, keyed by the risk of the change."""
 
 
 def change_started(context: HostContext, step: Step, item: Json, fresh: ProbeAnswer, change: Change) -> ChangeStarted:
-    """Return the event that is recorded before *change* is sent; in a recorded run, copies of the files are kept first.
+    """Return the event to record before *change* is sent; in a recorded run, first keep copies of the files on the
+    host.
 
     Raises TransportError and Cancelled: then nothing was changed.
     """
@@ -42,7 +43,7 @@ def change_started(context: HostContext, step: Step, item: Json, fresh: ProbeAns
 
 
 def _with_copies(context: HostContext, step: Step, undo: Undo) -> Undo:
-    """*undo*, without the files of which the host could keep no copy; these stay as the change leaves them."""
+    """Return *undo* without the files of which the host could keep no copy; an undo cannot restore these files."""
     parts: list[UndoFile | UndoStep] = []
     stays = list(undo.stays)
     for part in undo.parts:
@@ -55,7 +56,7 @@ def _with_copies(context: HostContext, step: Step, undo: Undo) -> Undo:
 
 
 def _not_kept(context: HostContext, step: Step, file: UndoFile) -> str:
-    """Keep a copy of *file* if one is needed; returns the reason why that failed, or nothing."""
+    """Keep a copy of *file* on the host if one is needed; return the reason why that failed, or an empty text."""
     if not file.content or not file.before:
         return ""
     run = str(context.run.facts.get("id", ""))

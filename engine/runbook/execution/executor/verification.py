@@ -24,7 +24,7 @@ from runbook.values.types import plural, seconds
 def verify(
     context: HostContext, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
 ) -> Iterator[tuple[Step, StepResult]]:
-    """Return every verify step with its result; *lost*: the reason why the host cannot be asked, or empty."""
+    """Yield every step of ``verify`` with its result; *lost*: the reason why the host cannot be asked, or empty."""
     written = {each.id: each for each in context.playbook.verify}
     for plain in [result for result in plan.results if result.phase is Phase.VERIFY]:
         step, began = replace(written[written_id(plain.id)], id=plain.id), context.clock.now()
@@ -91,7 +91,10 @@ def _once(context: HostContext, request: ProbeRequest, plain: StepResult) -> tup
 
 
 def _in_every_sample(context: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
-    """It holds if it holds in every sample; the first in which it does not, or that is not known, ends them."""
+    """Check an assertion in every sample, and return its result.
+
+    The first sample that does not satisfy the assertion, or that is unknown, ends the samples.
+    """
     judged: list[StepResult] = []
 
     def enough(outcome: ProbeAnswer | ProbeFailure) -> bool:

@@ -1,4 +1,4 @@
-"""The limits of a run as numbers of hosts: what ``limits:`` means for the hosts that were selected."""
+"""The limits of a run as numbers of hosts: the meaning of ``limits:`` for the selected hosts."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Bounds:
     batches: tuple[int, ...] = ()
     """The number of hosts that are changed together in each batch; the last number repeats; empty: all at once."""
     pause_between: float = 0.0
-    """Seconds."""
+    """The seconds between two batches."""
     stop_after: int = 0
-    """0: no limit."""
+    """After so many hosts in a bad state, no further host is started; 0: no limit."""
     max_unavailable: int = 0
-    """0: no limit."""
+    """The maximum number of hosts that are unavailable at once; 0: no limit."""
     most: Mapping[str, int] = field(default_factory=dict)
-    """At most so many hosts with the same value of a variable are changed at once, by variable."""
+    """The maximum number of hosts with the same value of a variable that are changed at once, keyed by variable."""
     groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
-    """The groups that follow from these variables, by host."""
+    """The groups of each host, one for each of these variables, keyed by host."""
     words: Limits = field(default_factory=Limits)
-    """The limits as given."""
+    """The limits as the user wrote them."""
 
     @classmethod
     def of(cls, limits: Limits, hosts: Sequence[Host]) -> Bounds:
-        """Return *limits* as numbers for a run over *hosts*; a share is a share of all hosts."""
+        """Return *limits* as numbers for a run over *hosts*; a percentage is of all *hosts*."""
         total = len(hosts)
         return cls(
             total=total,
@@ -57,13 +57,13 @@ class Bounds:
         return bool(self.batches or self.stop_after or self.max_unavailable or self.most)
 
     def size(self, number: int) -> int:
-        """The hosts that batch *number* may have; they count from 0."""
+        """Return the number of hosts that batch *number* may have; the first batch is 0."""
         return self.batches[min(number, len(self.batches) - 1)] if self.batches else self.total
 
     def applied(self, count: int, deadline: float, pool: int) -> AppliedLimits:
-        """The same for a report, where *count* hosts are to be changed; *deadline*: of the run, in seconds.
+        """Return the limits for a report; *count*: the hosts to be changed; *deadline*: that of the run, in seconds.
 
-        *pool*: the hosts of which the breaker's share is one.
+        *pool*: the number of hosts of which the limit ``breaker`` is a percentage.
         """
         attempts, breaker = self.words.attempts, self.words.breaker
         return AppliedLimits(
@@ -86,7 +86,7 @@ class Bounds:
         )
 
     def sizes(self, count: int) -> tuple[int, ...]:
-        """The sizes of the batches in which *count* hosts are changed."""
+        """Return the sizes of the batches in which *count* hosts are changed."""
         made: list[int] = []
         while count > 0:
             made.append(min(count, self.size(len(made))))
@@ -95,9 +95,9 @@ class Bounds:
 
 
 def groups_of(host: Host, limits: Limits) -> Iterator[Group]:
-    """Yield the groups of *host* that limit how many of their hosts are changed at once.
+    """Yield the groups that *host* belongs to: one for each variable of ``max_concurrent_per``.
 
-    A variable that the host lacks gives no group.
+    A variable that the host does not have gives no group.
     """
     for limit in limits.max_concurrent_per:
         value = value_of(host, limit.variable)
@@ -106,7 +106,9 @@ def groups_of(host: Host, limits: Limits) -> Iterator[Group]:
 
 
 def value_of(host: Host, variable: str) -> Json:
-    """Return the value of *variable* on *host*, as ``host.`` gives it in templates; None: the host has none."""
+    """Return the value of *variable* on *host*, as templates get it with ``host.``; None if the host has no such
+    variable.
+    """
     value: Json = host_variables(host)
     for name in variable.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None

@@ -14,9 +14,9 @@ from runbook.values.types import Unknown, plural, seconds
 
 
 class ChangeLimits:
-    """The changes that this run may make after those of earlier runs of its playbook; used by many threads.
+    """The limits on changes that count earlier runs of the same playbook; used by many threads.
 
-    *total*: the number of hosts; the share in the limit ``breaker`` is a share of it.  If the records cannot be read,
+    *total*: the number of hosts of which the limit ``breaker`` may be a percentage.  If the records cannot be read,
     nothing is changed.
     """
 
@@ -34,13 +34,13 @@ class ChangeLimits:
     def refused(self, host: str) -> str:
         """Return the reason why *host* must not be changed now.
 
-        Empty: it may be, or this run has begun to change it.
+        Empty if it may be changed, or if this run has already begun to change it.
         """
         with self._lock:
             return "" if host in self._begun else self._refusal(host)
 
     def begin(self, host: str) -> str:
-        """Note that this run begins to change *host*; returns the reason why it must not, or nothing."""
+        """Record that this run begins to change *host*; return the reason why it must not, or an empty text."""
         with self._lock:
             if host in self._begun:
                 return ""
@@ -50,11 +50,13 @@ class ChangeLimits:
             return ""
 
     def _refusal(self, host: str) -> str:
-        """Return the reason why this run must not begin to change *host*; empty: it may."""
+        """Return the reason why this run must not begin to change *host*; empty if it may."""
         return "" if self._goes_on(host) else self._own(host) or self._tripped(host)
 
     def used(self, hosts: Iterable[str]) -> UsedLimits:
-        """Return the part of the limits that earlier runs have used up, of each of *hosts* and of all."""
+        """Return the part of the limits that earlier runs have used up, for each of *hosts* and for all hosts
+        together.
+        """
         with self._lock:
             attempts = {host: self._counted(host) for host in hosts}
             resting = {host: self._resting(host) for host in attempts}
@@ -68,7 +70,7 @@ class ChangeLimits:
         )
 
     def _own(self, host: str) -> str:
-        """Return the reason why the limits of each host keep *host* from being changed."""
+        """Return the reason why ``attempts`` or ``cooldown`` forbids a change of *host*; empty if they allow it."""
         if host not in self._of_host:
             self._of_host[host] = self._attempts(host) or self._cooldown(host)
         return self._of_host[host]
@@ -96,7 +98,9 @@ class ChangeLimits:
         )
 
     def _counted(self, host: str) -> list[float] | Unknown:
-        """The attempts within the time of ``limits.attempts``: how many seconds ago each last changed *host*."""
+        """Return how many seconds ago each attempt within the time of ``limits.attempts`` last changed *host*,
+        sorted.
+        """
         limit = self._limits.attempts
         if limit is None:
             return []
@@ -121,9 +125,8 @@ class ChangeLimits:
         return ""
 
     def _resting(self, host: str) -> tuple[float, RecordedChange] | None | Unknown:
-        """Return the seconds that *host* must still rest after its last change, and that change.
-
-        None: no rest is left.
+        """Return the seconds until the cooldown of *host* is over, and its last change; None if there is no
+        cooldown left.
         """
         limit = self._limits.cooldown
         found = self._past.last_change(host) if limit else None
@@ -132,7 +135,7 @@ class ChangeLimits:
         return (limit - found.ago, found) if found.ago < limit else None
 
     def _changed_before(self) -> frozenset[str] | Unknown:
-        """The hosts that earlier runs have changed within the time of ``limits.breaker``."""
+        """Return the hosts that earlier runs have changed within the time of ``limits.breaker``."""
         if self._before is None:
             within = self._limits.breaker.within if self._limits.breaker else 0.0
             self._before = self._past.changed_hosts(within)

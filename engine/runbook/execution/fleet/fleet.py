@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet(HostWork):
-    """The hosts of a run, and how to get to them."""
+    """The hosts of a run: plan them and change them, within the limits of the run."""
 
     parallel: int = 32
     deadline: float = 0.0
     """Time on the clock after which no host is started; 0: no deadline."""
 
     def plan(self, hosts: Sequence[Host]) -> tuple[Planned, ...]:
-        """Probe every host, and decide; sends probes only.  A host that gets no plan has its end now."""
+        """Probe every host and make its plan; only probes are sent.  A host that gets no plan gets its result now."""
 
         def leave(host: Host, why: str) -> Planned:
             return Planned(host=host, result=self._finish(self._not_started(host, why)))
@@ -93,7 +93,7 @@ class Fleet(HostWork):
         return self._schedule(HostJobs(begin=begin, resume=resume, leave=leave), rollout, deque(hosts)).work_off(hosts)
 
     def conclude(self, planned: Sequence[Planned]) -> tuple[HostResult, ...]:
-        """The ends of hosts that are only planned."""
+        """Return the results of hosts for which only a plan was made."""
         return tuple(self._finish(each.result) if each.plan else each.result for each in planned)
 
     def _schedule(self, jobs: HostJobs[T], rollout: Rollout, fresh: deque[Host] | None = None) -> Schedule[T]:
@@ -108,7 +108,7 @@ class Fleet(HostWork):
         )
 
     def _rollout(self, hosts: Sequence[Host], consent: Consent) -> Rollout:
-        """The turns of *hosts*; where nothing will be changed, all may begin at once."""
+        """Return the order and limits for changing *hosts*; if the run changes nothing, all hosts may begin at once."""
         if not self.playbook.remediate or consent is Consent.NONE:
             return self._unbounded(hosts)
         bounds = Bounds.of(self.playbook.limits, hosts)
@@ -128,13 +128,13 @@ class Fleet(HostWork):
         return planned
 
     def _idle(self, planned: Planned, rollout: Rollout) -> HostResult:
-        """The end of a host with nothing to carry out."""
+        """Return the result of a host for which there is nothing to do."""
         result = self._finish(planned.result) if planned.plan else planned.result
         rollout.ended(result.host, result.verdict, touched=False)
         return result
 
     def _ended(self, result: HostResult, rollout: Rollout) -> HostResult:
-        """Report *result*, and only then let others have the host's turn."""
+        """Report *result*, and only then let other hosts take the host's place."""
         self._finish(result)
         rollout.ended(result.host, result.verdict, touched=_touched(result))
         return result
@@ -149,5 +149,5 @@ class Fleet(HostWork):
 
 
 def _touched(result: HostResult) -> bool:
-    """Whether something was sent to the host that may have changed it; where that is not known, it was."""
+    """Whether a command that may have changed the host was sent; true if that is unknown."""
     return any(map(sent, result.steps)) or (result.verdict is Verdict.FAILED and result.error is not None)

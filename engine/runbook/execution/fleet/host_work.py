@@ -1,4 +1,4 @@
-"""Work on one host: connect, plan, carry out; every way of failing becomes a result."""
+"""Work on one host: connect, make the plan, carry it out; every failure becomes a result."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Spent = tuple[tuple[Command, ...], float]
 
 
 class Renewable:
-    """A connection that can be opened again after the host was away.
+    """A connection that can be opened again after the host was not reachable.
 
-    *spent*: commands during which an earlier connection was lost, and the seconds that each had run.  Each is retried
-    once, with the rest of its timeout.
+    *spent*: commands during which an earlier connection was lost, and the seconds that they had run.  If these commands
+    are sent again, their timeout is shortened by that time, once.
     """
 
     def __init__(
@@ -63,24 +63,24 @@ class Renewable:
             raise
 
     def renew(self) -> None:
-        """Give the connection up, and open another one.  Raises Unreachable."""
+        """Close the connection, and open a new one.  Raises Unreachable."""
         self._inner.close()
         self._inner = self._connect()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._inner.close()
 
 
 @dataclass(frozen=True, slots=True)
 class UntilDeadline:
-    """A connection over which nothing more begins once the host's own deadline has passed."""
+    """A connection that sends only owed commands once the host's own deadline has passed."""
 
     inner: Connection
     own: HostCancellation
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
-        """Send *commands*.  Raises Cancelled, which names the deadline where that is the reason."""
+        """Send *commands*.  Raises Cancelled; its text names the deadline of the host if that is the reason."""
         if self.own.passed and not all(command.owed for command in commands):
             raise Cancelled(f"{self.own.why}; not sent any more: {commands[0].brief()}")
         try:
@@ -91,20 +91,20 @@ class UntilDeadline:
             raise Cancelled(f"{self.own.why}: {error}", sent=error.sent) from error
 
     def close(self) -> None:
-        """Hang up the inner connection."""
+        """Close the inner connection."""
         self.inner.close()
 
 
 @dataclass(slots=True)
 class WithoutTurn:
-    """A connection to a host before its turn to be changed: probes are sent; a change is only noted."""
+    """A connection to a host that must not be changed yet: probes are sent, changes are refused."""
 
     inner: Connection
     asked: bool = False
-    """A change was to be sent."""
+    """Whether a change was refused."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
-        """Send *commands* if none of them is a change.  Raises Cancelled."""
+        """Send *commands* if none of them changes the host; otherwise remember the request.  Raises Cancelled."""
         for command in commands:
             if command.effect is Effect.WRITE:
                 self.asked = True
@@ -112,7 +112,7 @@ class WithoutTurn:
         return self.inner.run(*commands)
 
     def close(self) -> None:
-        """Hang up the inner connection."""
+        """Close the inner connection."""
         self.inner.close()
 
 
@@ -124,19 +124,19 @@ class HostClock:
     own: HostCancellation
 
     def now(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
         return self.inner.now()
 
     def sleep(self, seconds: float) -> None:
-        """Wait; return early when the run is asked to end, or the host's deadline passes."""
+        """Sleep for *seconds*; return early if the run is asked to end, or if the host's deadline passes."""
         self.inner.sleep(min(seconds, max(0.0, self.own.left())))
 
 
 Cut = dict[str, PartialSamples]
-"""The samples of probes that were cut short, by their ids."""
+"""The samples of probes that were cut short, keyed by probe id."""
 
 MayChange = Callable[[], bool]
-"""Tells whether a host that needs a change may begin now; if not, it waits for its turn."""
+"""Returns whether the change of a host may begin now; if not, the host waits for its turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,50 +151,50 @@ class Planned:
     result: HostResult
     """The result of the host if nothing more is done."""
     waits: bool = False
-    """It was to be changed, but its turn has not come."""
+    """Whether the host needs a change, but its turn has not come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """The playbook and values of a host, where hosts differ in them."""
+    """The playbook and the values of one host, if they differ from host to host."""
 
     playbook: Playbook
     parts: Mapping[str, Mapping[str, Json]]
     secrets: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
-    """The values of secrets, by part."""
+    """The values of secrets, keyed by part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostWork:
-    """The work on any host of a run, and all that it needs."""
+    """The work on the hosts of a run, and everything that it needs."""
 
     run: RunContext
     playbook: Playbook
     connect: Callable[[Host], Connection]
     clock: Clock
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """The inputs of every included playbook, by its prefix."""
+    """The inputs of every included playbook, keyed by its prefix."""
     secrets: Callable[[str], Mapping[str, Mapping[str, Json]]] = field(default=lambda _: {}, repr=False)
-    """Gives the values of secrets for a host, by the prefix of the included playbook that uses them."""
+    """Returns the values of secrets for a host, keyed by the prefix of the included playbook that uses them."""
     assignments: Mapping[str, Assignment] = field(default_factory=dict)
-    """The playbook and values of single hosts that differ, by their names."""
+    """The playbook and values of hosts that have their own, keyed by host."""
     elsewhere: OtherHosts | None = None
     """The connections to the hosts that steps name with ``on``."""
     owing: Callable[[str], tuple[Owed, ...]] = field(default=lambda _: (), repr=False)
-    """The clean-ups that are known to be owed to a host."""
+    """Returns the clean-up that is known to be owed to a host."""
     stop: Cancellation
     force: bool = False
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
-    """The changes that earlier runs, with which this one goes on, have sent to each host."""
+    """The changes that the earlier runs which this run continues have sent, keyed by host."""
     change_limits: ChangeLimits | None = field(default=None, repr=False)
-    """The changes that this run may make after those of earlier runs; None: there is no limit."""
+    """The limits on changes that count earlier runs; None: there are none."""
 
     def planned(self, host: Host) -> Planned:
-        """The plan of *host*; sends probes only."""
+        """Return the plan of *host*; only probes are sent."""
         return self._guarded(host, lambda cut, began: self._planned(host, began, cut))
 
     def carried_out(self, planned: Planned, consent: Consent, *, turn: bool = True) -> Planned:
-        """Do what the plan shows, or less.  *turn*: the host may be changed."""
+        """Do what the plan shows, or less.  *turn*: the host may be changed now."""
 
         def work(cut: Cut, began: float) -> Planned:
             with self._connected(planned.host) as connection:
@@ -213,7 +213,7 @@ class HostWork:
         return self._guarded(host, lambda cut, began: self._both(host, consent, began, cut, may_change))
 
     def playbook_of(self, host: str) -> Playbook:
-        """The playbook that *host* is taken by."""
+        """Return the playbook for *host*."""
         return self.assignments[host].playbook if host in self.assignments else self.playbook
 
     def _context(self, host: Host, line: Renewable, cut: Cut) -> HostContext:
@@ -238,7 +238,9 @@ class HostWork:
         )
 
     def _why_ended(self, own: HostCancellation) -> str:
-        """Return the reason to end the work on a host: the run's, or the host's deadline; empty: there is none."""
+        """Return the reason to end the work on a host, from the run or from the host's deadline; empty if there is
+        none.
+        """
         return self.stop.why if self.stop.level() else own.why if own.passed else ""
 
     @contextmanager
@@ -250,7 +252,7 @@ class HostWork:
             connection.close()
 
     def _renew(self, host: Host, line: Renewable) -> None:
-        """Connect to *host* once more.  Raises Unreachable, and Cancelled where the run is asked to end."""
+        """Connect to *host* again over *line*.  Raises Unreachable, and Cancelled if the run is asked to end."""
         own = self.stop.of(host.name)
         try:
             line.renew()
@@ -269,7 +271,7 @@ class HostWork:
         return self._planned(host, began, cut, connection)  # only probes were sent, so they may be retried
 
     def _made(self, context: HostContext, began: float) -> Planned:
-        """The plan of a host that is connected to."""
+        """Make the plan of a connected host, report it, and return it with its result."""
         plan, seen = make_plan(context, force=self.force)
         plan = kept_plan(plan)
         if not self.playbook.comparisons:  # else once the hosts are compared
@@ -285,7 +287,7 @@ class HostWork:
         return Planned(host=context.host, plan=plan, seen=seen, offers=offers_of(context, seen.states), result=result)
 
     def with_comparisons(self, planned: Sequence[Planned]) -> tuple[Planned, ...]:
-        """Return *planned* with the findings that compare these hosts; unchanged if the playbook compares none."""
+        """Return *planned* with the findings that compare the hosts; unchanged if the playbook compares no hosts."""
         if not self.playbook.comparisons:
             return tuple(planned)
         found = compared(self.playbook, [_candidate(each) for each in planned])
@@ -318,7 +320,9 @@ class HostWork:
         return self._both(host, consent, began, cut, may_change, again=False)
 
     def _watch(self, context: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:
-        """Run the steps of a host that must not be changed now; the result ``waits`` if a step would change it."""
+        """Run the steps of a host that must not be changed now; the returned host ``waits`` if a step would change
+        it.
+        """
         others = [WithoutTurn(context.connection)]
 
         def elsewhere(name: str) -> Connection:
@@ -348,7 +352,9 @@ class HostWork:
         return Planned(host=context.host, plan=plan, seen=seen, result=result)
 
     def _guarded(self, host: Host, work: Callable[[Cut, float], Planned]) -> Planned:
-        """*work*, with every way of failing made a result: one bad host harms no other."""
+        """Call *work* and return its result; every failure becomes a result, so that one bad host does not affect
+        others.
+        """
         cut: Cut = {}
         began, own = self.clock.now(), self.stop.of(host.name)
         own.allow(self.playbook.limits.host_deadline, self.clock)
@@ -378,19 +384,19 @@ class HostWork:
 
 
 def _candidate(planned: Planned) -> Candidate:
-    """Return the host of *planned* for the comparison with other hosts."""
+    """Return the host of *planned* in the form that is compared with other hosts."""
     if planned.plan is None or planned.offers is None:
         return Candidate(host=planned.host.name, why=planned.result.verdict.value.replace("_", " "))
     return Candidate(host=planned.host.name, findings=planned.plan.findings, offers=planned.offers)
 
 
 def has_work(planned: Planned) -> bool:
-    """Whether there is anything to carry out."""
+    """Whether there is anything to carry out on the host."""
     return needs_turn(planned) or any(map(waits, _results(planned)))
 
 
 def needs_turn(planned: Planned) -> bool:
-    """Whether something may be sent that changes the host."""
+    """Whether the plan may send a command that changes the host."""
     return any(step.status in (Status.WOULD_CHANGE, Status.BLOCKED) for step in _results(planned))
 
 
@@ -399,15 +405,17 @@ def _results(planned: Planned) -> tuple[StepResult, ...]:
 
 
 def waits(result: StepResult) -> bool:
-    """Whether a planned step only waits, or tells something, when its turn comes."""
+    """Whether *result* is of a planned step that only waits or prints something when it runs."""
     return result.phase is Phase.REMEDIATE and result.status is Status.OK and not result.verified
 
 
 def all_steps(
     playbook: Playbook, status: Status, why: str, cut: Mapping[str, PartialSamples] = MappingProxyType({})
 ) -> tuple[StepResult, ...]:
-    """Return every step of *playbook* with the same result: no step goes unreported; *cut* has the samples of probes
-    cut short."""
+    """Return a result with the same *status* and *why* for every step of *playbook*, so that every step is reported.
+
+    *cut*: the samples of probes that were cut short.
+    """
     steps = (*playbook.diagnose, *playbook.remediate, *playbook.verify)
     sent = Sent.UNSAID if status is Status.FAILED else Sent.NOTHING  # a fault of ours may have come after a change
     plain = [replace(StepResult.of(step, status, why), sent=sent) for step in steps]

@@ -1,4 +1,4 @@
-"""The limits of a run: of the playbook and the command line together, and their meaning for its hosts."""
+"""The limits of a run: combined from the playbook and the command line, and their meaning for its hosts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ READ: Mapping[str, Callable[[object], Any]] = {
     "max_unavailable": share,
     "batches": lambda text: tuple(share(part.strip()) for part in str(text).split(",")),
 }
-"""The options, by their names as keys of ``limits``; the deadline of the run is not among them."""
+"""The options, each with its parser, keyed by the names in ``limits``; the deadline of the run is not included."""
 
 
 def given_limits(options: LimitOptions) -> Limits:
-    """The limits of a command line.  Raises ConfigError with every mistake."""
+    """Parse the limits of the command line.  Raises ConfigError with every mistake."""
     problems: list[Problem] = []
     found: dict[str, Any] = {}
     for name, read in READ.items():
@@ -45,7 +45,9 @@ def given_limits(options: LimitOptions) -> Limits:
 
 
 def stricter(limits: Limits, options: LimitOptions, total: int) -> Limits:
-    """Of each limit of a playbook and of the command line the stricter one, for *total* hosts.  Raises ConfigError."""
+    """Return the stricter of each limit of the playbook and of the command line, for *total* hosts.  Raises
+    ConfigError.
+    """
     given = given_limits(options)
     if given.pause_between and not (limits.batches or given.batches):
         raise ConfigError(Problem(message="--pause-between: there are no batches", hint="give --batches 1,100%"))
@@ -66,7 +68,7 @@ def stricter(limits: Limits, options: LimitOptions, total: int) -> Limits:
 
 
 def ordered(hosts: Sequence[Host], order: HostOrder, shuffle: Shuffled) -> tuple[Host, ...]:
-    """*hosts*, which stand as in the inventory, in another order."""
+    """Return *hosts*, which are in the order of the inventory, in the order *order*."""
     made = list(hosts)
     match order:
         case HostOrder.INVENTORY:
@@ -83,7 +85,7 @@ def ordered(hosts: Sequence[Host], order: HostOrder, shuffle: Shuffled) -> tuple
 
 
 def problems_with_variables(limits: Limits, hosts: Sequence[Host]) -> list[Problem]:
-    """Return a problem for each variable of ``max_concurrent_per`` that no host has: such a limit limits nothing."""
+    """Return a problem for each variable of ``max_concurrent_per`` that no host has: the limit would have no effect."""
     problems = []
     for limit in limits.max_concurrent_per:
         if any(value_of(host, limit.variable) is not None for host in hosts):
@@ -96,7 +98,7 @@ def problems_with_variables(limits: Limits, hosts: Sequence[Host]) -> list[Probl
 
 
 def _names(variables: Mapping[str, Json], before: str = "") -> Iterator[str]:
-    """The names of all values, those within mappings with a dot."""
+    """Yield the names of all values in *variables*; a name within a mapping has a dot (``a.b``)."""
     for name, value in variables.items():
         if isinstance(value, Mapping):
             yield from _names(value, f"{before}{name}.")
@@ -105,10 +107,10 @@ def _names(variables: Mapping[str, Json], before: str = "") -> Iterator[str]:
 
 
 def _least(one: float, other: float) -> float:
-    """Return the shorter time; 0 stands for no limit."""
+    """Return the shorter of two times; 0 means no limit."""
     return min((number for number in (one, other) if number), default=0.0)
 
 
 def _fewest(one: Share | None, other: Share | None, hosts: Callable[[Share], int]) -> Share | None:
-    """The share that is fewer hosts."""
+    """Return the share that is the smaller number of hosts; None if both are None."""
     return min((each for each in (one, other) if each), key=hosts, default=None)

@@ -1,4 +1,4 @@
-"""Decide which host may be changed now: batches, hosts that are unavailable, hosts that share a rack."""
+"""Decide which host may be changed now: batches, unavailable hosts, hosts that share a rack."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from runbook.values.result import Verdict
 from runbook.values.types import plural
 
 UNWELL = (Verdict.FAILED, Verdict.UNKNOWN, Verdict.UNRESOLVED, Verdict.UNREACHABLE, Verdict.CANCELLED)
-"""The verdicts that count for ``stop_after`` and ``max_unavailable``, and that end a batch in which no host is better.
+"""The verdicts that count for ``stop_after`` and ``max_unavailable``; a batch with only such verdicts ends the rollout.
 """
 
 BatchEnded = Callable[[int, tuple[str, ...], float], None]
-"""Called when a batch has ended and another one follows: its number from 1, its hosts, the seconds until then."""
+"""Called when a batch has ended and another follows: its number (from 1), its hosts, the seconds until the next batch.
+"""
 
 
 class Turn(Enum):
-    """Where a host of a run stands."""
+    """The stage of a host in a rollout."""
 
     PROBED = "not probed yet, or being probed"
     WAITS = "has something to be changed, and waits for its turn"
@@ -31,15 +32,17 @@ class Turn(Enum):
 
 
 CLAIMING = (Turn.PROBED, Turn.WAITS)
-"""Hosts that may need a place in a batch."""
+"""The stages of hosts that may need a place in a batch."""
 
 
 class Rollout:
     """The hosts of a run in their order, and which of them may be changed now.  Called from many threads.
 
-    A host takes a place in a batch when it begins to be changed; the hosts of a batch are the next ones in their order
-    that have something to be changed.  So a host waits while those before it, which may still be being probed, could
-    fill the batch.  A host to which nothing was sent after all gives its place back: it has tried nothing.
+    A host takes a place in a batch when its change begins; the hosts of a batch are the next hosts in the order that
+    need
+    a change.  So a host waits while earlier hosts, which may still be being probed, could fill the batch.  A host to
+    which
+    nothing was sent in the end releases its place, because it has tested nothing.
     """
 
     def __init__(self, hosts: Sequence[str], bounds: Bounds, clock: Clock, batch_ended: BatchEnded) -> None:
@@ -63,7 +66,7 @@ class Rollout:
         return self._bounds.any
 
     def ask(self, host: str) -> bool:
-        """Whether *host*, which was just probed and has something to be changed, may begin now."""
+        """Whether the change of *host*, which was just probed and needs one, may begin now."""
         with self._lock:
             self._is(host, Turn.WAITS)
             self._roll()
@@ -74,12 +77,12 @@ class Rollout:
             return False
 
     def waits(self, host: str) -> None:
-        """*host* has something to be changed; ``next`` says when."""
+        """Record that *host* waits for its change; ``next`` returns the host when the change may begin."""
         with self._lock:
             self._is(host, Turn.WAITS)
 
     def next(self) -> str | None:
-        """Return a waiting host that begins to be changed now; None: no host may begin."""
+        """Return a waiting host whose change begins now; None if no host may begin."""
         with self._lock:
             self._roll()
             room = self._room() if self._open() else 0
@@ -93,7 +96,7 @@ class Rollout:
             return None
 
     def ended(self, host: str, verdict: Verdict, *, touched: bool) -> None:
-        """*host* has its result; *touched*: something was sent that may have changed it."""
+        """Record that *host* has its result; *touched*: a command was sent that may have changed it."""
         with self._lock:
             self._is(host, Turn.ENDED)
             if host in self._changing:
@@ -113,7 +116,9 @@ class Rollout:
             return f"stop_after {self._bounds.words.stop_after}: {self._counted()}" if self._enough() else self._failed
 
     def used_up(self) -> str:
-        """Return the reason why no further host will ever begin to be changed; empty: hosts still may."""
+        """Return the reason why the change of no further host will begin in this run; empty if changes may still
+        begin.
+        """
         with self._lock:
             limit = self._bounds.max_unavailable
             if limit and len(self._unwell) >= limit:
@@ -123,11 +128,11 @@ class Rollout:
             return ""
 
     def _enough(self) -> bool:
-        """Whether so many hosts are unwell that no further one is started."""
+        """Whether so many hosts have failed or are unavailable that no further host is started."""
         return 0 < self._bounds.stop_after <= len(self._unwell)
 
     def _open(self) -> bool:
-        """Whether any host may begin to be changed now, as far as it is not a matter of which."""
+        """Whether any change may begin now, as far as this does not depend on the host."""
         bounds, unwell = self._bounds, len(self._unwell)
         if self._failed or self._enough():
             return False
@@ -139,16 +144,16 @@ class Rollout:
         return known and len(self._changing) + unwell < bounds.max_unavailable
 
     def _free(self, host: str) -> bool:
-        """Whether fewer hosts that share something with *host* are being changed than may be."""
+        """Whether the groups of *host* (``max_concurrent_per``) allow one more host to be changed."""
         groups = self._bounds.groups.get(host, ())
         return all(self._at_once[group] < self._bounds.most[group[0]] for group in groups)
 
     def _room(self) -> int:
-        """The places that are left in the batch."""
+        """Return the number of places that are left in the batch."""
         return self._bounds.size(self._number) - len(self._batch) if self._bounds.batches else len(self._turns) + 1
 
     def _has_place(self, host: str) -> bool:
-        """Whether *host* may begin although those before it, which may need the places that are left, have not."""
+        """Whether there is a place for *host*, after a place for each earlier host that may still need one."""
         bounds = self._bounds
         if not (bounds.batches or bounds.max_unavailable):
             return True
@@ -172,7 +177,7 @@ class Rollout:
         self._turns[host] = turn
 
     def _roll(self) -> None:
-        """When a batch is full and done, go on to the next one; end the rollout if all its hosts are unwell."""
+        """Begin the next batch when a batch is full and done; end the rollout if all hosts of the batch have failed."""
         if self._failed or self._enough() or self._changing or not self._turns_of[Turn.WAITS]:
             return
         if not self._bounds.batches or len(self._batch) < self._bounds.size(self._number):

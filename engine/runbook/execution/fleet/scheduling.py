@@ -22,18 +22,18 @@ POLL = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostJobs(Generic[T]):
-    """The jobs for a host; each is called once at most, from any thread."""
+    """The functions that work on a host; each is called at most once for a host, from any thread."""
 
     begin: Callable[[Host], T | Planned]
-    """Works on a new host; if it ``waits``, it is resumed at its turn."""
+    """Works on a new host; a host that ``waits`` is resumed when its turn comes."""
     resume: Callable[[Planned], T]
     leave: Callable[[Host, str], T]
-    """The end of a host that was not begun, and why."""
+    """Returns the result of a host that was not started; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(Generic[T]):
-    """The hosts of a run on their way; used once."""
+    """The hosts of a run that are new, waiting or done; used once."""
 
     jobs: HostJobs[T]
     rollout: Rollout
@@ -45,11 +45,11 @@ class Schedule(Generic[T]):
     fresh: deque[Host] = field(default_factory=deque)
     """The new hosts, in their order."""
     waiting: dict[str, Planned] = field(default_factory=dict)
-    """The hosts that are to be changed, and wait for their turn."""
+    """The hosts that need a change and wait for their turn, keyed by name."""
     done: dict[str, T] = field(default_factory=dict)
 
     def work_off(self, hosts: Sequence[Host]) -> tuple[T, ...]:
-        """Bring every host to its end, at most ``parallel`` at a time; in the order of *hosts*."""
+        """Work on every host, at most ``parallel`` hosts at a time, and return the results in the order of *hosts*."""
         running: dict[Future[T | Planned], str] = {}
         for name in self.waiting:
             self.rollout.waits(name)
@@ -62,7 +62,7 @@ class Schedule(Generic[T]):
         return tuple(self.done[host.name] for host in hosts)
 
     def _start_some(self, pool: ThreadPoolExecutor, running: dict[Future[T | Planned], str]) -> None:
-        """Use the free workers: for hosts whose turn has come first, then for new ones."""
+        """Start work on the free workers: first for waiting hosts that may be changed now, then for new hosts."""
         while len(running) < self.parallel and not self._halted():
             if self.waiting and (name := self.rollout.next()):
                 running[pool.submit(self.jobs.resume, self.waiting.pop(name))] = name
@@ -73,7 +73,7 @@ class Schedule(Generic[T]):
                 return
 
     def _take_in(self, running: dict[Future[T | Planned], str]) -> None:
-        """Wait for a moment, and take in what has ended."""
+        """Wait for a moment, and record the hosts whose work has ended or that must wait."""
         if not running:
             if self.waiting:
                 self.clock.sleep(POLL)
@@ -88,7 +88,7 @@ class Schedule(Generic[T]):
                 self.done[name] = end  # type: ignore[assignment] # what does not wait is an end
 
     def _leave_some(self) -> None:
-        """Take out the hosts that will not be begun any more, each with the reason."""
+        """Remove the hosts that will not be started any more, each with the reason as its result."""
         if why := self._halted():
             while self.fresh:
                 host = self.fresh.popleft()
@@ -106,11 +106,11 @@ class Schedule(Generic[T]):
         return self.rollout.stopped()
 
     def _spent(self, why: str) -> None:
-        """Take note that a limit has kept a host from being started."""
+        """Record *why* if a limit, and not the end of the run, kept a host from being started."""
         if not self.stop.level():
             self.stop.spent = self.stop.spent or why
 
     def _heed_deadline(self) -> None:
-        """Ask the run to end once its deadline is over."""
+        """Ask the run to end once its deadline has passed."""
         if self.deadline and self.clock.now() >= self.deadline and not self.stop.level():
             self.stop.ask("the deadline of the run has passed", level=1, over=True)

@@ -1,4 +1,4 @@
-"""Commands over SSH, on connections that Fabric makes."""
+"""Run commands over SSH, on connections that Fabric makes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ __all__ = ["connect", "locked"]
 
 
 def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
-    """A connection to the first address that answers.  Raises Unreachable with the reason of each that does not.
+    """Return a connection to the first address of *host* that answers.
 
-    The next address is tried on connection failures only, never after a refused login or a wrong host key.  Gateways
-    are shared with the other hosts of the run (``options.shared``).
+    Raises Unreachable with the reason of each address.  The next address is tried on connection failures only, never
+    after a refused login or a wrong host key.  Gateways are shared with the other hosts of the run
+    (``options.shared``).
     """
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)
     if options.shared:
@@ -75,7 +76,7 @@ def _ways(host: Host) -> list[Route]:
 
 
 class _WithPool:
-    """A connection with gateways of its own."""
+    """A connection that has its own connections to gateways."""
 
     def __init__(self, inner: Connection, pool: GatewayPool) -> None:
         self._inner, self._pool = inner, pool
@@ -85,6 +86,6 @@ class _WithPool:
         return self._inner.run(*commands)
 
     def close(self) -> None:
-        """Close the connection, and its gateways."""
+        """Close the connection, and its connections to gateways."""
         self._inner.close()
         self._pool.close()

@@ -1,4 +1,4 @@
-"""An SSH transport with limits on what a server may send: paramiko itself has none."""
+"""An SSH transport that limits how much a server may send; paramiko itself has no such limits."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from paramiko.common import (
 from paramiko.packet import Packetizer
 
 LARGEST_PACKET = 256 * 1024
-"""Bytes of one SSH packet: what OpenSSH takes at most (PACKET_MAX_SIZE in its packet.h)."""
+"""The maximum number of bytes of one SSH packet, as in OpenSSH (PACKET_MAX_SIZE in its packet.h)."""
 
 LONGEST_IDENTIFICATION = 64 * 1024
-"""Bytes that a server may send before and with its identification (RFC 4253, section 4.2, sets no bound)."""
+"""The bytes that a server may send before and with its identification (RFC 4253, section 4.2, sets no limit)."""
 
 UNREAD = 4 * 1024 * 1024
-"""Bytes that may wait in one channel: twice the window that we give, which a server must not send beyond."""
+"""The bytes that may wait in one channel: twice the window that we grant, which a server must not exceed."""
 
 LONGEST_WORDS = 300
-"""Bytes that are kept of why a server opens no channel, or hangs up."""
+"""The bytes that are kept of a server's reason to refuse a channel or to disconnect."""
 
 TALKS = "it sends endless text instead of an SSH identification"
 
 
 AEAD = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
-"""Ciphers that check what they decrypt themselves: without a MAC in Python, they take a third of the time."""
+"""Ciphers with their own integrity check: without a MAC computed in Python, they take a third of the time."""
 
 paramiko.util.constant_time_bytes_eq = hmac.compare_digest  # type: ignore[assignment]  # its own is slow: byte by byte
 
 
 class Flooded(paramiko.SSHException):
-    """The server has sent more than it may; the connection is given up."""
+    """The server has sent more than it may; the connection is closed."""
 
 
 class ChannelRefused(paramiko.ChannelException):
-    """The server opens no channel; *words* are its own."""
+    """The server refuses to open a channel; *words* are the server's own."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(code, CONNECTION_FAILED_CODE.get(code, f"reason {code}"))
@@ -51,7 +51,7 @@ class ChannelRefused(paramiko.ChannelException):
 
 
 class _Packetizer(Packetizer):
-    """Refuses what is longer than SSH allows, before it is read."""
+    """A packetizer that refuses a packet that is longer than SSH allows, before it is read."""
 
     def __init__(self, sock: Any) -> None:
         super().__init__(sock)
@@ -59,7 +59,7 @@ class _Packetizer(Packetizer):
         self.heard = time.monotonic()
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
-        """*n* bytes.  Raises Flooded."""
+        """Return *n* bytes.  Raises Flooded if that is more than a packet may have."""
         if n > LARGEST_PACKET + 1024:
             raise Flooded(f"it announces an SSH packet of {n} bytes, more than SSH programs send")
         got = super().read_all(n, check_rekey)
@@ -67,7 +67,7 @@ class _Packetizer(Packetizer):
         return got
 
     def _read_timeout(self, timeout: float) -> bytes:
-        """Some bytes of the identification.  Raises Flooded."""
+        """Return some bytes of the server's identification.  Raises Flooded if the identification is too long."""
         got: bytes = super()._read_timeout(timeout)  # type: ignore[misc]
         self._identification += len(got)
         if self._identification > LONGEST_IDENTIFICATION:
@@ -95,15 +95,15 @@ def _refuse_flood(channel: paramiko.Channel) -> None:
 
 
 class BoundedTransport(paramiko.Transport):
-    """One connection; ``flooded`` is the reason why it was given up if the server sent too much.
+    """One connection; ``flooded`` is the reason why it was closed, if the server sent too much.
 
-    Unlike paramiko's class, it can be shared: each refused channel has its own reason, and the reason of its end is
-    kept.
+    Unlike paramiko's class, it can be shared by threads: each refused channel has its own reason, and the reason of the
+    connection's end is kept.
     """
 
     flooded = ""
     silent = ""
-    """The reason why it was given up, where the server had stopped answering."""
+    """The reason why the connection was closed, if the server has stopped answering."""
     _channels: Any
     """The stubs leave it out, and so they do the four methods below that stand for paramiko's own."""
     _preferred_ciphers = (*AEAD, *(each for each in paramiko.Transport._preferred_ciphers if each not in AEAD))  # type: ignore[attr-defined]
@@ -123,13 +123,13 @@ class BoundedTransport(paramiko.Transport):
 
     @property
     def heard(self) -> float:
-        """When something last came from the server, by the monotonic clock."""
+        """Return the time (monotonic clock) when bytes last arrived from the server."""
         assert isinstance(self.packetizer, _Packetizer)
         return self.packetizer.heard
 
     @property
     def saved_exception(self) -> Exception | None:
-        """The exception that paramiko hands to the next thread that asks, and then forgets."""
+        """Return the exception that paramiko raises in the next thread that asks, and then forgets."""
         return self._saved
 
     @saved_exception.setter
@@ -147,13 +147,13 @@ class BoundedTransport(paramiko.Transport):
         return "closed by the other end" if isinstance(error, EOFError) or not str(error or "") else str(error)
 
     def logged_in(self) -> None:
-        """Forget what went wrong so far, such as keys that were refused."""
+        """Forget the errors so far, such as refused keys, because the login has succeeded."""
         self._ended_by = None
 
     def forward(self, address: tuple[str, int], seconds: float) -> paramiko.Channel:
-        """A channel to *address*, as the server sees it.
+        """Return a channel to *address*, which the server resolves.
 
-        Raises ChannelRefused, TimeoutError, or SSHException, EOFError or OSError where the connection has ended.
+        Raises ChannelRefused, TimeoutError, or SSHException, EOFError or OSError if the connection has ended.
         """
         try:
             return self.open_channel("direct-tcpip", address, ("", 0), timeout=seconds)
@@ -168,7 +168,7 @@ class BoundedTransport(paramiko.Transport):
             raise TimeoutError("no answer in time") from error
 
     def get_exception(self) -> Exception | None:
-        """Return the refusal of the calling thread's own channel, else the last exception."""
+        """Return the refusal of the channel that the calling thread opens, otherwise the last exception."""
         return self._refused.pop(getattr(self._opening, "chanid", -1), None) or super().get_exception()
 
     def _next_channel(self) -> int:

@@ -19,22 +19,23 @@ CHUNK = 256 * 1024
 
 
 class _Bell(threading.Event):
-    """Rings when something has come on a channel, or when it has ended.
+    """An event that is set when data has arrived on a channel, or when the channel has ended.
 
-    A channel's own ``fileno`` is a pipe that paramiko may still write to while it is being closed; by then the number
-    can be that of another host's socket.
+    A channel's own ``fileno`` is a pipe that paramiko may still write to while the channel is being closed.  By then,
+    the
+    number of the pipe can belong to the socket of another host.
     """
 
     def clear(self) -> None:
-        """Clear only where both streams are at their end."""
+        """Clear the event only if both streams have ended."""
 
     def listen(self) -> None:
-        """Forget every earlier ring."""
+        """Clear the event in any case."""
         super().clear()
 
 
 class SshChannel:
-    """A program on the host."""
+    """A program that runs on the host."""
 
     def __init__(self, channel: paramiko.Channel, line: str) -> None:
         self._channel = channel
@@ -45,7 +46,7 @@ class SshChannel:
         _request_exec(channel, line)
 
     def send(self, data: bytes) -> None:
-        """Write all of *data* to its stdin."""
+        """Write all of *data* to the program's stdin."""
         try:
             self._channel.sendall(data)
         except (OSError, EOFError, paramiko.SSHException) as error:
@@ -64,7 +65,7 @@ class SshChannel:
         return out, err, not out and not err and self._at_end()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the channel."""
         try:
             self._channel.close()
         except (OSError, EOFError, paramiko.SSHException):
@@ -75,17 +76,17 @@ class SshChannel:
 
 
 class SshConnection:
-    """A live SSH connection."""
+    """An open SSH connection."""
 
     def __init__(self, line: Line, options: ConnectOptions) -> None:
         self._line, self._within = line, options.shell_within or GREETED_WITHIN
         self.gateway = line.through
-        """The connection to the gateway that it leads through."""
+        """The connection to the gateway that this connection goes through."""
         self._transport: paramiko.Transport = line.connection.client.get_transport()
         watch(self._transport, options.keepalive, [gateway.transport for gateway in line.gateways()])
 
     def open(self, line: str) -> SshChannel:
-        """A channel of its own."""
+        """Return a new channel on which the server runs *line*."""
         try:
             return SshChannel(self._transport.open_session(timeout=self._within), line)
         except paramiko.ChannelException as error:
@@ -96,23 +97,23 @@ class SshConnection:
             raise ConnectionLost(f"the connection to the host was lost ({error or type(error).__name__})") from error
 
     def stands(self) -> bool:
-        """Whether the connection is there; waits a short time, so that a dying one is noticed."""
+        """Whether the connection is alive; waits a short time, so that the end of a connection is noticed."""
         self._transport.join(0.3)
         return self._transport.is_active() and self._transport.is_alive()
 
     def lost_because(self) -> str:
-        """Return the reason that the host's own messages give us to hang up."""
+        """Return the reason why runbook has closed the connection: the server sent too much; empty if it did not."""
         return self._transport.flooded if isinstance(self._transport, BoundedTransport) else ""
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._line.close()
 
 
 def _request_exec(channel: paramiko.Channel, line: str) -> None:
-    """Have the server hand *line* to the login shell, without waiting for its answer, which costs a round trip.
+    """Ask the server to pass *line* to the login shell, without waiting for the answer, which costs a round trip.
 
-    paramiko closes the channel where the server refuses, which is then at its end; what is sent meanwhile is lost.
+    If the server refuses, paramiko closes the channel, and data that was sent meanwhile is lost.
     """
     message = paramiko.Message()
     message.add_byte(cMSG_CHANNEL_REQUEST)

@@ -11,17 +11,18 @@ from runbook.connections.transports.ssh.bounded_transport import TALKS
 from runbook.errors import Unreachable
 
 SILENT = ("No existing session", "Indecipherable protocol version")
-"""The words of paramiko where no SSH server answers."""
+"""The messages of paramiko if no SSH server answers."""
 
 MAX_REASON_CHARACTERS = 300
-"""Characters of a reason that a library gives."""
+"""The characters that are kept of a reason from a library."""
 
 
 class NextAddress(Exception):
-    """This address cannot be connected to; the next one is tried.
+    """This address cannot be connected to, so that the next address is tried.
 
-    *gateway*: the way through a gateway failed, which says nothing about the address.  *dropped*: the server hung up
-    before the login, as sshd does during too many logins at once (its MaxStartups).
+    *gateway*: the connection through a gateway failed, which says nothing about the address.  *dropped*: the server
+    closed
+    the connection before the login, as sshd does during too many logins at once (its MaxStartups).
     """
 
     def __init__(self, message: str, *, gateway: bool = False, dropped: bool = False) -> None:
@@ -30,18 +31,18 @@ class NextAddress(Exception):
 
 
 class GatewayLost(NextAddress):
-    """The connection to a gateway was lost before the host was logged in to: another one may do."""
+    """The connection to a gateway was lost before the login to the host; another connection to the gateway may work."""
 
     def __init__(self, message: str, *, gateway: bool = True, dropped: bool = False) -> None:
         super().__init__(message, gateway=gateway, dropped=dropped)
 
 
 class GatewayFailed(Unreachable):
-    """A gateway does not let us in."""
+    """The login to a gateway failed."""
 
 
 def translated(error: Exception, *, greeted: bool = False) -> Exception:
-    """Translate an error of connecting: to NextAddress, or to Unreachable where no other way would help.
+    """Translate an error of connecting into NextAddress, or into Unreachable if no other address would help.
 
     *greeted*: the server has sent its SSH identification.
     """

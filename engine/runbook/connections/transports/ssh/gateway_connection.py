@@ -1,4 +1,4 @@
-"""A connection to a gateway (jump host, bastion), and what leads through it."""
+"""A connection to a gateway (jump host, bastion), and the connections that go through it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Its MaxSessions does not count them: only shells, logins and subsystems (sshd_co
 """
 
 DYING = 0.3
-"""Seconds to wait for a connection that may be about to end."""
+"""The seconds to wait for the end of a connection that may be about to end."""
 
 
 @dataclass(slots=True)
 class Line:
-    """An SSH connection, and the connection to a gateway that it leads through, if any."""
+    """An SSH connection, and the connection to the gateway that it goes through, if any."""
 
     connection: fabric.Connection
     through: GatewayConnection | None = None
 
     def close(self) -> None:
-        """Hang up, and give the channel through the gateway back.  Never raises."""
+        """Close the connection, and release its channel through the gateway.  Never raises."""
         sock = self.connection.connect_kwargs.get("sock")
         with contextlib.suppress(Exception):  # it may be half open
             self.connection.client.close()
@@ -48,27 +48,27 @@ class Line:
             through.give_back()
 
     def gateways(self) -> tuple[GatewayConnection, ...]:
-        """The connections to gateways that it leads through, the first one first."""
+        """Return the connections to all gateways that this connection goes through, in order from this machine."""
         return (*self.through.line.gateways(), self.through) if self.through else ()
 
 
 @dataclass(slots=True)
 class GatewayConnection:
-    """A live connection to the gateway *name*, which hosts share.  Safe for threads."""
+    """An open connection to the gateway *name*, which hosts share.  Safe for threads."""
 
     name: str
     line: Line
     keepalive: float
     transport: BoundedTransport = field(init=False)
     before: tuple[GatewayConnection, ...] = field(init=False)
-    """The gateways in front of it."""
+    """The gateways before this one, in order from this machine."""
     channels: int = 0
-    """Open through it, or about to be."""
+    """The number of channels that are open through this connection, or are about to be opened."""
     most: int = MOST_CHANNELS
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        """Watch it from now on."""
+        """Start to watch the connection with keepalives."""
         transport = self.line.connection.client.get_transport()
         assert isinstance(transport, BoundedTransport)
         self.transport, self.before = transport, self.line.gateways()
@@ -76,7 +76,7 @@ class GatewayConnection:
         watch(transport, self.keepalive, [connection.transport for connection in self.before])
 
     def stands(self) -> bool:
-        """Whether it is there, as far as is known now."""
+        """Whether the connection is alive, as far as is known now."""
         return (
             self.transport.is_active()
             and self.transport.is_alive()
@@ -84,9 +84,9 @@ class GatewayConnection:
         )
 
     def lost(self) -> str:
-        """Return the reason why the connection is lost, in the same words for every host behind it.
+        """Return the reason why the connection is lost, with the same text for every host behind the gateway.
 
-        Empty: it is alive.
+        Empty if the connection is alive.
         """
         for connection in (*self.before, self):
             connection.transport.join(DYING)  # what leads through it may notice before it does
@@ -95,7 +95,7 @@ class GatewayConnection:
         return ""
 
     def take(self, *, beyond: bool = False) -> bool:
-        """Whether one channel more may be opened, which is then counted; *beyond*: even where that is too many."""
+        """Whether one more channel may be opened; if so, count it.  *beyond*: count it even beyond the limit."""
         with self._lock:
             if self.channels >= self.most and not beyond:
                 return False
@@ -103,23 +103,23 @@ class GatewayConnection:
             return True
 
     def give_back(self) -> None:
-        """One channel less."""
+        """Count one channel less."""
         with self._lock:
             self.channels -= 1
 
     def is_full(self) -> None:
-        """Take it that the server gives no more channels than there are besides the refused one, if there are any."""
+        """Lower the limit of channels after the server refused one, to the number of the other open channels."""
         with self._lock:
             if self.channels > 1:
                 self.most = min(self.most, self.channels - 1)
 
     def close(self) -> None:
-        """Hang up.  Never raises."""
+        """Close the connection.  Never raises."""
         self.line.close()
 
 
 class BehindGateway:
-    """A connection to a host behind a gateway: where the gateway's connection is what was lost, it says so."""
+    """A connection to a host behind a gateway; if the connection to the gateway is lost, the error says so."""
 
     def __init__(self, inner: Connection, gateway: GatewayConnection) -> None:
         self._inner, self._gateway = inner, gateway
@@ -134,5 +134,5 @@ class BehindGateway:
             raise
 
     def close(self) -> None:
-        """Close the connection to the host; the gateway's stays."""
+        """Close the connection to the host; the connection to the gateway stays open."""
         self._inner.close()

@@ -1,4 +1,4 @@
-"""Share connections to gateways: the hosts of a run that are behind one gateway go through one connection to it."""
+"""Share connections to gateways: all hosts of a run behind one gateway use one connection to it."""
 
 from __future__ import annotations
 
@@ -21,59 +21,59 @@ from runbook.errors import Unreachable
 from runbook.values.inventory import Address, HostKeys
 
 MOST_CONNECTIONS = 4
-"""The connections to one gateway at most: a second one only where the first has no free channel."""
+"""The maximum number of connections to one gateway: a new one is made only if the others have no free channel."""
 
 OPENING = 64
-"""Channels that are being opened at once through one gateway."""
+"""The maximum number of channels that are being opened at once through one gateway."""
 
 FAILED_FOR = 5.0
-"""Seconds for which a failed attempt to connect to a gateway is the answer for every host behind it."""
+"""The seconds for which a failed attempt to connect to a gateway counts for every host behind it."""
 
 DROPPED = (0.3, 0.7, 1.5)
-"""Seconds before each further attempt where the gateway dropped the connection before the login (its MaxStartups)."""
+"""The seconds before each further attempt after a gateway closed the connection before the login (its MaxStartups)."""
 
 SHORTAGE = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""Seconds before each further attempt to open a channel where the gateway was short of something."""
+"""The seconds before each further attempt to open a channel after the gateway lacked a resource."""
 
 CLOSED_WITHIN = 2.0
-"""Seconds that hanging up may take, for all gateways together."""
+"""The seconds that closing may take, for all gateways together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayKey:
-    """The identity of a connection to a gateway: equal keys share one connection."""
+    """The identity of a connection to a gateway; hosts with equal keys share one connection."""
 
     name: str
     """The name that a person uses."""
     addresses: tuple[Address, ...]
     user: str
     keys: tuple[str, ...]
-    """Files of private keys."""
+    """The files of private keys."""
     host_keys: HostKeys
     through: GatewayKey | str | None
-    """The gateway in front of it, or its ProxyCommand."""
+    """The gateway before this one, or its ProxyCommand."""
     policy: tuple[object, ...]
-    """The run's options for connections in general, and its agent."""
+    """The connection options of the run, and its agent."""
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """One attempt to connect, which everybody who needs it waits for."""
+    """One attempt to connect to a gateway; all threads that need the connection wait for it."""
 
     over: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
     at: float = 0.0
-    """When it ended."""
+    """The time when the attempt ended."""
 
     def is_the_answer(self) -> bool:
-        """Whether it is under way, or failed a short time ago."""
+        """Whether the attempt is still running, or has failed a short time ago; then no new attempt is made."""
         if not self.over.is_set():
             return True
         lately = self.error is not None and time.monotonic() - self.at < FAILED_FOR
         return lately and not isinstance(self.error, GatewayLost)
 
     def again(self) -> Exception:
-        """Its error, as an exception of the calling thread's own."""
+        """Return the error of the attempt, as a new exception for the calling thread."""
         match self.error:
             case NextAddress(gateway=gateway):
                 return type(self.error)(str(self.error), gateway=gateway)
@@ -85,14 +85,14 @@ class _Attempt:
 
 @dataclass(slots=True)
 class Channel:
-    """A channel through a gateway."""
+    """A channel through a gateway to a host."""
 
     sock: paramiko.Channel
     through: GatewayConnection
 
 
 class Gateway:
-    """One gateway, and the connections to it: mostly one."""
+    """One gateway, and the connections to it: usually one."""
 
     def __init__(self, name: str, make: Callable[[], GatewayConnection], closed: threading.Event) -> None:
         self.name, self._make, self._closed = name, make, closed
@@ -101,10 +101,11 @@ class Gateway:
         self._attempt: _Attempt | None = None
 
     def forward(self, address: tuple[str, int], within: float) -> Channel:
-        """A channel to *address*, in *within* seconds.
+        """Open a channel to *address* within *within* seconds, and return it.
 
-        Raises GatewayLost where the gateway went away meanwhile, NextAddress where it cannot connect to *address*, and
-        what a failed attempt to connect to the gateway raised.
+        Raises GatewayLost if the connection to the gateway was lost meanwhile, NextAddress if the gateway cannot
+        connect to
+        *address*, and the error of a failed attempt to connect to the gateway.
         """
         deadline, pauses = time.monotonic() + within, iter(SHORTAGE)
         while True:
@@ -122,7 +123,7 @@ class Gateway:
                 raise
 
     def close(self) -> list[GatewayConnection]:
-        """Take every connection out, for the caller to close."""
+        """Remove all connections, and return them for the caller to close."""
         with self._lock:
             taken, self._connections = self._connections, []
         return taken
@@ -151,7 +152,7 @@ class Gateway:
         return f"the gateway {self.name} refuses to connect to the host: {said}{hint}"
 
     def _taken(self) -> GatewayConnection:
-        """Return a connection with one more channel counted on it; a new connection if no other has room."""
+        """Return a connection on which one more channel is counted; a new connection if no other has room."""
         for _ in range(MOST_CONNECTIONS):
             self._let_go_of_the_dead()
             with self._lock:
@@ -214,7 +215,7 @@ class Gateway:
 
 
 class GatewayPool:
-    """The gateways of a run."""
+    """The gateways of a run, keyed by their identity."""
 
     def __init__(self) -> None:
         self._lock, self._closed = threading.Lock(), threading.Event()
@@ -226,7 +227,7 @@ class GatewayPool:
             return self._gateways.setdefault(key, Gateway(key.name, make, self._closed))
 
     def close(self) -> None:
-        """Hang up everywhere, and connect to no gateway any more.  Never raises."""
+        """Close the connections to all gateways, and open no new ones.  Never raises."""
         self._closed.set()
         with self._lock:
             there = [connection for gateway in self._gateways.values() for connection in gateway.close()]
@@ -239,5 +240,5 @@ class GatewayPool:
 
 
 def _short(error: ChannelRefused) -> bool:
-    """Whether the gateway was short of something, which it may have later, or on another connection."""
+    """Whether the gateway lacked a resource, which may be free later or on another connection."""
     return error.code == OPEN_FAILED_RESOURCE_SHORTAGE or "too many open files" in error.words.lower()

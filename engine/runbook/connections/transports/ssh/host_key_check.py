@@ -25,34 +25,36 @@ from runbook.values.inventory import Host, HostKeys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHost:
-    """One line that speaks of a host."""
+    """One line of a known_hosts file about a host."""
 
     place: str
-    """``file:line``."""
+    """The place of the line: ``file:line``."""
     kind: str
     key: str
-    """Base64."""
+    """The key in base64."""
     revoked: bool = False
 
     @property
     def fingerprint(self) -> str:
-        """As ``ssh-keygen -l`` says it."""
+        """Return the fingerprint in the form of ``ssh-keygen -l``."""
         return fingerprint(self.key)
 
 
 class NotKept(Exception):
-    """A key could not be saved; the message has the place and the reason."""
+    """The key could not be saved; the message has the file and the reason."""
 
 
 class OwnFile:
-    """Keys that we have accepted: lines as in OpenSSH's known_hosts."""
+    """The file with the keys that runbook has accepted; its lines are as in OpenSSH's known_hosts."""
 
     def __init__(self, path: str) -> None:
         folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         self.path = Path(os.path.expanduser(path or f"{folder}/runbook/known_hosts"))
 
     def keep(self, name: str, kind: str, key: str) -> None:
-        """Add the key of *name* (``host``, or ``[host]:port``) once, anybody who else is adding.  Raises NotKept."""
+        """Add the key of *name* (``host``, or ``[host]:port``) once, even if other processes add keys.  Raises
+        NotKept.
+        """
         if str(self.path).startswith("~"):
             raise NotKept("you have no home directory; XDG_CONFIG_HOME can name another")
         line = f"{name} {kind} {key}\n"
@@ -68,14 +70,15 @@ class OwnFile:
 
 
 def known_files(own: OwnFile) -> tuple[Path, ...]:
-    """Where keys may be known from: the system's file, the user's, ours."""
+    """Return the files with known keys: the system's, the user's, and runbook's own."""
     return (Path("/etc/ssh/ssh_known_hosts"), Path(os.path.expanduser("~/.ssh/known_hosts")), own.path)
 
 
 def known_of(name: str, files: Sequence[Path]) -> tuple[KnownHost, ...]:
-    """Every line about *name* (``host``, or ``[host]:port``).  Raises OSError when a file that is there cannot be read.
+    """Return every line about *name* (``host``, or ``[host]:port``).  Raises OSError if a file exists but cannot be
+    read.
 
-    The format is that of sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"; certificate authorities are passed over.
+    The format is that of sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"; certificate authorities are skipped.
     """
     found = []
     for path in files:
@@ -95,7 +98,7 @@ def known_of(name: str, files: Sequence[Path]) -> tuple[KnownHost, ...]:
 
 
 def fingerprint(key: str) -> str:
-    """Return the fingerprint of a key in base64."""
+    """Return the fingerprint of *key*, which is in base64."""
     from base64 import b64encode
 
     try:
@@ -106,7 +109,7 @@ def fingerprint(key: str) -> str:
 
 
 def _names(patterns: str, name: str) -> bool:
-    """Whether the first field of a line means *name*."""
+    """Whether *patterns*, the first field of a line, matches *name*."""
     if patterns.startswith("|1|"):
         return _hashes(patterns, name)
     hit = False
@@ -132,11 +135,13 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
-"""The algorithms that a server offers for a kind of key, where their name is another one."""
+"""The signature algorithms for a type of key, if their names differ from the name of the type."""
 
 
 class Trust(paramiko.MissingHostKeyPolicy):
-    """Checks every key; paramiko itself gets no known keys, because it knows no patterns and no revoked keys."""
+    """The check of each host key; paramiko itself gets no known keys, because it knows no patterns and no revoked
+    keys.
+    """
 
     def __init__(self, host: Host, options: ConnectOptions) -> None:
         strict = options.strict_host_keys and host.host_keys is not HostKeys.IGNORE
@@ -144,9 +149,9 @@ class Trust(paramiko.MissingHostKeyPolicy):
         self._own = OwnFile(options.known_hosts)
 
     def transport_factory(self, name: str, ciphers: str = "") -> Any:
-        """A maker of Transports that ask for the kinds of key first that are known of *name*.
+        """Return a maker of transports that prefer the types of key which are known for *name*.
 
-        *ciphers*: the list of ssh_config.
+        *ciphers*: the list ``Ciphers`` of ssh_config.
         """
         known = [] if self._mode is HostKeys.IGNORE else [host.kind for host in self._known(name) if not host.revoked]
         wanted = [word for kind in dict.fromkeys(known) for word in SIGNATURES.get(kind, (kind,))]
@@ -166,7 +171,7 @@ class Trust(paramiko.MissingHostKeyPolicy):
         return made
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        """Accept *key*, and keep it where it is new.  Raises Unreachable."""
+        """Accept *key* of *hostname*, and save it if it is new.  Raises Unreachable if it is not trusted."""
         if self._mode is HostKeys.IGNORE:
             return
         known = self._known(hostname)

@@ -1,4 +1,4 @@
-"""Make a connection in a thread, so that an interrupted run does not wait for a library that cannot be interrupted."""
+"""Connect in a thread, so that an interrupted run does not wait for a library that cannot be interrupted."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ C = TypeVar("C", bound=Closing)
 
 
 def waited_for(make: Callable[[], C], interrupt: Interrupt) -> C:
-    """Return the result of *make*, or raise its error.  Raises Unreachable when the run is asked to end before that.
+    """Return the result of *make*, or raise its error.  Raises Unreachable if the run is asked to end first.
 
-    A result that comes after all is closed: nothing was sent on it.
+    If *make* returns a connection after that, the connection is closed: nothing was sent on it.
     """
     made: list[C] = []
     failed: list[BaseException] = []

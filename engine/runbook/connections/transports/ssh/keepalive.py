@@ -1,7 +1,7 @@
-"""Detect a server that has stopped although its kernel still answers: by requests that want a reply.
+"""Detect a server that has stopped although its kernel still answers, by requests that want a reply.
 
-paramiko's own keepalive asks for no reply, and the kernel of a stopped sshd acknowledges it for minutes.  As OpenSSH's
-ServerAliveCountMax does, whatever comes from the server counts as a sign of life.
+paramiko's own keepalive asks for no reply, and the kernel of a stopped sshd acknowledges it for minutes.  As with
+OpenSSH's ServerAliveCountMax, any data from the server counts as a sign of life.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from paramiko.common import cMSG_GLOBAL_REQUEST
 from runbook.connections.transports.ssh.bounded_transport import BoundedTransport
 
 UNANSWERED = 3
-"""Requests in a row without any sign of life, after which the line counts as dead."""
+"""The number of requests in a row without a sign of life after which the connection counts as dead."""
 
 DEAD_AFTER_MS = 45_000
-"""Milliseconds without any answer from the peer's kernel until the line counts as dead (TCP_USER_TIMEOUT)."""
+"""The milliseconds without an answer from the peer's kernel after which the connection counts as dead
+(TCP_USER_TIMEOUT).
+"""
 
 _REQUEST = "keepalive@openssh.com"
-"""A server answers it by a refusal (RFC 4254, section 4): it has to answer each request that wants a reply."""
+"""A server answers this request with a refusal (RFC 4254, section 4): it must answer each request that wants a reply.
+"""
 
 
 def watch(transport: paramiko.Transport, every: float, gateways: Sequence[BoundedTransport] = ()) -> None:
-    """Notice when the far end of *transport*, which leads through *gateways*, is gone (see ``keep_alive``)."""
+    """Detect the end of the connection *transport*, which goes through *gateways* (see ``keep_alive``)."""
     keep_alive(transport, every, gateways)
     if isinstance(transport.sock, socket.socket) and transport.sock.family != socket.AF_UNIX:
         transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -36,9 +39,10 @@ def watch(transport: paramiko.Transport, every: float, gateways: Sequence[Bounde
 
 
 def keep_alive(transport: paramiko.Transport, every: float, gateways: Sequence[BoundedTransport] = ()) -> None:
-    """Ask the server of *transport* each *every* seconds, and hang up after ``UNANSWERED`` in a row; 0: never.
+    """Send a request to the server of *transport* every *every* seconds; 0: never.
 
-    Where one of the *gateways* has been silent for as long, that one is hung up, with everything behind it.
+    Closes the connection after ``UNANSWERED`` requests in a row without an answer.  If one of *gateways* was silent for
+    the same time, the connection to this gateway is closed, with all connections through it.
     """
     if every > 0:
         threading.Thread(target=_watch, args=(transport, every, gateways), daemon=True).start()
@@ -70,13 +74,13 @@ def _hang_up(transport: paramiko.Transport, seconds: float) -> None:
 
 
 def _ended(transport: paramiko.Transport, seconds: float) -> bool:
-    """Whether the connection has ended, after waiting so long for its end."""
+    """Whether the connection has ended; waits at most *seconds* for its end."""
     transport.join(seconds)
     return not transport.is_active()
 
 
 def _heard(transport: paramiko.Transport) -> float:
-    """When something last came from the server (monotonic clock)."""
+    """Return the time (monotonic clock) when data last arrived from the server."""
     return transport.heard if isinstance(transport, BoundedTransport) else time.monotonic()
 
 

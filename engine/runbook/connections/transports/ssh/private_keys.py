@@ -27,17 +27,19 @@ VARIABLE = "SSH_AUTH_SOCK"
 
 
 class Agent(AgentSSH):
-    """The agent at ``$SSH_AUTH_SOCK``, which is asked when its keys are first needed.
+    """The agent at ``$SSH_AUTH_SOCK``; it is asked when its keys are first needed.
 
     Paramiko's own class waits forever for an agent that does not answer, such as one forwarded from a sleeping machine.
     """
 
     def __init__(self, within: float) -> None:
-        """*within*: seconds for one answer."""
+        """Set the seconds *within* which the agent must answer each request."""
         super().__init__()
         self._within, self._asked = within, False
         self.fault = ""
-        """The reason why the keys of the agent are unknown, or why one of them could not sign; empty: no such fault."""
+        """The reason why the keys of the agent are unknown, or why one of them could not sign; empty if there was no
+        failure.
+        """
 
     def held(self) -> Sequence[paramiko.AgentKey]:
         """Return the keys of the agent; none if there is no agent, or if it does not answer."""
@@ -54,7 +56,7 @@ class Agent(AgentSSH):
         return self.get_keys()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection to the agent."""
         self._close()  # type: ignore[attr-defined] # as paramiko's own does
 
     def _send_message(self, msg: Any) -> Any:
@@ -74,18 +76,19 @@ def _reason(error: Exception) -> str:
 
 
 DEFAULT = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
-"""The files that OpenSSH tries where nothing names a key."""
+"""The key files that OpenSSH offers if nothing names a key."""
 
 STRANGERS = 3
-"""The most keys of an agent that are tried besides the named one: servers hang up after six (MaxAuthTries)."""
+"""The maximum number of agent keys that are offered besides the named key: servers disconnect after six (MaxAuthTries).
+"""
 
 
 UNANSWERED = "Authentication timeout"
-"""The words of paramiko where a server neither takes nor refuses a key in time: nothing was refused."""
+"""The message of paramiko if a server neither accepts nor refuses a key in time: nothing was refused."""
 
 
 class _Locked(Exception):
-    """The key in a file is encrypted; *public* is its other half."""
+    """The key in a file is encrypted; *public* is its public half."""
 
     def __init__(self, public: bytes) -> None:
         self.public = public
@@ -93,17 +96,17 @@ class _Locked(Exception):
 
 
 class Login:
-    """Our identity for one host; paramiko calls ``authenticate`` once the host's key is accepted."""
+    """The login to one host; paramiko calls ``authenticate`` once the host's key is accepted."""
 
     def __init__(self, user: str, named: str, configured: Iterable[str], options: ConnectOptions) -> None:
-        """*named*: the key file in the inventory; *configured*: the key files in ssh_config."""
+        """Collect the key files; *named*: the key file in the inventory; *configured*: the key files in ssh_config."""
         self._user, self._named, self._options = user, _expanded(named), options
         written = [self._named] if named else [_expanded(word) for word in configured]
         self._files = written or [word for word in map(_expanded, DEFAULT) if Path(word).is_file()]
         self._notes: list[str] = []
 
     def authenticate(self, transport: paramiko.Transport) -> None:
-        """Offer one key after the other.
+        """Offer the keys one after the other, until the server accepts one.
 
         Raises Unreachable if none is accepted, NextAddress if the server stops answering.
         """
@@ -145,8 +148,7 @@ class Login:
         return f"login as {self._user}{key} was refused" + (f" ({notes})" if notes else "")
 
     def _keys(self, agent: Agent) -> Iterator[paramiko.PKey]:
-        """Yield the keys in the order of the offer; the agent is asked once a key needs it, or none of the files has
-        sufficed."""
+        """Yield the keys in the order in which they are offered; the agent is asked only when it is needed."""
         yield from self._from_files(agent)
         yield from agent.held()[: STRANGERS + len(self._files)]
 
@@ -168,7 +170,7 @@ class Login:
 
 
 def locked(hosts: Iterable[Host]) -> tuple[str, ...]:
-    """The private keys that *hosts* name, themselves or by ssh_config, which are encrypted and held by no agent."""
+    """Return the encrypted private key files of *hosts*, from the inventory or ssh_config, that no agent holds."""
     try:
         config = ssh_config()
     except Unreachable:
@@ -207,7 +209,10 @@ def _expanded(path: str) -> str:
 
 
 def _loaded(path: str, passphrase: str) -> paramiko.PKey:
-    """The private key in a file.  Raises _Locked, OSError, or ValueError when it holds none."""
+    """Return the private key in the file *path*.
+
+    Raises _Locked if the passphrase is missing, OSError, or ValueError if the file holds no private key.
+    """
     text = Path(path).read_bytes()
     if b"PRIVATE KEY" not in text:
         raise ValueError(path)
@@ -223,12 +228,14 @@ def _loaded(path: str, passphrase: str) -> paramiko.PKey:
 
 @lru_cache(maxsize=64)
 def _opened(path: str, text: bytes, passphrase: str) -> paramiko.PKey:
-    """The key in a file that holds *text*: opened once for all hosts: a passphrase is slow to check on purpose."""
+    """Return the key in the file *path* with the content *text*; cached, because checking a passphrase is slow."""
     return paramiko.PKey.from_path(path, passphrase.encode() or None)  # type: ignore[arg-type] # bytes go to cryptography
 
 
 def _public(path: str, text: bytes) -> bytes:
-    """The public half of an encrypted key: it stands in clear in OpenSSH's format, else in the file beside it."""
+    """Return the public half of an encrypted key: from the key file if its format (OpenSSH's) has it, else from
+    ``.pub``.
+    """
     try:
         if b"BEGIN OPENSSH PRIVATE KEY" in text:
             body = b64decode(b"".join(line for line in text.splitlines() if not line.startswith(b"-----")))

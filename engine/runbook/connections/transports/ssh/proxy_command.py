@@ -1,4 +1,4 @@
-"""Run a ProxyCommand, and talk to it by a socket."""
+"""Run a ProxyCommand, and exchange data with it over a socket."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import subprocess
 
 
 class ProxyCommand(socket.socket):
-    """A ProxyCommand behind a socket; secrets are in its environment, never on its command line.
+    """A ProxyCommand that is connected to a socket; secrets are in its environment, never on its command line.
 
-    It has a session of its own, so that Ctrl-C does not cut the connection of a write that is under way.
+    It runs in its own session, so that Ctrl-C does not cut the connection of a write that is in flight.
     """
 
     def __init__(self, command: str, env: tuple[tuple[str, str], ...]) -> None:
@@ -23,7 +23,7 @@ class ProxyCommand(socket.socket):
             )  # fmt: skip
 
     def end(self) -> None:
-        """Close it, and end the program."""
+        """Close the socket, and end the program."""
         self.close()
         self.process.terminate()
         try:

@@ -22,7 +22,7 @@ from runbook.values.login_names import fault_in_host, fault_in_user
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """An address, and the ProxyCommand that goes there, if any."""
+    """An address of a host, and the ProxyCommand that connects to it, if any."""
 
     address: Address
     proxy: str = ""
@@ -30,13 +30,13 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Opens connections; those to gateways are shared by *pool*."""
+    """Opens connections to hosts; connections to gateways are shared in *pool*."""
 
     options: ConnectOptions
     pool: GatewayPool
 
     def opened(self, host: Host, way: Route) -> Line:
-        """A connection to *host*.  Raises Unreachable, or NextAddress where another address may do."""
+        """Open a connection to *host*.  Raises Unreachable, or NextAddress if another address may work."""
         _refuse_unsafe(way.address.host, host.user)
         try:
             connection = self._made(host, way)
@@ -55,7 +55,9 @@ class Router:
         return connection
 
     def _before(self, connection: fabric.Connection, host: Host, way: Route | None = None) -> Before:
-        """Return the step before *host* on the way to it: by the inventory, else by ssh_config."""
+        """Return the gateway or ProxyCommand before *host*, from the inventory or else from ssh_config; None if
+        there is none.
+        """
         if way and way.proxy:
             return _Program(way.proxy, host.proxy_env)
         if jump := host.via:
@@ -66,7 +68,7 @@ class Router:
         return _Program(hop, ()) if hop else None
 
     def _by_first_address(self, jump: Host) -> GatewayConnection:
-        """A connection to a gateway that the inventory names, by the first of its addresses that answers."""
+        """Connect to a gateway that the inventory names, at the first of its addresses that answers."""
         reasons, dropped = [], False
         for address in jump.addresses or (Address(host=jump.name),):
             try:
@@ -82,7 +84,7 @@ class Router:
         raise NextAddress(f"via the gateway {jump.name}: {why}", gateway=True, dropped=dropped)
 
     def _by_hop(self, hop: fabric.Connection) -> GatewayConnection:
-        """A connection as *hop* of ssh_config says, which stays as it is: the next attempt needs it again."""
+        """Connect to the gateway *hop* of ssh_config; *hop* is not changed, because the next attempt needs it again."""
         host, name = Host(name=hop.host, user=hop.user), hop.original_host
         config = fabric.Config(lazy=True, ssh_config=hop.config.base_ssh_config)
         fresh = fabric.Connection(name, user=hop.user, port=hop.port, config=config, gateway=hop.gateway or False)
@@ -96,7 +98,7 @@ class Router:
             raise GatewayFailed(f"via the gateway {name}: {error}") from error
 
     def _open(self, connection: fabric.Connection, host: Host, before: Before) -> Line:
-        """Open *connection*, by what leads to it.  Raises Unreachable or NextAddress."""
+        """Open *connection* through *before*, and return it.  Raises Unreachable or NextAddress."""
         line, connection.gateway = Line(connection), None
         try:
             if isinstance(before, Gateway):
@@ -144,18 +146,21 @@ class Router:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """A ProxyCommand, and its secrets."""
+    """A ProxyCommand, and the secrets in its environment."""
 
     command: str
     env: tuple[tuple[str, str], ...]
 
 
 Before = Gateway | _Program | None
-"""The step before a host on the way to it."""
+"""The gateway or the ProxyCommand before a host on the way to it."""
 
 
 def _refuse_unsafe(name: str, user: str) -> None:
-    """Refuse names before ssh_config is read for them: its ``Match exec`` and ProxyCommand are run by a shell."""
+    """Refuse unsafe host and user names before ssh_config is read for them; raises Unreachable.
+
+    A shell runs the ``Match exec`` and the ProxyCommand of ssh_config with these names.
+    """
     if fault := fault_in_host(name):
         raise Unreachable(f"the address {name!r} is refused: it {fault}")
     if fault := fault_in_user(user):
@@ -163,7 +168,7 @@ def _refuse_unsafe(name: str, user: str) -> None:
 
 
 def _chain(connection: fabric.Connection) -> fabric.Connection | None:
-    """The gateways that ``ProxyJump`` names, in the order in which ssh goes through them; Fabric turns it round."""
+    """Return the gateways of ``ProxyJump`` in the order in which ssh goes through them; Fabric reverses this order."""
     jumps = connection.ssh_config["proxyjump"]
     hops = [] if jumps == "none" else [part.strip() for part in jumps.split(",")]
     last: fabric.Connection | None = connection.gateway if len(hops) == 1 else None
@@ -174,7 +179,7 @@ def _chain(connection: fabric.Connection) -> fabric.Connection | None:
 
 
 def _prepare(connection: fabric.Connection, host: Host, options: ConnectOptions) -> None:
-    """Say how *connection* is to be made, in what Fabric leaves open."""
+    """Set the login, the host key check and the timeouts of *connection*."""
     given, wait = dict(connection.connect_kwargs), options.connect_timeout
     trust, name = Trust(host, options), connection.host
     connection.client.set_missing_host_key_policy(trust)

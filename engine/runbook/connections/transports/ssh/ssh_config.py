@@ -18,7 +18,7 @@ from runbook.errors import Unreachable
 from runbook.values.inventory import Address
 
 FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
-"""Of two values the first counts (ssh_config(5))."""
+"""The files of ssh_config, in order: the first value of an option counts (ssh_config(5))."""
 MATCH_EXEC_TIMEOUT = 30.0
 """Seconds that a command of ``Match exec`` may take."""
 
@@ -29,14 +29,18 @@ class _Ended:
 
 
 class MatchExec:
-    """Runs the commands of ``Match exec`` as OpenSSH does, in the place of the `invoke` that paramiko would take.
+    """Runs the commands of ``Match exec`` as OpenSSH does, in place of the `invoke` that paramiko would use.
 
-    That one hands on our own stdin, where somebody may be typing an answer, wants bash, and leaves its pipes open.
+    `invoke` gives the commands our own stdin, on which somebody may be typing an answer.  It also needs bash, and
+    leaves
+    its pipes open.
     """
 
     @staticmethod
     def run(command: str, **_: object) -> _Ended:
-        """Raises Unreachable when it takes too long, and has then ended it with what it has started."""
+        """Run *command* and return how it ended.  Raises Unreachable if it takes too long, after ending all its
+        processes.
+        """
         shell = os.environ.get("SHELL") or "/bin/sh"  # ssh_config(5): "executed under the user's shell"
         try:
             running = subprocess.Popen(
@@ -60,9 +64,11 @@ class MatchExec:
 
 
 def chosen(written: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Return those of *known* algorithms that a list of ssh_config chooses, such as ``Ciphers``, in its order.
+    """Return the *known* algorithms that *written*, a list of ssh_config such as ``Ciphers``, chooses, in the
+    list's order.
 
-    ``+``, ``-`` and ``^`` before the list add to the known ones, remove from them, or prefer some (ssh_config(5)).
+    ``+``, ``-`` and ``^`` before the list add to the known algorithms, remove from them, or prefer some
+    (ssh_config(5)).
     """
     sign = written[0] if written[:1] in ("+", "-", "^") else ""
     patterns = [part.strip() for part in written.removeprefix(sign).split(",")]
@@ -75,9 +81,9 @@ paramiko.config.invoke = MatchExec  # type: ignore[attr-defined]  # its stubs le
 
 
 def ssh_config(address: Address | None = None, user: str = "") -> paramiko.SSHConfig:
-    """Return the merged files; *address* and *user* go before them, so that ``%p`` in a ProxyCommand is the right port.
+    """Return the merged ssh_config files; *address* and *user* precede them, so that ``%p`` in a ProxyCommand is right.
 
-    Raises Unreachable when a file that is there cannot be read.
+    Raises Unreachable if a file exists but cannot be read.
     """
     ours = [f"Host {address.host}"] if address else []
     ours += [f"  Port {address.port}"] if address and address.port else []
