@@ -419,24 +419,24 @@ FINDING: Mapping[str, Key] = _table(
 GROUP: Mapping[str, Key] = _table(
     Key(
         name="when",
-        about="A condition for all of them, beside that of each.",
+        about="A condition for the whole group; the own `when` of a finding must be true, too.",
         schema=EXPRESSION,
         expressions=("when",),
     ),
     Key(
         name="unless",
-        about="Earlier findings that explain any of them, beside those of each.",
+        about="Earlier findings that explain every finding of the group, in addition to the own `unless` of each.",
         schema=IDS,
         several=True,
     ),
     Key(
         name="causes",
-        about="first: they are in the order of cause; the first error that is present explains those after it.",
+        about="first: the causes come first; the first error that is present explains the findings after it.",
         schema={"enum": ["first"]},
     ),
     Key(
         name="findings",
-        about="Findings that stand together; as an entry of `findings`, instead of a single one.",
+        about="The findings of the group; the group is an entry of `findings`, in place of a single finding.",
         schema={"type": "array", "items": schema_of(FINDING), "minItems": 1},
         required=True,
     ),
