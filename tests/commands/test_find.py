@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runbook.commands.find import MAX_SEARCHED_BYTES, SymptomSearch, read_error_text
+from runbook.commands.find import MAX_SEARCHED_BYTES, SymptomSearch, playbooks_for, read_error_text
 from runbook.commands.input_files import library, read_playbook
 from runbook.commands.playbook_index import PlaybookCard, card_of, playbook_cards
 from runbook.errors import ConfigError
@@ -209,6 +209,21 @@ def test_only_what_the_program_brings_is_read_unchecked(here, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
     assert len(playbook_cards()) > 40
     assert checked == ["mine"]
+
+
+@every_row(
+    ("text", "words"),
+    [
+        ("{trace}\nTraining completed.", "No playbook is needed"),
+        ("Training completed.\n{trace}", "a traceback follows (line 2)"),
+    ],
+)
+def test_what_follows_the_end_of_a_job_is_not_passed_over(text, words):
+    """Mutants: ``after`` of a traceback before the end; without it."""
+    trace = "Traceback (most recent call last):\nFileNotFoundError: no such file"
+    answer = playbooks_for([text.format(trace=trace)], "", "text", BytesIO)
+    assert answer.exit_code == 1
+    assert words in answer.text
 
 
 def test_a_sign_counts_less_than_what_the_author_wrote():

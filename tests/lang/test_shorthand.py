@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runbook.codec import UNKNOWN
@@ -11,6 +13,7 @@ from runbook.language.expressions.templates import Scope, names, render, say, va
 from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.values.types import Unknown
+from tests.support.toy_actions import ToyHost, site
 
 TOY = """name: toy
 let:
@@ -125,6 +128,8 @@ def test_an_included_playbook_has_its_own_names():
     book = load_playbook(outer, "outer.yaml", discover(), lambda name, file: ("toy.yaml", inner))
     assert book.let == {"": (("old", "inputs.n > 3"),), "a": (("old", "jobs.leftover | list"),)}
     assert book.findings[0].probes == ("a_jobs",)
+    context = replace(site(book, ToyHost({})), parts={"a": {}})
+    assert [context.scope({}, part).let for part in ("", "a")] == [book.let[""], book.let["a"]]
 
 
 def test_a_value_is_not_the_name_of_itself_or_of_a_later_one():
