@@ -1,4 +1,4 @@
-"""The errors of YAML's parser, as mistakes with a place and a remedy."""
+"""Turn the errors of YAML's parser into mistakes with a place and a remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_YAML = {
     "did not find expected '-' indicator": "see that the items of one list start in one column, each with `- `",
     "while scanning a quoted scalar": "close the quote; within '...' a quote is written twice",
 }
-"""The remedy for each message of YAML's parser."""
+"""The remedy for each message of YAML's parser; the keys are the messages."""
 
 
 def as_problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
