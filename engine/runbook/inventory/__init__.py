@@ -1,4 +1,4 @@
-"""Host files to an Inventory: one file per format, and the patterns that choose hosts."""
+"""Read host files into an Inventory: one module per file format, and the patterns that select hosts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from runbook.values.playbook import SecretReference
 
 
 def led(hosts: Sequence[Host]) -> tuple[Host, ...]:
-    """Resolve the jump host of each of *hosts*.  Raises ConfigError for unknown names and circles."""
+    """Return *hosts* with the jump host of each resolved.  Raises ConfigError for unknown names and circles."""
     by_name = {host.name: host for host in hosts}
     if problems := [mistake for host in hosts if (mistake := _mistake(host, by_name))]:
         raise ConfigError(*once_a_place(problems))
@@ -63,7 +63,7 @@ _KEYS = re.compile(r"""^\s*(?:[{,]\s*)?["']?(?:hosts|groups|standard_hosts|vast_
 
 
 def could_be_inventory(text: str) -> bool:
-    """Whether *text* contains one of our keys; messages repeat nothing of any other file."""
+    """Whether *text* contains one of runbook's keys; if not, messages repeat nothing of the file."""
     return bool(_KEYS.search(text))
 
 
@@ -72,7 +72,7 @@ def _modules() -> Mapping[str, str]:
 
 
 def discover() -> dict[str, InventoryFormat]:
-    """Every format there is, by name: the modules here that recognise one."""
+    """Return every inventory format by name: the modules of this package that have ``recognises``."""
     found: dict[str, InventoryFormat] = {}
     for name, path in _modules().items():
         module = load(INVENTORIES, name, path)
@@ -85,7 +85,8 @@ def discover() -> dict[str, InventoryFormat]:
 
 
 def parsed_text(text: str, file: str) -> TextDocument | None:
-    """Return *text*, which is no YAML, as parsed by the first inventory module that recognises it; None: none does.
+    """Return *text*, which is not YAML, as parsed by the first inventory module that recognises it; None if no module
+    does.
 
     Raises ConfigError with every mistake in it.
     """
@@ -132,7 +133,7 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
 
 
 def _references(document: object, notes: Notes, earlier: Sequence[SecretReference]) -> list[SecretReference]:
-    """Return the entries of ``secrets:`` in *document*; a name that one of *earlier* files has is a mistake."""
+    """Return the entries of ``secrets:`` in *document*; a name that is also in *earlier* (other files) is a mistake."""
     found = secrets_at(document, (), notes) if isinstance(document, Mapping) else ()
     known = {reference.name: reference for reference in earlier}
     for reference in found:
@@ -150,13 +151,13 @@ def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | Non
 
 
 def formats_of(document: object, formats: Mapping[str, InventoryFormat]) -> dict[str, InventoryFormat]:
-    """Return the formats that *document* is written in, by name."""
+    """Return the formats in which *document* is written, by name."""
     every = {name: each for name, each in formats.items() if each.recognises(document)}
     return {name: each for name, each in every.items() if not getattr(each, "ONLY_IF_NO_OTHER", False)} or every
 
 
 def _parts(document: object, notes: Notes, formats: Mapping[str, InventoryFormat]) -> list[Inventory]:
-    """Return the hosts that each format finds in *document*: a file may be half-way from one format to another."""
+    """Return the hosts that each format finds in *document*; a file may contain two formats at once."""
     fitting = formats_of(document, formats)
     if not fitting:
         empty = document is None or document == {}

@@ -1,4 +1,4 @@
-"""Hosts that are given by their addresses, where there is no inventory: ``root@10.0.0.7:2222,gpu-01.example.net``."""
+"""Read hosts that are given by addresses, without an inventory: ``root@10.0.0.7:2222,gpu-01.example.net``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_HOSTS = 10_000
 
 
 def addresses_in(pattern: str) -> tuple[str, ...]:
-    """Return the addresses that *pattern* lists, with its ranges written out; none if it lists no address.
+    """Return the addresses in *pattern*, with ranges expanded; none if *pattern* contains no address.
 
-    Raises ConfigError if only a part of it is an address.
+    Raises ConfigError if only some of its parts are addresses.
     """
     words = [word for operator, word in split_at_operators(pattern) if word]
     only_commas = all(operator == "," for operator, _ in split_at_operators(pattern))
@@ -36,7 +36,7 @@ def addresses_in(pattern: str) -> tuple[str, ...]:
 
 
 def is_address(text: str) -> bool:
-    """Whether *text* says by itself where a host is: by a user, a port, a dot in the name, or an IP address."""
+    """Whether *text* is an address: it has a user, a port, a dot in the name, or it is an IP address."""
     if _is_ip(text.rpartition("@")[2]):
         return True
     found = _ADDRESS.fullmatch(text)
@@ -58,7 +58,7 @@ def inventory_of_addresses(addresses: Iterable[str]) -> Inventory:
 
 
 def _written_out(word: str) -> list[str]:
-    """Return the addresses of one operand, which may have a range; none if it is no address."""
+    """Return the addresses in *word*, which may have a range; none if it is not an address."""
     if is_address(word):
         return [word]
     if "[" not in word or set(word) & set("*?="):
@@ -90,7 +90,7 @@ def _is_ip(text: str) -> bool:
 
 
 def _twice(hosts: Iterable[Host]) -> Iterable[Problem]:
-    """The hosts that are one machine under two names, which would be changed twice at the same time."""
+    """Yield a problem for each machine with two names: it would be changed twice at the same time."""
     first: dict[tuple[str, int], str] = {}
     for host in hosts:
         for address in host.addresses:

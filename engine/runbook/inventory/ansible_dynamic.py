@@ -1,4 +1,4 @@
-"""Ansible's dynamic inventories: the JSON of ``ansible-inventory --list``, and programs that it can run."""
+"""Read Ansible's dynamic inventories: the output of ``ansible-inventory --list``, and inventory programs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from runbook.text_files import MAX_INVENTORY_BYTES
 META, HOST_VARIABLES = "_meta", "hostvars"
 LISTER = "ansible-inventory"
 PATIENCE = 60.0
-"""Seconds that a program may take to list its hosts."""
+"""The maximum number of seconds that a program may take to list its hosts."""
 
 
 def is_listing(document: object) -> bool:
-    """Whether *document* is what ``ansible-inventory --list`` prints."""
+    """Whether *document* is the output of ``ansible-inventory --list``."""
     meta = document.get(META) if isinstance(document, Mapping) else None
     return isinstance(meta, Mapping) and isinstance(meta.get(HOST_VARIABLES), Mapping)
 
 
 def as_tree(document: Mapping[object, Any]) -> dict[object, Any]:
-    """*document*, a listing, as the tree of groups that a YAML inventory has."""
+    """Return *document*, the output of ``ansible-inventory --list``, as a tree of groups like that of a YAML
+    inventory.
+    """
     tree: dict[object, Any] = {}
     for name, body in document.items():
         if name == META:
@@ -52,7 +54,7 @@ def as_tree(document: Mapping[object, Any]) -> dict[object, Any]:
 
 
 def parse_text(text: str, file: str) -> TextDocument | None:
-    """Return the hosts that the program *file* lists; None: it is no program.
+    """Return the hosts that the inventory program *file* lists; None if *file* is not a program.
 
     The program is run by ansible-inventory, which must be installed.  It is not run if another user could have written
     it.  Raises ConfigError.
@@ -72,7 +74,9 @@ def parse_text(text: str, file: str) -> TextDocument | None:
 
 @lru_cache(maxsize=8)
 def _listed(lister: str, program: str, _: str) -> Mapping[str, object]:
-    """The listing of *program* by *lister*, once for the same text of it."""
+    """Return the hosts that *program* lists, run by *lister*; the result is cached until the text of *program*
+    changes.
+    """
     folder = os.path.dirname(program)  # where another user's ansible.cfg cannot lie
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The groups of an Ansible inventory: who is in them, which are inside which, and whose variables come first."""
+"""The groups of an Ansible inventory: their hosts, the groups inside them, and the order of their variables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ALL, UNGROUPED = "all", "ungrouped"
 PRIORITY = "ansible_group_priority"
 SECTIONS = ("hosts", "children", "vars")
 DEEPEST = 50
-"""Groups that may be inside one another."""
+"""The maximum depth of groups inside groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """A value, and where it stands."""
+    """A value, and its path in the file."""
 
     value: object
     path: Path
@@ -29,18 +29,18 @@ Variables = dict[str, Variable]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group, put together from all places that name it."""
+    """A group, combined from all places that name it."""
 
     name: str
     path: Path
     variables: Variables = field(default_factory=dict)
     parents: dict[str, Path] = field(default_factory=dict)
-    """Each group that it is inside, with the place that says so."""
+    """Each group that contains this group, with the path in the file that says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A host, put together from all places that name it."""
+    """A host, combined from all places that name it."""
 
     path: Path
     variables: Variables = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Tree:
     hosts: dict[str, Listed] = field(default_factory=dict)
 
     def read(self, document: Mapping[object, object]) -> None:
-        """Take in every group of *document*."""
+        """Add every group of *document*."""
         for name, body in document.items():
             self._group(str(name), body, (str(name),), "")
 
@@ -85,7 +85,9 @@ class Tree:
             self._host(pattern, variables, (*path, "hosts", pattern), name)
 
     def _section(self, section: object, path: Path, name: str) -> Iterator[tuple[str, object]]:
-        """The entries of ``hosts`` or ``children``; one name alone may stand there as text."""
+        """Return the entries of *section* (``hosts`` or ``children``); the section may also be a single name
+        as text.
+        """
         if isinstance(section, str):
             section = {section: None}
         if section is not None and not isinstance(section, Mapping):
@@ -121,15 +123,15 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """The depth of every group, and the groups around it."""
+    """The depth of every group, and the groups that contain it."""
 
     depth: Mapping[str, int]
     ancestors: Mapping[str, frozenset[str]]
-    """The group itself among them, ``all`` not."""
+    """For each group, the groups that contain it; the group itself is included, ``all`` is not."""
 
 
 def ranked(groups: Mapping[str, Group], notes: Notes) -> Ranks:
-    """The ranks of *groups*; groups that are inside themselves go to *notes*, and so do too many inside each other."""
+    """Return the ranks of *groups*; groups that contain themselves, or are nested too deeply, are added to *notes*."""
     depth = {ALL: 0}
     ancestors: dict[str, frozenset[str]] = {ALL: frozenset()}
     children: dict[str, list[str]] = {}
@@ -156,7 +158,7 @@ def ranked(groups: Mapping[str, Group], notes: Notes) -> Ranks:
 
 
 def _note_circle(groups: Mapping[str, Group], left: Iterable[str], notes: Notes) -> None:
-    """Follow parents from one of *left*, all of which are in a circle or below one, until a group comes again."""
+    """Add a circle of groups to *notes*; each group in *left* is in a circle or below one."""
     unfinished = set(left)
     way = [min(unfinished)]
     while True:
@@ -171,12 +173,12 @@ def _note_circle(groups: Mapping[str, Group], left: Iterable[str], notes: Notes)
 
 
 def in_order(names: Iterable[str], tree: Tree, ranks: Ranks) -> list[str]:
-    """*names* in the order in which their variables are taken: the last one counts."""
+    """Return *names* in the order in which their variables are applied: the last value is used."""
     return sorted(names, key=lambda name: (ranks.depth[name], priority(tree.groups.get(name)), name))
 
 
 def priority(group: Group | None) -> int:
-    """Return ``ansible_group_priority`` of *group*; 1 where it is missing, or no number."""
+    """Return ``ansible_group_priority`` of *group*; 1 if it is missing or not a number."""
     found = group.variables.get(PRIORITY) if group else None
     if found is None:
         return 1
@@ -185,7 +187,7 @@ def priority(group: Group | None) -> int:
 
 
 def note_priorities(tree: Tree) -> None:
-    """Note every ``ansible_group_priority`` that is no number."""
+    """Add a mistake for every ``ansible_group_priority`` that is not a number."""
     for group in tree.groups.values():
         found = group.variables.get(PRIORITY)
         text = str(found.value).strip() if found else "1"

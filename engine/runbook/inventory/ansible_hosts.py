@@ -1,4 +1,6 @@
-"""Ansible's YAML inventories: ``all:`` or groups with hosts, children and vars; the tree of its INI files, too."""
+"""Read Ansible's YAML inventories (``all:`` or groups with hosts, children and vars), and the tree made of its INI
+files.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,16 @@ from runbook.protocols import Place
 from runbook.values.inventory import Host, Inventory
 
 GROUP_FILES, HOST_FILES = "group_vars/", "host_vars/"
-"""Keys of the tree under which the files of these directories stand, by group or host; no group is called so."""
+"""Keys of the tree for the files of these directories, by group or host; no group has such a name."""
 
 ONLY_IF_NO_OTHER = True
-"""Groups may have any name, so that a file of another format may look like groups."""
+"""Use this format only if no other fits, because groups may have any name and other files may look like groups."""
 MOST_VALUES = 3_000_000
-"""Variables that all hosts may have together."""
+"""The maximum number of variables of all hosts together."""
 
 
 def recognises(document: object) -> bool:
-    """Whether *document* has ``all`` with what groups have, or a group with hosts or children."""
+    """Whether *document* has ``all`` with the content of a group, or a group with hosts or children."""
     if not isinstance(document, Mapping) or "groups" in document:
         return False
     if is_listing(document):
@@ -51,7 +53,7 @@ def _has_members(body: object) -> bool:
 
 
 def load(document: object, source: str, where: Place) -> Inventory:
-    """The hosts in *document*.  Raises ConfigError with every mistake."""
+    """Return the hosts in *document*.  Raises ConfigError with every mistake."""
     notes = Notes(source=source, where=where)
     whole = document if isinstance(document, Mapping) else {}
     if is_listing(whole):
@@ -73,7 +75,7 @@ class _Files:
         self._document = document
 
     def of(self, key: str, name: str) -> Variables:
-        """Return the variables in the file of *name*."""
+        """Return the variables in the file of *name*; *key* is the directory."""
         named = self._document.get(key)
         tree = named.get(name) if isinstance(named, Mapping) else None
         if not isinstance(tree, Mapping):
@@ -82,7 +84,7 @@ class _Files:
 
 
 def _hosts(tree: Tree, ranks: Ranks, files: _Files) -> Iterable[Host]:
-    """The hosts of *tree*, each with the variables that count for it."""
+    """Return the hosts of *tree*, each with the variables that apply to it."""
     of_groups: dict[tuple[str, ...], tuple[tuple[str, ...], Variables]] = {}
     values = 0
     for name, listed in tree.hosts.items():
@@ -102,7 +104,7 @@ def _hosts(tree: Tree, ranks: Ranks, files: _Files) -> Iterable[Host]:
 
 
 def _encrypted(variables: Variables) -> tuple[str, ...]:
-    """The files behind *variables* that are encrypted as a whole."""
+    """Return the files with *variables* that are encrypted as a whole."""
     found = variables.get(ENCRYPTED)
     return tuple(map(str, found.value)) if found and isinstance(found.value, list) else ()
 
@@ -112,7 +114,9 @@ def _plain(variables: Variables) -> Variables:
 
 
 def _with_address(variables: Variables) -> Variables:
-    """Return *variables* of a host; an encrypted file in them makes its address unknown, unless another file has it."""
+    """Return *variables* of a host.  If an encrypted file may hold its address and no other file has it, the address
+    is unknown.
+    """
     hidden = variables.pop(ENCRYPTED, None)
     names = SPELLED["ssh_host"]
     known = any(name in variables for name in names)
@@ -122,7 +126,9 @@ def _with_address(variables: Variables) -> Variables:
 def _groups_and_variables(
     direct: tuple[str, ...], tree: Tree, ranks: Ranks, files: _Files
 ) -> tuple[tuple[str, ...], Variables]:
-    """All groups of hosts that are in *direct*, and what these groups say: the file first, then the directories."""
+    """Return all groups of hosts that are in the groups *direct*, and the variables of these groups: first from the
+    file, then from the directories.
+    """
     inside = frozenset[str]().union(*(ranks.ancestors[name] for name in direct))
     ordered = in_order(inside, tree, ranks)
     found: Variables = {}

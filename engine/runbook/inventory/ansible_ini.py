@@ -1,6 +1,6 @@
-"""Ansible's INI inventories, read into the tree that its YAML inventories have.
+"""Read Ansible's INI inventories into the tree that YAML inventories have.
 
-The parser of the standard library lacks all that matters here: hosts without a value, ranges, a host in several groups.
+The parser of the standard library does not support hosts without a value, ranges, or a host in several groups.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _HEADER = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 _EVIDENCE = re.compile(
     r"^[ \t]*(?:\[[^:\]\s]+:(?:children|vars)\]|[^\s#;=][^\n]{0,500}?[ \t]ansible_\w+=|ansible_\w+\s*=)", re.MULTILINE
 )
-"""The marks of this kind of file alone: a section of children or of variables, or a variable of Ansible's connections.
+"""Matches what only this kind of file has: a section of children or variables, or a variable of Ansible's
+connections.
 """
 _HOST_LINE = re.compile(r"[\w.\[\]:-]+(?:\s+\w+=(?:\S+))*(?:\s+#.*)?")
 _WORD = re.compile(r"""(?:[^\s'"\\#]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
@@ -33,11 +34,11 @@ _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?[0-9]{1,17}\.[0-9]{0,17}")
 _CONSTANTS = {"True": True, "False": False, "None": None}
 LONGEST_LITERAL = 2000
-"""Characters of a value that is read as a list or a mapping of Python."""
+"""The maximum number of characters of a value that is read as a list or a mapping of Python."""
 
 
 def parse_text(text: str, file: str) -> TextDocument | None:
-    """Return *text* as a tree; None: it is no inventory of this format.
+    """Return *text* as a tree; None if it is not an inventory of this format.
 
     Raises ConfigError with every mistake in it.
     """
@@ -58,7 +59,7 @@ def _counts(line: str) -> bool:
 
 
 def _is_ini(text: str) -> bool:
-    """Whether *text* says by its first line what it is, and by others that it is Ansible's."""
+    """Whether the first line of *text* has the form of an INI inventory, and other lines show that it is Ansible's."""
     lines = [line.strip() for line in text.split("\n") if _counts(line)]
     if not lines:
         return False
@@ -74,7 +75,7 @@ def _is_plain(line: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Section:
-    """The section that lines belong to."""
+    """The section to which the lines belong."""
 
     group: str = "ungrouped"
     kind: str = "hosts"
@@ -89,11 +90,11 @@ class _Reading:
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
     section: _Section = field(default_factory=_Section)
     first: dict[str, str] = field(default_factory=dict)
-    """Each host to the group where it stood first: its variables are kept there, so that the last one counts."""
+    """The first group in which each host appears.  Its variables are kept there, so that the last value is used."""
     declared: set[str] = field(default_factory=lambda: {"all", "ungrouped"})
 
     def line(self, number: int, line: str) -> None:
-        """Read one line that is no comment."""
+        """Read one line that is not a comment."""
         start = len(line) - len(line.lstrip()) + 1
         if line.lstrip().startswith("[") and (line.split("#")[0].rstrip().endswith("]") or ":" not in line):
             return self._header(number, start, line.strip())
@@ -107,7 +108,7 @@ class _Reading:
         return None
 
     def finish(self) -> None:
-        """Note the sections and children that name a group which there is not."""
+        """Add a mistake for each section and each child that names an unknown group."""
         for group, body in self.tree.items():
             for child in body.get("children", ()):
                 self._declared((group, "children", child), child, f"[{group}:children] names the group {child}")
@@ -141,7 +142,7 @@ class _Reading:
         self._part((found[1], self.section.kind), number, column)
 
     def _part(self, path: Path, number: int, column: int) -> dict[str, Any]:
-        """The mapping at *path*, made where it is missing."""
+        """Return the mapping at *path*; create it if it is missing."""
         found = self.tree
         for key in path:
             found = found.setdefault(str(key), {})
@@ -192,7 +193,7 @@ class _Reading:
             self._add(each, variables, number, column)
 
     def _add(self, host: str, variables: dict[str, tuple[int, Any]], number: int, column: int) -> None:
-        """Put *host* into the group of the section, its variables where it stood first."""
+        """Add *host* to the group of the section; its variables are kept in the group in which it appeared first."""
         hosts = self._part((self.section.group, "hosts"), number, column)
         home = self.first.setdefault(host, self.section.group)
         hosts.setdefault(host, {} if home == self.section.group else None)
@@ -202,7 +203,7 @@ class _Reading:
             self.places[home, "hosts", host, name] = (number, place)
 
     def _tokens(self, number: int, line: str) -> Iterator[tuple[int, str]]:
-        """The words of *line* as a shell splits them, each with its column; a ``#`` begins a comment."""
+        """Yield the words of *line*, split as a shell does, each with its column; a ``#`` begins a comment."""
         at = 0
         while at < len(line):
             if line[at].isspace():
@@ -224,7 +225,7 @@ def _unquoted(found: re.Match[str]) -> str:
 
 
 def literal(text: str) -> Any:
-    """Parse a value as Ansible does: a literal of Python, else the text itself."""
+    """Return the value of *text* as Ansible reads it: a Python literal, or else the text itself."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INTEGER.fullmatch(text):

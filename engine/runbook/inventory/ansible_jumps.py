@@ -1,4 +1,4 @@
-"""The jump hosts in Ansible's arguments of ssh: ``-J``, ``-o ProxyJump=``, and a ProxyCommand that says the same."""
+"""Read the jump hosts from Ansible's ssh arguments: ``-J``, ``-o ProxyJump=``, and an equivalent ProxyCommand."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 _JUMP = re.compile(r"(?:(?P<user>[^@\s,]+)@)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
 _PREFIXED = re.compile(r"(?:ssh://)?(?P<rest>[^/]*)/?")
 _KEY_CHECKS = ("stricthostkeychecking", "userknownhostsfile", "globalknownhostsfile", "loglevel")
-"""Options of a ProxyCommand that lead nowhere else; host keys are checked here as for every host."""
+"""Options of a ProxyCommand that do not change the route; host keys are checked as for every host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jump:
-    """A host on the way."""
+    """One jump host."""
 
     text: str
-    """As it is written, without the scheme."""
+    """The text of the jump host in the file, without the scheme."""
     host: str
     user: str = ""
     port: str = ""
@@ -26,14 +26,14 @@ class Jump:
 
 
 Jumps = tuple[Jump, ...]
-"""The hosts on the way, the first of them first."""
+"""The jump hosts, in the order in which the connection passes them."""
 
 
 def jumps_in(text: str) -> tuple[Jumps | None, str]:
-    """Return the jump hosts that the SSH arguments *text* name, and all other arguments.
+    """Return the jump hosts in the ssh arguments *text*, and the remaining arguments.
 
-    The jump hosts are None if there is no such argument, and empty for ``ProxyJump=none``.  The first argument counts,
-    as for ssh.  Raises ValueError for jump hosts that cannot be read.
+    The jump hosts are None if there is no such argument, and empty for ``ProxyJump=none``.  The first argument is
+    used, as by ssh.  Raises ValueError.
     """
     words, rest = shlex.split(text), list[str]()
     found: list[Jumps] = []
@@ -82,7 +82,7 @@ def _jump(text: str) -> Jump:
 
 
 def _commanded(words: Sequence[str]) -> Jumps:
-    """The way of ``ssh -W %h:%p [-q] [-p PORT] [-l USER] [-i KEY] [USER@]HOST``."""
+    """Return the jump hosts in a command ``ssh -W %h:%p [-q] [-p PORT] [-l USER] [-i KEY] [USER@]HOST``."""
     if [word.lower() for word in words] == ["none"]:
         return ()
     if not words or words[0].rpartition("/")[2] != "ssh":

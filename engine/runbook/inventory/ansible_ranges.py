@@ -9,7 +9,7 @@ from math import prod
 from string import ascii_letters
 
 MOST_HOSTS = 20_000
-"""Hosts that one file may name."""
+"""The maximum number of hosts in one file."""
 
 _PORT = re.compile(r"((?:[^:\[\]]|\[[^\[\]]*\])+):(\d+)|\[([0-9A-Fa-f:.]+)\]:(\d+)")
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def port_of(pattern: str) -> tuple[str, str]:
-    """*pattern* without the port behind it, and that port; empty where there is none."""
+    """Return *pattern* without the port at its end, and the port; the port is empty if there is none."""
     found = _PORT.fullmatch(pattern)
     if not found:
         return pattern, ""
@@ -25,7 +25,7 @@ def port_of(pattern: str) -> tuple[str, str]:
 
 
 def expanded(pattern: str) -> list[str]:
-    """Return the names in *pattern*, without a port.  Raises ValueError for a malformed range."""
+    """Return the names in *pattern*, which has no port.  Raises ValueError for a malformed range."""
     parts = _RANGE.split(pattern)
     fixed, inside = parts[0::2], parts[1::2]
     if any(sign in "".join(fixed) for sign in "[]"):
@@ -40,7 +40,7 @@ def expanded(pattern: str) -> list[str]:
 
 
 def _range(text: str) -> range:
-    """Parse ``01:10:2`` or ``a:d``; letters by their place in the alphabet."""
+    """Return the numbers of ``01:10:2`` or ``a:d``; a letter is its position in the alphabet."""
     bounds = text.split(":")
     if len(bounds) not in (2, 3):
         raise ValueError("has a range that is not [first:last] or [first:last:step]")

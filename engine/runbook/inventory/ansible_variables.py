@@ -1,4 +1,4 @@
-"""The connection of a host by Ansible's variables, in the fields that hosts have here."""
+"""Translate the Ansible variables about a host's connection into the fields of a host of this tool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runbook.values.inventory import Host
 from runbook.values.playbook import Where
 
 GROUPS = "group_names"
-"""The field with the groups of a host; Ansible calls them so, too."""
+"""The field with the groups of a host; Ansible uses the same name."""
 
 SPELLED: Mapping[str, tuple[str, ...]] = {
     "ssh_host": ("ansible_host", "ansible_ssh_host"),
@@ -25,26 +25,30 @@ SPELLED: Mapping[str, tuple[str, ...]] = {
     "ssh_key": ("ansible_ssh_private_key_file", "ansible_private_key_file"),
     "transport": ("ansible_connection",),
 }
-"""Our field to Ansible's variables, in the present form and in older ones."""
+"""For each field of a host, the variables of Ansible with the same meaning: present names and older names."""
 
 CONNECTIONS = {"ssh": "ssh", "smart": "ssh", "paramiko": "ssh", "paramiko_ssh": "ssh", "local": "local"}
 CONNECTIONS |= {f"ansible.builtin.{name}": transport for name, transport in CONNECTIONS.items()}
 
 ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
-"""In the order in which Ansible gives them to ssh, for which the first of two values counts."""
+"""The variables with ssh arguments, in the order in which Ansible gives them to ssh; ssh uses the first of
+two values.
+"""
 _OTHER_WAY = re.compile(r"(?i)proxy|hostname\b|(?-i:(?:^|\s)['\"]?-[JWFpliob]*[JWFpl])")
-"""Arguments of ssh that lead to another machine, or there by another way."""
+"""Matches ssh arguments that lead to another machine, or by another route."""
 
 VAULT = "$ANSIBLE_VAULT"
 ENCRYPTED = "(a whole file)"
-"""Stands among variables where a file of them is encrypted, with the names of such files; none of Ansible's is so."""
+"""The name that marks a file of variables as encrypted; its value lists such files.  No Ansible variable has this
+name.
+"""
 _TEMPLATE = re.compile(r"\{\{|\{%")
 
 
 def host_from(
     name: str, path: Path, variables: Variables, groups: tuple[str, ...], notes: Notes, known: Collection[str] = ()
 ) -> Host | None:
-    """The host *name* with *variables*, or None where it cannot be called so; *known*: the hosts of the file."""
+    """Return the host *name* with *variables*; None if the name is not allowed.  *known*: the hosts of the file."""
     if mistake := mistake_in(name):
         notes.add(path, f"the host name {value_in_words('', name)} cannot be used", mistake)
         return None
@@ -70,18 +74,20 @@ def host_from(
 
 
 def _way(values: Mapping[str, object]) -> Jumps:
-    """The jump hosts by the first variable of SSH arguments that has a jump option."""
+    """Return the jump hosts from the first variable of ssh arguments that has a jump option."""
     found = (jumps_in(str(values[key]))[0] for key in ARGUMENTS if values.get(key))
     return next((jumps for jumps in found if jumps is not None), ())
 
 
 def _without(name: str, address: str, way: Jumps) -> Jumps:
-    """*way*, empty where it ends at the host itself: variables of a group are its jump host's, too."""
+    """Return *way* unless it ends at the host itself: the jump host of a group often has the variables of the group,
+    too.
+    """
     return () if way and way[-1].host in (name, address) else way
 
 
 def _led_by(way: Jumps, notes: Notes) -> Host | None:
-    """The last jump host of *way*, itself led to by those before it."""
+    """Return the last jump host of *way*; it is reached through the jump hosts before it."""
     via: Host | None = None
     for jump in way:
         given = {"ssh_host": jump.host, "ssh_user": jump.user, "ssh_port": jump.port, "ssh_key": jump.key}
@@ -91,7 +97,7 @@ def _led_by(way: Jumps, notes: Notes) -> Host | None:
 
 
 class _Places:
-    """The place of a field of one host: where its variable stands, in whichever group."""
+    """Returns the place of a host's field: the place of its variable, in whichever group that is."""
 
     def __init__(self, path: Path, places: Mapping[Path, Path], notes: Notes) -> None:
         self._path, self._places, self._notes = path, places, notes
@@ -105,7 +111,7 @@ def _given(names: tuple[str, ...], values: Mapping[str, object]) -> str:
 
 
 def _masked(value: object) -> object:
-    """*value* without what a vault has encrypted, which nobody is shown and nothing can use."""
+    """Return *value* with each part that Ansible Vault has encrypted masked."""
     match value:
         case str():
             return MASK if VAULT in value else value
@@ -117,7 +123,7 @@ def _masked(value: object) -> object:
 
 
 def _note_contradictions(name: str, variables: Variables, notes: Notes) -> None:
-    """Two names of one thing that say different things: which of them counts is not clear to readers."""
+    """Add a mistake if two variables with the same meaning have different values."""
     for names in SPELLED.values():
         there = [(each, variables[each]) for each in names if each in variables]
         if len({str(variable.value) for _, variable in there}) > 1:
@@ -126,7 +132,7 @@ def _note_contradictions(name: str, variables: Variables, notes: Notes) -> None:
 
 
 def _unreachable(spelled: Mapping[str, str], values: Mapping[str, object], variables: Variables, notes: Notes) -> str:
-    """Return the reason why the host cannot be connected to by its variables; empty where it can."""
+    """Return the reason why the variables do not allow a connection to the host; empty if they do."""
     for theirs in spelled.values():
         place = notes.at(variables[theirs].path)
         if VAULT in str(variables[theirs].value):
@@ -147,7 +153,7 @@ def _unreachable(spelled: Mapping[str, str], values: Mapping[str, object], varia
 
 
 def _leads_elsewhere(text: str) -> bool:
-    """Whether the arguments *text* lead to a machine by a way that is not read here."""
+    """Whether the arguments *text* lead to a machine by a route that this tool does not support."""
     try:
         _, rest = jumps_in(text)
     except ValueError:
@@ -156,5 +162,5 @@ def _leads_elsewhere(text: str) -> bool:
 
 
 def _word(value: object) -> str:
-    """*value* where it is a plain word; of any other nothing is repeated."""
+    """Return *value* if it is a plain word; otherwise words that repeat nothing of it."""
     return str(value) if re.fullmatch(r"[\w.-]{1,60}", str(value)) else "that is given"

@@ -1,4 +1,6 @@
-"""A mapping of names to hosts under ``hosts:``; top-level keys that are none of ours belong to other programs."""
+"""Read inventories with a mapping of names to hosts under ``hosts:``; unknown top-level keys belong to other
+programs.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from runbook.values.inventory import Inventory
 
 
 def recognises(document: object) -> bool:
-    """Whether *document* has ``hosts:`` that is not a list."""
+    """Whether *document* has ``hosts:`` with a value that is not a list."""
     return isinstance(document, Mapping) and "hosts" in document and not isinstance(document["hosts"], list | tuple)
 
 
 def load(document: object, source: str, where: Place) -> Inventory:
-    """The hosts in *document*.  Raises ConfigError with every mistake."""
+    """Return the hosts in *document*.  Raises ConfigError with every mistake."""
     notes = Notes(source=source, where=where)
     section = document.get("hosts") if isinstance(document, Mapping) else None
     defaults = checked_defaults(document, section.values() if isinstance(section, Mapping) else (), notes)

@@ -1,8 +1,9 @@
-"""The names of a host's fields: ours, other words for them, and misspelt ones.
+"""The names of a host's fields: the right names, other words with the same meaning, and misspelt names.
 
-A field that nobody reads is no mistake, for the files belong to other programs, too. A slip of one of ours would
-steer us wrongly without a word: ``stauts: offline`` leaves a host ready, ``hostname: 10.0.0.1`` leaves it without an
-address. So a name that means one of our fields by its letters or by its sense is refused where that field is missing.
+A field that nobody reads is no mistake, because the files belong to other programs, too.  A misspelt field of runbook
+would silently have a wrong effect: ``stauts: offline`` leaves a host ready, ``hostname: 10.0.0.1`` leaves it without
+an address.  So a name that resembles one of runbook's fields, by its letters or its meaning, is refused if that field
+is missing.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ HOST_FIELDS = frozenset(
         "cloudflare_service_token_secret",
     ]
 )
-"""The fields that are read here."""
+"""The fields that runbook reads."""
 
 OTHERS = frozenset(["tailscale_ipv6"])
-"""Names that look like a slip of one of ours and are none."""
+"""Names that resemble one of runbook's fields but mean something else."""
 
 _SYNONYMS: Mapping[str, str] = {
     "ssh_host": "host hostname host_name ip ip_address ipaddr address addr public_ip public_ip_address private_ip "
@@ -59,17 +60,19 @@ _SYNONYMS: Mapping[str, str] = {
     "fallback_host": "fallback fallback_ip",
     "tailscale_ip": "tailscale tailscale_host",
 }
-"""Other words for our fields, in the inventories of ansible, pyinfra, Rundeck and the clouds."""
+"""Other words for runbook's fields, as in the inventories of ansible, pyinfra, Rundeck and the clouds."""
 
 MEANT = {word: field for field, words in _SYNONYMS.items() for word in words.split()}
 ALIKE = 0.82
-"""From this likeness on, two names are one with a slip: ``stauts`` is 0.83 like ``status``, ``rule`` 0.75 ``role``."""
+"""The minimum similarity of a mistyped name to a field: ``stauts`` and ``status`` have 0.83, ``rule`` and ``role``
+0.75.
+"""
 
 
 def slips(names: Collection[str], there: Collection[str]) -> dict[str, str]:
-    """Each of *names* that is a slip of one of our fields, with that field.
+    """Return each of *names* that is a misspelt field of runbook, with the right name.
 
-    A slip of a field that is *there* as well does no harm, and is another program's.
+    A misspelt field is not reported if the right field is in *there* as well; it is then another program's field.
     """
     found = {name: _meant(name) for name in names if name not in HOST_FIELDS}
     return {name: meant for name, meant in found.items() if meant and meant not in there}
@@ -77,7 +80,7 @@ def slips(names: Collection[str], there: Collection[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def _meant(name: str) -> str:
-    """The field of ours that *name* stands for; empty if none."""
+    """Return the field of runbook that was probably meant by *name*; empty if none."""
     plain = re.sub(r"[-. ]", "_", name.strip().casefold())
     if name in OTHERS or plain in HOST_FIELDS:
         return plain if plain in HOST_FIELDS else ""

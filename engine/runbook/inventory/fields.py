@@ -1,4 +1,4 @@
-"""Read the typed fields of one host from a file, noting every mistake with its place."""
+"""Read the typed fields of one host from a file, and record every mistake with its place."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NO = frozenset({"false", "no", "off", "0"})
 
 
 def problem_at(where: Where, message: str, hint: str = "") -> Problem:
-    """A mistake in the place *where*."""
+    """Return the mistake *message* at the place *where*."""
     return Problem(file=where.file, line=where.line, column=where.column, message=message, hint=hint)
 
 
 def once_a_place(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Keep one problem per place; a mistake in ``defaults`` or in a range occurs once for each host."""
+    """Yield one problem per place, because a mistake in ``defaults`` or in a range occurs once for each host."""
     first: dict[tuple[str, int, int], Problem] = {}
     for problem in problems:
         place = (problem.file, problem.line, problem.column)
@@ -35,7 +35,7 @@ def once_a_place(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def folded(problems: Iterable[Problem]) -> list[Problem]:
-    """Keep one of the problems that one line causes for many hosts, with their number."""
+    """Return *problems*; the problems that one line causes for many hosts become one, with their number."""
     alike: dict[object, list[Problem]] = {}
     for problem in dict.fromkeys(problems):
         path, _, rest = problem.message.partition(": ")
@@ -49,46 +49,48 @@ def folded(problems: Iterable[Problem]) -> list[Problem]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """Where mistakes in one file are written down."""
+    """Collects the mistakes of one file."""
 
     source: str
     where: Place
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, path: Path, message: str, hint: str = "") -> None:
-        """Note that *message* is wrong with what stands at *path*."""
+        """Add the mistake *message* about the value at *path*."""
         self.problems.append(problem_at(self.at(path), message, hint))
 
     def at(self, path: Path) -> Where:
-        """The place of *path*, with the name of the file at least."""
+        """Return the place of *path*; it always has at least the name of the file."""
         place = self.where(path)
         return place if place.file else replace(place, file=self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """One host's fields under the names that ``distributed_hosts.yaml`` gives them."""
+    """The fields of one host, by the names that ``distributed_hosts.yaml`` uses."""
 
     values: Mapping[str, object]
     path: Path
     notes: Notes
     spelled: Mapping[str, str] = field(default_factory=dict)
-    """Our name of a field to the file's, where they differ."""
+    """Maps runbook's name of a field to the file's name, where they differ."""
     inherited: frozenset[str] = frozenset()
-    """The fields that stand under ``defaults``, not with the host."""
+    """The fields that come from ``defaults``, not from the host."""
 
     def place(self, key: str) -> Where:
-        """The place of the field *key* in the file."""
+        """Return the place of the field *key* in the file."""
         return self.notes.at(("defaults", key) if key in self.inherited else (*self.path, self.spelled.get(key, key)))
 
     def wrong(self, key: str, message: str, hint: str = "") -> None:
-        """Note a mistake in the field *key*."""
+        """Add the mistake *message* about the field *key*."""
         written = self.spelled.get(key, key)
         place = (*self.path, written)
         self.notes.add(place, f"{'.'.join(map(str, place))}: {message}", hint)
 
     def text(self, key: str) -> str:
-        """The text of *key*, stripped; empty where it is absent, null, or wrong.  An unquoted number is its digits."""
+        """Return the text of *key*, stripped; empty if it is absent, null, or wrong.  An unquoted number becomes its
+        digits.
+        """
         value = self.values.get(key)
         match value:
             case None:
@@ -103,7 +105,7 @@ class Fields:
         return ""
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The texts of *key*: a list, or one text with commas between them; empty where it is absent or wrong."""
+        """Return the texts of *key*, a list or one text with commas; empty if it is absent or wrong."""
         value = self.values.get(key)
         if not isinstance(value, list | tuple):
             return parts_of(self.text(key))
@@ -114,7 +116,7 @@ class Fields:
         return tuple(text for part in value for text in parts_of(part))
 
     def word(self, key: str) -> str:
-        """The text of *key* if it is one word that no program can take for an option; else empty, and noted."""
+        """Return the text of *key* if it is one word that no program can read as an option; otherwise an empty text."""
         text = self.text(key)
         if text and (text.startswith("-") or any(each.isspace() or not each.isprintable() for each in text)):
             self.wrong(key, f"expected one word that does not begin with '-', not {value_in_words(key, text)}")
@@ -122,7 +124,7 @@ class Fields:
         return text
 
     def port(self, key: str) -> int:
-        """The TCP port in *key*; 0 where it is absent, null, or wrong."""
+        """Return the TCP port in *key*; 0 if it is absent, null, or wrong."""
         value = self.values.get(key)
         if value is None or value == "":
             return 0
@@ -135,7 +137,7 @@ class Fields:
         return 0
 
     def flag(self, key: str) -> bool:
-        """Whether *key* says yes; absent and null say no."""
+        """Return whether *key* has a value that means yes; absent and null mean no."""
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return bool(value)
@@ -146,7 +148,7 @@ class Fields:
 
 
 def parts_of(value: object) -> tuple[str, ...]:
-    """The texts of a field that may hold several: a list, or one text with commas between them."""
+    """Return the texts in *value*, which is a list, or one text with commas between the parts."""
     if isinstance(value, list | tuple):
         return tuple(text for part in value for text in parts_of(part))
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -155,7 +157,7 @@ def parts_of(value: object) -> tuple[str, ...]:
 
 
 def value_in_words(key: str, value: object) -> str:
-    """*value* in the words of a mistake: short, and without showing a secret."""
+    """Return words for *value* in a message: short, and without showing a secret."""
     match value:
         case Mapping():
             return "a mapping"

@@ -1,4 +1,4 @@
-"""Groups of hosts: derived from their fields, and named in the file."""
+"""Form the groups of hosts: groups derived from the fields of hosts, and groups that the file names."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from runbook.values.playbook import SecretReference, Where
 from runbook.values.secret_reference import resembles_reference
 
 PROVIDER = re.compile(r"(vast|runpod|nebius|vultr|hetzner|lambda|aws|gcp|azure|coreweave|crusoe)-.", re.IGNORECASE)
-"""Prefixes of host names that tell whose machine it is."""
+"""Matches a host name whose prefix names the provider of the machine."""
 
 NO_GPU = frozenset({"", "none", "no", "false", "null", "n/a", "na", "-", "0", "cpu"})
-"""The texts under ``gpu:`` that mean none, also ``none``."""
+"""The values of ``gpu:`` that mean that the host has no GPU; ``none`` is one of them."""
 
 MOST_MISSING = 8
-"""Members of a group that are no hosts, up to which each is a mistake of its own."""
+"""The maximum number of unknown members of a group that are reported one by one."""
 
 NVIDIA = re.compile(r"nvidia|geforce|[rg]tx|tesla|quadro", re.IGNORECASE)
 
@@ -32,27 +32,28 @@ NOT_CUDA = re.compile(
     r"\b(mps|apple|amd|radeon|instinct|mi\d{3}\w*|rocm|gaudi\w*|intel)\b|^m[1-9](\s+(pro|max|ultra)\b.*)?$",
     re.IGNORECASE,
 )
-"""Labels of GPUs that are not NVIDIA's: Apple's ``M3 Max (MPS)``, AMD's ``MI300X``."""
+"""Matches labels of GPUs that are not from NVIDIA: Apple's ``M3 Max (MPS)``, AMD's ``MI300X``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedGroup:
-    """A group as a file names it."""
+    """A group that a file names."""
 
     name: str
     members: tuple[str, ...] | None
-    """None: its file says nothing of its hosts, only of the secrets of a group that there is anyway."""
+    """The hosts of the group; None if its file gives only secrets for a group that is formed anyway."""
     secrets: tuple[SecretReference, ...] = ()
     where: Where
 
 
 Traits = dict[str, tuple[str, ...]]
-"""Kind of group to the values of one host."""
+"""The kinds of groups, each with the values of one host."""
 
 
 def traits(host: Host) -> Traits:
-    """Return the properties by which *host* is grouped: kind to values, such as ``role: (training, selfplay)``,
-    ``device: (gpu,)``."""
+    """Return the properties of *host* that form groups, by kind, such as ``role: (training, selfplay)``, ``device:
+    (gpu,)``.
+    """
     found = {
         "role": parts_of(host.vars.get("role")),
         "status": (host.status,),
@@ -66,8 +67,9 @@ def traits(host: Host) -> Traits:
 
 
 def provider(host: Host) -> str:
-    """Return the provider of the machine: its field ``provider``, else by the prefix of its name; empty where neither
-    tells."""
+    """Return the provider of the machine: its field ``provider``, else the prefix of its name; empty if neither is
+    known.
+    """
     if reported := _text(host.vars.get("provider")):
         return reported
     if host.name.lower() == "localhost" or host.name.lower().startswith("mac-"):
@@ -80,11 +82,11 @@ LABELS = ("gpu", "gpu_type", "has_gpu", "cuda_capable")
 """The fields that say whether a host has a GPU."""
 
 OWNED = ("group", "partition")
-"""Kinds of groups that the user has named: such a name means that group, also ``gpu`` and ``cpu``."""
+"""Kinds of groups whose names come from the user: such a name always means this group, also ``gpu`` and ``cpu``."""
 
 
 def device(host: Host) -> str:
-    """Return ``gpu`` or ``cpu``; empty where the file is of another program and says nothing of GPUs."""
+    """Return ``gpu`` or ``cpu``; empty if the file belongs to another program and says nothing about GPUs."""
     foreign = "group_names" in host.vars or "slurm_partitions" in host.vars
     if foreign and all(host.vars.get(key) is None for key in LABELS):
         return ""
@@ -92,9 +94,9 @@ def device(host: Host) -> str:
 
 
 def has_cuda(host: Host) -> bool:
-    """Whether the inventory says that *host* has a GPU of NVIDIA; ``cuda_capable`` goes before the label.
+    """Whether the inventory says that *host* has an NVIDIA GPU; ``cuda_capable`` is used before the label.
 
-    The label is ``gpu``, or in older files ``gpu_type`` beside ``has_gpu``.
+    The label is ``gpu``, or in older files ``gpu_type`` together with ``has_gpu``.
     """
     value_in_words = _text(host.vars.get("cuda_capable")).lower()
     if value_in_words:
@@ -109,12 +111,14 @@ def has_cuda(host: Host) -> bool:
 
 
 def ambiguous(hosts: Iterable[Host]) -> dict[str, tuple[str, ...]]:
-    """The values of ``ambiguous_in`` for *hosts*."""
+    """Return the result of ``ambiguous_in`` for *hosts*."""
     return ambiguous_in({host.name: traits(host) for host in hosts})
 
 
 def ambiguous_in(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
-    """Return values that several kinds have for different hosts, each with these kinds; such a value makes no group."""
+    """Return the values that appear in several kinds for different hosts, each with these kinds; such a value forms no
+    group.
+    """
     kinds: dict[str, dict[str, set[str]]] = {}
     for name, found in traits_of.items():
         for kind, values in found.items():
@@ -128,13 +132,15 @@ def ambiguous_in(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
 
 
 def _without_device(members: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
-    """*members* by kind, without what follows from ``gpu`` where the user has a group of that name."""
+    """Return *members* by kind; the kind ``device`` is left out if the user has a group of the same name."""
     owned = any(kind in members for kind in OWNED)
     return {kind: names for kind, names in members.items() if not (owned and kind == "device")}
 
 
 def formed(hosts: Sequence[Host], named: Sequence[NamedGroup]) -> tuple[tuple[Host, ...], dict[str, tuple[str, ...]]]:
-    """*hosts*, each with its groups, and every group with its hosts.  Raises ConfigError with every clash of names."""
+    """Return *hosts*, each with its groups, and every group with its hosts.  Raises ConfigError with every clash of
+    names.
+    """
     traits_of = {host.name: traits(host) for host in hosts}
     derived = _derived(traits_of, {group.name for group in named if group.members is not None})
     if clashes := tuple(_clashes(hosts, traits_of, derived, named)):
@@ -159,7 +165,7 @@ def formed(hosts: Sequence[Host], named: Sequence[NamedGroup]) -> tuple[tuple[Ho
 
 
 def named_in(document: object, notes: Notes) -> tuple[NamedGroup, ...]:
-    """The groups under ``groups:``; mistakes go to *notes*."""
+    """Return the groups under ``groups:``; mistakes are added to *notes*."""
     section = document.get("groups") if isinstance(document, Mapping) else None
     for key in _slips(document):
         notes.add((key,), f"unknown key {key!r}, with hosts or secrets as `groups` has them", "did you mean groups?")
@@ -175,7 +181,7 @@ def named_in(document: object, notes: Notes) -> tuple[NamedGroup, ...]:
 
 
 def _slips(document: object) -> Iterable[str]:
-    """Keys of *document* that are most likely meant to be ``groups``: alike, and with what groups have, by name."""
+    """Yield the keys of *document* that are probably misspelt ``groups``: similar, and with the content of groups."""
     if not isinstance(document, Mapping):
         return
     for key, value in document.items():
@@ -220,7 +226,9 @@ def _group_of(name: object, members: object, notes: Notes) -> NamedGroup | None:
 
 
 def _members(group: str, member: object, path: Path, notes: Notes) -> Sequence[str]:
-    """The hosts that one item of the list of *group* names, which may be a range; mistakes go to *notes*."""
+    """Return the hosts that *member*, an item in the list of *group*, names; it may be a range.  Mistakes are added to
+    *notes*.
+    """
     try:
         names = expanded(member, MOST_NAMES, "hosts") if isinstance(member, str) and "[" in member else [member]
     except ValueError as error:
@@ -235,7 +243,7 @@ def _members(group: str, member: object, path: Path, notes: Notes) -> Sequence[s
 def _with_secrets(
     name: str, tree: Mapping[str, object], path: Path, notes: Notes
 ) -> tuple[tuple[SecretReference, ...], object]:
-    """The secrets and the hosts of a group that is written as a mapping; mistakes go to *notes*."""
+    """Return the secrets and the hosts of a group that is written as a mapping; mistakes are added to *notes*."""
     secrets = secrets_at(tree, path, notes)
     slips = {*slips_of_secrets(tree)}
     for key in tree.keys() - {"hosts", SECRETS} - slips:
@@ -247,7 +255,9 @@ def _with_secrets(
 
 
 def _derived(traits_of: Mapping[str, Traits], named: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Every group that follows from fields; ``gpu`` and ``cpu`` not where the user has a group of that name."""
+    """Return every group that follows from fields of hosts; ``gpu`` and ``cpu`` only if the user has no group of that
+    name.
+    """
     unclear = ambiguous_in(traits_of)
     owned = {*named, *(value for kinds in traits_of.values() for kind in OWNED for value in kinds.get(kind, ()))}
     found: dict[str, list[str]] = {}
@@ -294,7 +304,7 @@ def _clashes(
 
 
 def _without_hosts(group: NamedGroup, known: Collection[str]) -> Iterable[Problem]:
-    """Yield the mistake of a name for which only secrets are given, and which nothing makes a group."""
+    """Yield a mistake if *group* has only secrets, and no group of that name exists."""
     if group.name not in known:
         hint = suggest(group.name, known, f"name its hosts: groups: {{{group.name}: {{hosts: [...], ...}}}}")
         yield problem_at(group.where, f"groups.{group.name}: there is no such group, and it names no hosts", hint)

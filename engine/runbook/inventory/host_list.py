@@ -1,4 +1,6 @@
-"""A list under ``hosts:``, each item with its own ``name``, ``host``, ``fallback_host`` and ``port``."""
+"""Read inventories with a list under ``hosts:``; each item has its own ``name``, ``host``, ``fallback_host`` and
+``port``.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ SPELLED = {"ssh_host": "host", "ssh_user": "user", "ssh_port": "port"}
 
 
 def recognises(document: object) -> bool:
-    """Whether *document* has ``hosts:`` that is a list."""
+    """Whether *document* has ``hosts:`` with a list as its value."""
     return isinstance(document, Mapping) and isinstance(document.get("hosts"), list | tuple)
 
 
 def load(document: object, source: str, where: Place) -> Inventory:
-    """The hosts in *document*.  Raises ConfigError with every mistake."""
+    """Return the hosts in *document*.  Raises ConfigError with every mistake."""
     notes = Notes(source=source, where=where)
     items = document.get("hosts") if isinstance(document, Mapping) else None
     if not isinstance(items, list | tuple) or not items:

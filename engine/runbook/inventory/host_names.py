@@ -1,4 +1,4 @@
-"""The names that hosts and groups may have."""
+"""Check the names of hosts and groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESERVED = "all"
 
 
 def mistake_in(name: object) -> str:
-    """Return the reason why nothing may be called *name*; empty if it may."""
+    """Return the reason why *name* is not allowed as a name; empty if it is allowed."""
     if isinstance(name, bool) or not isinstance(name, str | int):
         return "is not text; put it in quotes"
     if not HOST_NAME.fullmatch(str(name)):

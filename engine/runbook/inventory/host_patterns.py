@@ -1,4 +1,4 @@
-"""Patterns that choose hosts: ``all``, names, globs, ranges, groups and ``key=value``, joined by ``, ! & ^``."""
+"""Patterns that select hosts: ``all``, names, globs, ranges, groups and ``key=value``, joined by ``, ! & ^``."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ OPERATORS: Mapping[str, Callable[[Names, Names], Names]] = {
 }
 RANGE = re.compile(r"[0-9]{1,15}(-[0-9]{1,15}(/[0-9]{1,15})?)?")
 MAX_NAMES = 10_000
-"""Names that one operand may write."""
+"""The maximum number of names in one operand."""
 SHOWN = 10
 SHOWN_LONG = 80
-"""Characters of the names of hosts in a warning."""
+"""The maximum number of characters of host names in a warning."""
 
 
 Recorded = Callable[[str], Names]
-"""The hosts of a recorded run that ``RUN:VERDICT`` names.  Raises ConfigError."""
+"""A function that returns the hosts of a recorded run for ``RUN:VERDICT``.  Raises ConfigError."""
 
 
 def without_records(text: str) -> Names:
-    """Refuse what names a recorded run."""
+    """Raise ConfigError, because hosts of a recorded run cannot be given here."""
     raise ConfigError(f"@{text} names the hosts of a recorded run, which cannot be given here: name the hosts")
 
 
@@ -89,7 +89,9 @@ def _unread(hosts: Iterable[Host]) -> Iterator[str]:
 
 
 def _why_not(host: Host, wanted: bool) -> str:
-    """Return the reason why *host* is left out; empty if it is selected."""
+    """Return the reason why *host* is left out; empty if it is selected.  *wanted*: it was named, so it need not be
+    ready.
+    """
     if host.placeholder:
         unfilled = is_placeholder(host.placeholder)
         return f"address is a placeholder: {host.placeholder}" if unfilled else host.placeholder
@@ -111,7 +113,7 @@ def _nobody(pattern: str, left_out: tuple[LeftOut, ...], unfilled: list[Host]) -
 
 
 def _operands(pattern: str) -> Iterator[tuple[str, str]]:
-    """The operands of *pattern*, each with the operator before it; ``a,!b`` is ``a!b``."""
+    """Yield the operands of *pattern*, each with the operator before it; ``a,!b`` means ``a!b``."""
     if not pattern.strip():
         raise ConfigError("the pattern of hosts is empty; `all` means every host")
     pairs = split_at_operators(pattern)
@@ -127,7 +129,7 @@ def _operands(pattern: str) -> Iterator[tuple[str, str]]:
 
 
 def split_at_operators(pattern: str) -> list[tuple[str, str]]:
-    """*pattern* at its operators, but for those between [ and ]; operands may be empty."""
+    """Return *pattern*, split at its operators except between [ and ]; operands may be empty."""
     pairs, inside = [(",", "")], False
     for sign in pattern:
         if sign in "[]":
@@ -145,7 +147,9 @@ def split_at_operators(pattern: str) -> list[tuple[str, str]]:
 
 
 class _Choosing:
-    """The hosts that the operands of one pattern match; mistakes are kept until the whole pattern has been read."""
+    """Finds the hosts that the operands of one pattern match; mistakes are collected until the whole pattern
+    is read.
+    """
 
     def __init__(self, inventory: Inventory, recorded: Recorded, pattern: str = "") -> None:
         self._pattern = pattern.strip()
@@ -157,7 +161,7 @@ class _Choosing:
         self.problems: list[Problem] = []
 
     def matches(self, operand: str) -> Names:
-        """The names of the hosts that *operand* matches."""
+        """Return the names of the hosts that *operand* matches."""
         if operand in self._hosts:
             self.named.add(operand)
             return frozenset({operand})
@@ -201,7 +205,7 @@ class _Choosing:
         return frozenset(written)
 
     def _padded(self, operand: str) -> str:
-        """*operand* with leading zeros in its ranges, or without them, where every name that it then writes exists."""
+        """Return *operand* with other leading zeros in its ranges, if all names in it then exist; empty otherwise."""
         for width in (0, 2, 3, 4, 5):
             parts = re.split(r"(\[[^\]]*\])", operand)
             other = "".join(_zero_padded(part, width) if part.startswith("[") else part for part in parts)
@@ -211,7 +215,7 @@ class _Choosing:
         return ""
 
     def _written(self, operand: str) -> list[str]:
-        """The names that the ranges of *operand* write; none, with a mistake noted, where one is not a range."""
+        """Return the names in the ranges of *operand*; return none, and add a mistake, if a range is wrong."""
         from ClusterShell.RangeSet import AUTOSTEP_DISABLED, RangeSet, RangeSetException
 
         parts = re.split(r"\[([^\[\]]*)\]", operand)
@@ -278,7 +282,7 @@ class _Choosing:
         )
 
     def _user(self, operand: str) -> Names:
-        """Refuse ``user@host``: who logs in stands in the inventory."""
+        """Refuse ``user@host``, because the inventory gives the user."""
         name = operand.rpartition("@")[2].partition(":")[0]
         meant = f"did you mean {name}? " if name in self._hosts else ""
         hint = f"{meant}who logs in, and on which port, stands in the inventory: ssh_user, ssh_port"
@@ -301,11 +305,11 @@ SAY_GPU = (
 )
 
 OWN = ("name", "user", "transport", "group")
-"""Keys of ``key=value`` that every host has, besides its fields and what groups it."""
+"""The keys of ``key=value`` that every host has, besides its fields and its kinds of groups."""
 
 
 def _values(host: Host, key: str) -> tuple[str, ...] | None:
-    """Return the values of *host*, as texts, that ``key=value`` is compared with; None: it has no such key."""
+    """Return the values of *host* with which ``key=value`` is compared, as texts; None if the host has no such key."""
     own = {"name": (host.name,), "user": (host.user,), "transport": (host.transport,)}
     if key == "group":  # also one whose bare name means something else, too
         return tuple(dict.fromkeys((*host.groups, *traits(host).get("group", ()))))
@@ -326,18 +330,18 @@ def _text(value: object) -> str:
 
 
 def _matcher(glob: str) -> Callable[[str], object]:
-    """Whether a text matches *glob*, in which only ``*`` and ``?`` mean something."""
+    """Return a function that checks whether a text matches *glob*, in which only ``*`` and ``?`` are special."""
     return re.compile(translate(glob.replace("[", "[[]"))).match
 
 
 def _named(names: Iterable[str]) -> str:
-    """*names*, folded, of a length that a message can have."""
+    """Return *names*, folded and shortened for a message."""
     folded = fold(list(names))
     return folded if len(folded) <= SHOWN_LONG else f"{folded[:SHOWN_LONG]}..."
 
 
 def _zero_padded(text: str, width: int) -> str:
-    """*text* with every number in it that wide."""
+    """Return *text* with every number in it padded with zeros to *width*."""
     return re.sub(r"\d+", lambda number: str(int(number[0])).zfill(width), text)
 
 

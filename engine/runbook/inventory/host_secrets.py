@@ -1,4 +1,4 @@
-"""Read where the secrets of single hosts and of groups are, and what that comes to for each host."""
+"""Read where the secrets of hosts and groups are, and combine them for each host."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from runbook.values.playbook import SecretReference
 from runbook.values.secret_reference import read_secrets, resembles_reference
 
 SECRETS = "secrets"
-"""The key, of a file, of a host and of a group, under which it is said where secrets are."""
+"""The key under which a file, a host or a group says where its secrets are."""
 
 GroupSecrets = Mapping[str, Sequence[SecretReference]]
-"""The references of each group, by its name."""
+"""The references to secrets of each group, by group name."""
 
 
 def secrets_of_host(fields: Fields) -> tuple[SecretReference, ...]:
-    """Return the entries of a host's ``secrets:``; mistakes are noted."""
+    """Return the entries of a host's ``secrets:``; mistakes are recorded."""
     return secrets_at(fields.values, fields.path, fields.notes)
 
 
 def secrets_at(tree: Mapping[str, object], path: Path, notes: Notes) -> tuple[SecretReference, ...]:
-    """Return the entries of ``secrets:`` in *tree*, which stands at *path*; mistakes go to *notes*."""
+    """Return the entries of ``secrets:`` in *tree*, which is at *path*; mistakes are added to *notes*."""
     for key in slips_of_secrets(tree):
         notes.add((*path, key), f"unknown key {key!r}, with references to secrets", f"did you mean {SECRETS}?")
     found = read_secrets(tree.get(SECRETS), lambda inner: notes.at((*path, *inner)), in_inventory=True)
@@ -34,7 +34,7 @@ def secrets_at(tree: Mapping[str, object], path: Path, notes: Notes) -> tuple[Se
 
 
 def slips_of_secrets(tree: Mapping[str, object]) -> Iterator[str]:
-    """Keys of *tree* that are most likely meant to be ``secrets``: alike, and with a reference by name."""
+    """Yield the keys of *tree* that are probably misspelt ``secrets``: similar, and with references as values."""
     for key, value in tree.items():
         entries = value.values() if isinstance(value, Mapping) and key != SECRETS else ()
         alike = get_close_matches(str(key).strip().casefold(), [SECRETS, "secret"], cutoff=0.82)
@@ -43,7 +43,9 @@ def slips_of_secrets(tree: Mapping[str, object]) -> Iterator[str]:
 
 
 def with_secrets_of_groups(hosts: Sequence[Host], groups: GroupSecrets) -> tuple[tuple[Host, ...], tuple[Problem, ...]]:
-    """*hosts*, each with what its groups say besides its own; and the names that two groups of a host both have."""
+    """Return *hosts*, each with the secrets of its groups added; and problems for names that two groups of a host both
+    have.
+    """
     if not groups:
         return tuple(hosts), ()
     problems: dict[Problem, None] = {}

@@ -31,11 +31,11 @@ TUNNEL_ENV = (
     ("cloudflare_service_token_id", "TUNNEL_SERVICE_TOKEN_ID"),
     ("cloudflare_service_token_secret", "TUNNEL_SERVICE_TOKEN_SECRET"),
 )
-"""Where ``cloudflared access ssh`` looks for a service token when no flag gives one."""
+"""The environment variables in which ``cloudflared access ssh`` looks for a service token if no flag gives a token."""
 
 
 Values = Mapping[str, object]
-"""Fields by their names, as a file has them."""
+"""Fields by the names that the file uses."""
 
 
 def hosts_in(
@@ -45,9 +45,10 @@ def hosts_in(
     spelled: Mapping[str, str] | None = None,
     defaults: Values | None = None,
 ) -> tuple[Host, ...]:
-    """The hosts of a mapping of names to fields, which stands at *path*; mistakes go to *notes*.
+    """Return the hosts in *section*, a mapping of names to fields at *path*; mistakes are added to *notes*.
 
-    *spelled* gives our names of fields that the format calls otherwise; *defaults* hold for what a host does not say.
+    *spelled* maps runbook's names of fields to those of the format, where they differ; *defaults* are the values of
+    fields that a host does not set.
     """
     if not isinstance(section, Mapping):
         notes.add(
@@ -73,7 +74,9 @@ def hosts_at(
     spelled: Mapping[str, str] | None = None,
     defaults: Values | None = None,
 ) -> Iterator[Host]:
-    """The host *name* with *fields*, or each that the range *name* stands for; none where it is wrong, and noted."""
+    """Yield the host *name* with *fields*, or each host of the range *name*; yield none, and add a mistake, if it is
+    wrong.
+    """
     place = tuple(each for each in path if isinstance(each, str | int))
     dotted = ".".join(map(str, path))
     if not is_range(name) and (mistake := mistake_in(name)):
@@ -92,7 +95,7 @@ def hosts_at(
 
 
 def _fields(tree: Mapping[object, object], place: Path, notes: Notes, spelled: Mapping[str, str]) -> Fields:
-    """The fields in *tree*, which stands at *place*, under our names; slips of them are noted."""
+    """Return the fields in *tree*, which is at *place*, by runbook's names; misspelt names are recorded."""
     values = {str(key): value for key, value in tree.items()}
     ours = {key: values[written] for key, written in spelled.items() if written in values and key not in values}
     read = Fields(values={**values, **ours}, path=place, notes=notes, spelled={word: spelled[word] for word in ours})
@@ -102,7 +105,7 @@ def _fields(tree: Mapping[object, object], place: Path, notes: Notes, spelled: M
 
 
 def _with_defaults(name: str, fields: Fields, defaults: Values) -> Fields:
-    """Return *fields* of the host *name*, completed by *defaults*; a host does not become its own jump host."""
+    """Return *fields* of the host *name*, completed with *defaults*; a host does not become its own jump host."""
     taken = {
         key: value
         for key, value in defaults.items()
@@ -114,7 +117,9 @@ def _with_defaults(name: str, fields: Fields, defaults: Values) -> Fields:
 def checked_defaults(
     document: object, hosts: Iterable[object], notes: Notes, spelled: Mapping[str, str] | None = None
 ) -> Values:
-    """Return the ``defaults:`` of *document* for its *hosts*; none where it has mistakes, which go to *notes*."""
+    """Return the ``defaults:`` of *document* for its *hosts*; none if they have mistakes, which are added to
+    *notes*.
+    """
     before = len(notes.problems)
     values = defaults_in(document, hosts, notes, spelled or {})
     if values:
@@ -123,7 +128,7 @@ def checked_defaults(
 
 
 def host_of(name: str, fields: Fields) -> Host:
-    """The host that *fields* describe.  A ``user@`` in ``ssh_host`` goes before ``ssh_user``."""
+    """Return the host that *fields* describe.  A ``user@`` in ``ssh_host`` is used before ``ssh_user``."""
     transport = fields.word("transport") or "ssh"
     user, addresses, placeholder = _ways(name, fields)
     proxy, proxy_env = _tunnel(fields)
@@ -150,7 +155,7 @@ def host_of(name: str, fields: Fields) -> Host:
 
 
 def _check_traits(fields: Fields) -> None:
-    """Check the fields that form groups; ``gpu: no`` is a boolean in YAML 1.1, and an answer."""
+    """Check the fields that form groups; ``gpu: no``, a boolean in YAML 1.1, is allowed."""
     for key in ("region", "provider"):
         fields.text(key)
     fields.texts("role")
@@ -162,7 +167,7 @@ def _check_traits(fields: Fields) -> None:
 
 
 def inventory_of(hosts: Sequence[Host], document: object, notes: Notes) -> Inventory:
-    """Return the inventory of a format.  Raises ConfigError with everything in *notes*."""
+    """Return the inventory of one file.  Raises ConfigError with every mistake in *notes*."""
     notes.problems.extend(named_twice(hosts))
     if notes.problems:
         raise ConfigError(*notes.problems)
@@ -170,7 +175,7 @@ def inventory_of(hosts: Sequence[Host], document: object, notes: Notes) -> Inven
 
 
 def named_twice(hosts: Sequence[Host]) -> list[Problem]:
-    """A mistake for every entry with names that an earlier one has, with both places."""
+    """Return a mistake for every entry with names that an earlier entry has, with both places."""
     first: dict[str, Host] = {}
     twice: dict[tuple[Where, Where], list[str]] = {}
     for host in hosts:
@@ -184,9 +189,9 @@ def named_twice(hosts: Sequence[Host]) -> list[Problem]:
 
 
 def _twice(names: Sequence[str], where: Where, known: Where, entries: Mapping[Where, Sequence[str]]) -> Problem:
-    """Return the mistake of two entries, at *where* and at *known*, that both have *names*; of a range, with a remedy.
+    """Return the mistake that two entries, at *where* and at *known*, both have *names*; for a range, add a remedy.
 
-    *entries* has the hosts of each.
+    *entries* has the hosts of each entry.
     """
     words = f"the host {names[0]} is" if len(names) == 1 else f"the hosts {fold(names)} are"
     hint = "keep one of them"
@@ -198,7 +203,7 @@ def _twice(names: Sequence[str], where: Where, known: Where, entries: Mapping[Wh
 
 
 def _ways(name: str, fields: Fields) -> tuple[str, tuple[Address, ...], str]:
-    """The user, the addresses in order of preference, and the placeholder that stands in place of one."""
+    """Return the user, the addresses in order of preference, and the placeholder in place of an address."""
     named, sign, written = _address(fields, "ssh_host").rpartition("@")
     if sign and not (named and written):
         fields.wrong("ssh_host", f"expected user@host, not {value_in_words('', named + sign + written)}")
@@ -224,7 +229,9 @@ def _address(fields: Fields, key: str) -> str:
 
 
 def _host_part(key: str, text: str, fields: Fields) -> str:
-    """The name or number of a machine in *text*; empty, and noted, where there is none."""
+    """Return the name or number of a machine in *text*; return an empty text, and record a mistake, if there
+    is none.
+    """
     if re.fullmatch(r"\[[0-9A-Fa-f:.]+(%\w+)?\]", text) and _is_ipv6(text[1:-1]):
         return text[1:-1]
     if re.fullmatch(r"[^:]+:\d+|\[.*\]:\d+", text):
@@ -257,14 +264,14 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _key(fields: Fields) -> str:
-    """The path of the private key; the default one only where there is such a file."""
+    """Return the path of the private key; the default key is used only if its file exists."""
     written = fields.text("ssh_key")
     path = os.path.expanduser(written or DEFAULT_KEY)
     return path if written or os.path.isfile(path) else ""
 
 
 def _tunnel(fields: Fields) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The ProxyCommand through a Cloudflare tunnel, and what it takes from its environment."""
+    """Return the ProxyCommand through a Cloudflare tunnel, and the environment variables that it needs."""
     hostname = fields.word("cloudflare_tunnel")
     tokens = tuple((name, text) for key, name in TUNNEL_ENV if (text := fields.text(key)))
     if not hostname or is_placeholder(hostname):

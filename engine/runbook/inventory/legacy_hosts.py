@@ -1,4 +1,6 @@
-"""The old form: ``standard_hosts:`` and ``vast_hosts:``, each a mapping with short names of fields."""
+"""Read the old form of inventories: ``standard_hosts:`` and ``vast_hosts:``, each a mapping with short names of
+fields.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from runbook.values.inventory import Inventory
 
 SECTIONS = ("standard_hosts", "vast_hosts")
 SPELLED = {"ssh_host": "host", "ssh_user": "user", "ssh_port": "port", "ringrift_path": "remote_path"}
-"""Our name of a field to the old one; both sections may use either."""
+"""Maps the name of a field to its old name; both sections may use either name."""
 
 
 def recognises(document: object) -> bool:
@@ -20,7 +22,7 @@ def recognises(document: object) -> bool:
 
 
 def load(document: object, source: str, where: Place) -> Inventory:
-    """The hosts of both sections.  Raises ConfigError with every mistake."""
+    """Return the hosts of both sections.  Raises ConfigError with every mistake."""
     notes = Notes(source=source, where=where)
     sections = document if isinstance(document, Mapping) else {}
     there = [section for section in SECTIONS if sections.get(section) is not None] or [

@@ -1,4 +1,4 @@
-"""The nodes of a Slurm cluster, from the output of ``scontrol show nodes`` or the lines of slurm.conf."""
+"""Read the nodes of a Slurm cluster from the output of ``scontrol show nodes``, or from slurm.conf."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from runbook.text.name_ranges import expanded_list
 from runbook.values.inventory import Inventory
 
 _GRES_ALONE = re.compile(r"(?im)^[ \t]*(?:(?:Name=\w+(?=\s)|AutoDetect=)[^\n]*|#[^\n]*)$")
-"""The lines of a gres.conf that is about the node on which it lies."""
+"""Matches the lines of a gres.conf that describes only the node on which the file is."""
 _HAS_NODES = re.compile(r"(?im)^\s*NodeName=\S")
 _SCONTROL = re.compile(r"(?m)(?:^|\s)(?:CPUAlloc|AvailableFeatures|CfgTRES|BootTime)=")
 _PAIR = re.compile(r"(?:^|(?<=\s))([A-Za-z][A-Za-z0-9_]*)=(\"[^\"]*\"|\S*)")
 _FREE = re.compile(r"(?:^|\s)(OS=.*?(?=\sRealMemory=|$)|(?:Comment|Extra|Reason|AdminComment)=.*)")
-"""Values with spaces in them, written by people and hosts: nothing in them is a key."""
+"""Matches values with spaces that people or hosts wrote; nothing in them is a key."""
 _BEGINS = ("nodename", "partitionname", "nodeset", "downnodes", "include")
 
 
@@ -36,35 +36,35 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One node or partition, or several of a range: what stands behind each key, by its name in small letters."""
+    """One node or partition, or several of a range; *entries* has the values by key, in small letters."""
 
     kind: str
     line: int
     entries: Mapping[str, Entry]
 
     def text(self, *keys: str) -> str:
-        """The value of the first of *keys* that has one; empty where none has."""
+        """Return the value of the first of *keys* that has a value; empty if none has."""
         values = (self.entries[key].value for key in keys if key in self.entries)
         return next((value for value in values if value and value != "(null)"), "")
 
     def place(self, *keys: str) -> tuple[int, int]:
-        """Line and column of the first of *keys* that is there, else of the record."""
+        """Return line and column of the first of *keys* that is there, otherwise of the record."""
         found = next((self.entries[key] for key in keys if key in self.entries), None)
         return (found.line, found.column) if found else (self.line, 1)
 
 
 def is_slurm(text: str) -> bool:
-    """Whether *text*, which is no mapping of YAML, names nodes as Slurm does."""
+    """Whether *text*, which is not a mapping in YAML, names nodes as Slurm does."""
     return bool(_HAS_NODES.search(text))
 
 
 def is_state(text: str) -> bool:
-    """Whether *text* gives the state of nodes, as scontrol does, and not only their configuration."""
+    """Whether *text* has the state of nodes (as scontrol prints it), not only their configuration."""
     return bool(_SCONTROL.search(text))
 
 
 def records(text: str) -> Iterator[Record]:
-    """The records of *text* in their order."""
+    """Yield the records of *text* in their order."""
     entries: dict[str, Entry] = {}
     kind, start = "", 0
     scontrol = is_state(text)
@@ -81,7 +81,7 @@ def records(text: str) -> Iterator[Record]:
 
 
 def _lines(text: str, scontrol: bool) -> Iterator[tuple[int, str]]:
-    """Yield the lines of *text*; in slurm.conf without comments, and with continuation lines joined."""
+    """Yield the lines of *text*; for slurm.conf without comments, and with continuation lines joined."""
     begun, begun_at = "", 0
     for number, written in enumerate(text.split("\n"), 1):
         line = _FREE.sub(lambda found: " " * len(found[0]), written) if scontrol else re.sub(r"(?<!\\)#.*", "", written)
@@ -96,7 +96,7 @@ def _lines(text: str, scontrol: bool) -> Iterator[tuple[int, str]]:
 
 
 def _pairs(line: str, number: int) -> tuple[str, list[tuple[str, Entry]]]:
-    """The first key of *line*, and its keys with their values."""
+    """Return the first key of *line*, and all keys of *line* with their values."""
     if re.match(r"(?i)\s*include\s", line):
         return "include", []
     found = [
@@ -108,9 +108,9 @@ def _pairs(line: str, number: int) -> tuple[str, list[tuple[str, Entry]]]:
 
 NODES = "slurm_nodes"
 MOST_HOSTS = 20_000
-"""Nodes that one file may name."""
+"""The maximum number of nodes in one file."""
 PARTITIONS = "slurm_partitions"
-"""The field with the partitions of a node, each of which is a group."""
+"""The field with the partitions of a node; each partition is a group."""
 
 _USABLE = frozenset(
     {"IDLE", "MIXED", "MIX", "ALLOCATED", "ALLOC", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM"}
@@ -120,19 +120,19 @@ _GPU = re.compile(r"gpu(?::(?!\d+(?:$|\())([\w.-]+))?(?::(\d+))?(?:\([^()]*\))?"
 
 
 def recognises(document: object) -> bool:
-    """Whether *document* has what ``parse_text`` makes of such a list."""
+    """Whether *document* has the form of a tree that ``parse_text`` returns."""
     return isinstance(document, Mapping) and NODES in document
 
 
 def load(document: object, source: str, where: Place) -> Inventory:
-    """The nodes in *document*.  Raises ConfigError with every mistake."""
+    """Return the nodes in *document*.  Raises ConfigError with every mistake."""
     notes = Notes(source=source, where=where)
     section = document.get(NODES) if isinstance(document, Mapping) else None
     return inventory_of(hosts_in(section, (NODES,), notes), document, notes)
 
 
 def parse_text(text: str, file: str) -> TextDocument | None:
-    """Return *text* as a tree; None: it is no list of nodes.  Raises ConfigError with every mistake in it."""
+    """Return *text* as a tree; None if it is not a list of nodes.  Raises ConfigError with every mistake in it."""
     if not is_slurm(text):
         if _GRES_ALONE.search(text) and not _GRES_ALONE.sub("", text).strip():
             hint = "give slurm.conf, or the nodes: scontrol show nodes > nodes.txt"
@@ -156,12 +156,12 @@ class _Reading:
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
     defaults: dict[str, Record] = field(default_factory=dict)
-    """The values of ``NodeName=DEFAULT`` and ``PartitionName=DEFAULT`` for the lines below."""
+    """The values of ``NodeName=DEFAULT`` and ``PartitionName=DEFAULT``, which apply to the lines below."""
     sets: dict[str, Record] = field(default_factory=dict)
     devices: dict[str, dict[str, int]] = field(default_factory=dict)
-    """The GPUs of each node by lines of gres.conf: their number, by type."""
+    """The GPUs of each node according to gres.conf: their number, by type."""
     waiting: list[Record] = field(default_factory=list)
-    """Partitions and nodes that are down: they may name nodes that stand below them."""
+    """Records of partitions and of nodes that are down; they may name nodes of later lines."""
 
     def record(self, record: Record) -> None:
         """Read one record."""
@@ -187,7 +187,7 @@ class _Reading:
         return replace(record, entries={**known.entries, **record.entries}) if known else record
 
     def finish(self) -> None:
-        """Put the nodes into their partitions, once all of them are known, and give them their GPUs."""
+        """Add the nodes to their partitions when all nodes are known, and set their GPUs."""
         counts_gpus = any(fields.get("gpu", "none") != "none" for fields in self.nodes.values())
         for name, types in self.devices.items():
             labels = ", ".join(f"{count or ''}{'x ' if count else ''}{kind}" for kind, count in types.items())
@@ -217,7 +217,7 @@ class _Reading:
             return []
 
     def _members(self, record: Record, key: str) -> list[str]:
-        """The nodes that *key* of *record* names: by their names, all, or those of a set."""
+        """Return the nodes that *key* of *record* names: single nodes, all nodes, or the nodes of a set."""
         found: list[str] = []
         for name in self._expanded(record, key):
             if name.upper() == "ALL":
@@ -259,7 +259,7 @@ class _Reading:
             self.places[NODES, name, "ssh_host"] = record.place(used)
 
     def _add_devices(self, record: Record) -> None:
-        """Count the GPUs that a line of gres.conf gives its nodes; a node that only gres.conf names is one as well."""
+        """Count the GPUs that a line of gres.conf gives its nodes; a node that only gres.conf names is added."""
         kind, name = record.text("type") or "GPU", record.text("name").lower()
         files = self._expanded(record, "file", "multiplefiles") if record.text("file", "multiplefiles") else []
         count = record.text("count")
@@ -283,7 +283,7 @@ class _Reading:
         }
 
     def _gpus(self, record: Record) -> str:
-        """The label of the GPUs that ``Gres`` counts, ``8x h100``; ``none`` where there are none."""
+        """Return the label of the GPUs in ``Gres``, such as ``8x h100``; ``none`` if there are none."""
         labels = []
         for part in re.findall(r"(?:[^,(]|\([^()]*\)?)+", record.text("gres")):
             if not re.match(r"gpu(?:[:(]|$)", part):
@@ -297,7 +297,7 @@ class _Reading:
 
 
 def _status(state: str, tells_state: bool) -> str:
-    """Return the ``status`` for Slurm's *state*: ready where jobs can run, or where only its configuration is known."""
+    """Return ``status`` for Slurm's *state*: ready if jobs can run, or if only the configuration is known."""
     flags = {re.sub(r"[^A-Z_]", "", word) for word in state.upper().split("+")}
     usable = _USABLE if tells_state else (_USABLE | {"UNKNOWN"}) - {"CLOUD"}
     for word in ("DOWN", "FAIL", "FAILING", "FUTURE"):

@@ -1,4 +1,4 @@
-"""A file of hosts that is text of its own kind, not YAML, as the tree and the places that a parsed file has."""
+"""A file of hosts that is not YAML, read into the same tree with places that a YAML file gives."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class TextDocument:
     file: str
     value: Mapping[str, object]
     places: Mapping[Path, tuple[int, int]] = field(repr=False)
-    """Line and column of what stands at a path of the tree."""
+    """Line and column of the value at each path of the tree."""
 
     def where(self, path: Path) -> Where:
-        """The place of what stands at *path*, or of the nearest thing around it."""
+        """Return the place of the value at *path*, or of the nearest value around it."""
         for length in range(len(path), 0, -1):
             if place := self.places.get(path[:length]):
                 return Where(file=self.file, line=place[0], column=place[1])
@@ -29,11 +29,11 @@ class TextDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextNotes:
-    """Where mistakes in one text are written down, by line and column."""
+    """Collects the mistakes of one text, by line and column."""
 
     file: str
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, line: int, column: int, message: str, hint: str = "") -> None:
-        """Note that *message* is wrong at that place.  It repeats nothing that may be a secret."""
+        """Add the mistake *message* at *line* and *column*.  The message must not repeat a possible secret."""
         self.problems.append(Problem(file=self.file, line=line, column=column, message=message, hint=hint))

@@ -75,7 +75,7 @@ MEANT: Mapping[str, str] = {
     "set_fact": "write a probe, or an expression where the value is used",
     "check_mode": "leave it out: --dry-run never changes anything",
 }
-"""Keys of Ansible that have no meaning here, each with the replacement."""
+"""Ansible keys that have no meaning in a playbook of this tool, each with its replacement."""
 
 MODULES = frozenset(
     {
@@ -83,10 +83,10 @@ MODULES = frozenset(
         *("set_fact", "local_action", "roles", "import_playbook", "include_tasks", "import_tasks", "block"),
     }
 )
-"""The modules that stand where a step has its action here."""
+"""Ansible modules: in Ansible they are written where a step of this tool has its action."""
 
 
 def stands_for_action(key: str) -> bool:
-    """Whether *key*, which means nothing in a step, was meant as its action."""
+    """Whether *key*, which is no key of a step, was probably meant as the action of the step."""
     last = key.rpartition(".")[2]
     return last not in MEANT or last in MODULES

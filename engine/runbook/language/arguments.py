@@ -17,7 +17,7 @@ from runbook.values.types import Duration, ProcessPattern, Regex, Size, plural
 from runbook.values.units import duration, size
 
 LONGEST = 500
-"""Characters that a pattern may have."""
+"""The maximum number of characters of a pattern."""
 
 SYSTEM = (
     "/sbin/init",
@@ -39,11 +39,11 @@ SYSTEM = (
     "/usr/sbin/rsyslogd -n -iNONE",
     "/usr/sbin/chronyd -F 1",
 )
-"""Command lines that run on every other machine; a pattern that matches one of them is too wide."""
+"""Command lines that run on every other machine; a pattern that matches one of these command lines is too wide."""
 
 
 def objection_to(pattern: str) -> str:
-    """Return the reason why *pattern* must not choose processes; empty: it is allowed."""
+    """Return the reason why *pattern* must not choose processes; empty if it may."""
     if not pattern.strip():
         return "an empty pattern matches every process"
     if len(pattern) > LONGEST:
@@ -67,16 +67,16 @@ Problems = list[Problem]
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A value that is known only once a host, a probe or an item is."""
+    """A value that is not known yet: it depends on a host, a probe or an item."""
 
     is_text: bool = False
-    """It will be text, whatever it is filled in with."""
+    """Whether the value will be text, whatever the template is filled in with."""
     stand_in: str | None = None
-    """The value that is used meanwhile where text is wanted."""
+    """The text that is used until the value is known, where text is required."""
 
 
 def hints_of(kind: type[Any]) -> Mapping[str, Any]:
-    """The types of the fields of *kind*, read from its annotations once."""
+    """Return the types of the fields of *kind*; the annotations of each *kind* are read only once."""
     return _hints_of(kind)  # type: ignore[arg-type] # classes are hashable, whatever their instances are
 
 
@@ -86,9 +86,10 @@ def _hints_of(kind: type[Any]) -> Mapping[str, Any]:
 
 
 def build_partly(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, tuple[Problem, ...]]:
-    """Build as ``build`` does, from *values* of which some are still ``Later``; mistakes in the known values are found.
+    """Build *kind* from *values*, of which some may still be ``Later``; return it with the mistakes in the known
+    values.
 
-    Returns None in place of the *kind* while a part of it is unknown.
+    Returns None instead of the *kind* if a part of it is not known yet, or if there are mistakes.
     """
     problems: Problems = []
     made = _dataclass(kind, values, "", problems)
@@ -96,7 +97,7 @@ def build_partly(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, tu
 
 
 def build(kind: type[T], values: Mapping[str, Any]) -> T:
-    """The *kind* (a frozen dataclass) that *values* describe.  Raises ConfigError with every mistake.
+    """Return the *kind* (a frozen dataclass) that is built from *values*.  Raises ConfigError with every mistake.
 
     Each Problem's message begins with the path within the arguments.
     """
@@ -139,7 +140,7 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
 
 
 def _meant(name: str, known: list[str], path: str) -> str:
-    """Return the likely meaning of an unknown key."""
+    """Return a hint that says which key was probably meant by the unknown key *name*."""
     if name in STEP and not path:
         return "it is a key of the step: write it one level up, beside the action"
     return suggest(name, known, MEANT.get(name))
@@ -156,7 +157,9 @@ def _value(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems:
 
 
 def _not_yet(kind: Any, value: Later, path: str, problems: Problems) -> Any:
-    """Return a stand-in for *value* until it is known; text that can never become a *kind* is a mistake already."""
+    """Return a stand-in for *value* until it is known.  Report a mistake if *value* is a text that cannot become a
+    *kind*.
+    """
     if kind is str and value.stand_in is not None:
         return value.stand_in
     origin = get_origin(kind)
@@ -254,7 +257,7 @@ def _scalar(kind: Any, value: Any, path: str, problems: Problems) -> Any:
 
 
 def _quoted(kind: Any, value: Any, path: str) -> str:
-    """Return *value* in quotes, where nothing else is wrong with it."""
+    """Return a hint to put *value* in quotes, if only the quotes are missing; empty otherwise."""
     if kind is str and value is None:
         return 'put it in quotes, if the word null is meant: "null"'
     if kind is not str or not isinstance(value, bool | int | float) or len(str(value)) > 40:

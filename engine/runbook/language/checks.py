@@ -32,7 +32,7 @@ from runbook.values.sampling import Series
 def check(
     book: Playbook, document: Document, actions: Mapping[str, Action], brought: Mapping[str, Path]
 ) -> list[Problem]:
-    """Return every mistake that only the whole playbook shows.
+    """Return every mistake that can be seen only when the whole playbook is read.
 
     *brought* are the included parts, each with the place of its include; their own content was checked before.
     """
@@ -43,9 +43,9 @@ def check(
 def faults_in_values(
     book: Playbook, document: Document, actions: Mapping[str, Action], brought: Mapping[str, Path]
 ) -> dict[Path, list[Problem]]:
-    """The mistakes in the values of ``let`` and in the conditions of groups, by the place of each.
+    """Return the mistakes in the values of ``let`` and in the conditions of groups; the key of each list is its path.
 
-    *document* is not written out yet.
+    *document* still has its groups and defaults in the short form.
     """
     if not let_of(document) and not guards_of(document):
         return {}
@@ -100,7 +100,7 @@ class _Checking:
         return replace(self._allowed(probes, acts), past=self._past)
 
     def ids(self) -> Iterator[Problem]:
-        """An id names one thing only."""
+        """Yield a mistake for each id that names two things."""
         seen: dict[str, Path] = {}
         everything = [(it.id, (*path, "id")) for it, path in self._placed()]
         everything += [(finding.id, (*self._finding_paths[id(finding)], "id")) for finding in self._book.findings]
@@ -119,7 +119,9 @@ class _Checking:
             seen.setdefault(name, path)
 
     def _placed_findings(self) -> Iterator[tuple[int, Path]]:
-        """The identity of every finding with its path in the file; those without an id could not be built."""
+        """Yield the identity (``id()``) of every finding with its path in the file; findings without an id are left
+        out.
+        """
         listed = self._document.value.get("findings")
         there = (
             number
@@ -130,7 +132,9 @@ class _Checking:
             yield id(rule), self._brought[rule.part] if rule.part else ("findings", next(there))
 
     def references(self) -> Iterator[Problem]:
-        """``for``, ``after`` and ``unless`` name things that are there, and come before."""
+        """Yield a mistake for each name in ``for``, ``after`` or ``unless`` that does not exist or comes later in the
+        file.
+        """
         findings = dict.fromkeys(finding.id for finding in self._book.findings)
         for section, steps in (("remediate", self._book.remediate), ("verify", self._book.verify)):
             earlier = dict.fromkeys(each.id for each in self._book.remediate) if section == "verify" else {}
@@ -158,7 +162,7 @@ class _Checking:
                 yield self._problem(path, f"no {what} is called {name!r}", hint)
 
     def steps(self) -> Iterator[Problem]:
-        """Actions stand where they may, keys mean something, and arguments are right."""
+        """Yield the mistakes of all steps: actions in the wrong section, keys without meaning, wrong arguments."""
         seen: dict[str, tuple[str, ...]] = {}
         for step in self._book.diagnose:
             yield from self._step(step, self._allowed(seen, self._looks))
@@ -207,7 +211,9 @@ class _Checking:
         yield from self._arguments(step, (*path, step.action))
 
     def _surroundings(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """Check the names in ``env`` and ``cwd``: they are the same for everything that the step does on a host."""
+        """Yield the wrong names in ``env`` and ``cwd``, which must be the same for all commands of the step on a
+        host.
+        """
         placed = [(text, (*path, "env", name)) for name, text in step.env if is_template(text)]
         placed += [(step.cwd, (*path, "cwd"))] if is_template(step.cwd) else []
         allowed = replace(allowed, secrets_at=frozenset({(*path, "env")}))
@@ -221,12 +227,12 @@ class _Checking:
                 yield from self._naming.templates(text, place, allowed)
 
     def _section(self, step: Step, path: Path) -> Iterator[Problem]:
-        """Yield the mistakes of a step in the section where it stands."""
+        """Yield the mistakes that *step* has because of the section in which it is written."""
         for key, message, hint in (*self._wrong_actions(step), *self._wrong_commands(step), *self._wrong_keys(step)):
             yield self._problem((*path, key), message, hint)
 
     def _wrong_actions(self, step: Step) -> Iterator[Fault]:
-        """Actions that do nothing in their section, or more than it allows."""
+        """Yield a mistake if the action of *step* does nothing in its section, or does more than the section allows."""
         action = self._actions[step.action]
         match step.phase:
             case Phase.REMEDIATE if not (action.decide or action.waits):
@@ -239,7 +245,9 @@ class _Checking:
                 yield step.action, words, "allow it with `scratch: true`"
 
     def _wrong_commands(self, step: Step) -> Iterator[Fault]:
-        """Commands of the author that change something where nothing may, or the other way round."""
+        """Yield a mistake if an author's command changes something where only reading is allowed, or only reads where
+        it must change something.
+        """
         if step.action not in _AUTHORS:
             return
         match step.phase:
@@ -314,7 +322,7 @@ class _Checking:
             yield self._problem((*path, *argument.path), f"{step.action}: {argument.message}", argument.hint)
 
     def findings(self) -> Iterator[Problem]:
-        """Expressions and texts of findings name probes and their fields."""
+        """Yield the mistakes in the expressions and texts of findings, such as unknown probes or fields."""
         allowed = self._of_findings(self._probes)
         for rule in self._book.findings:
             if not rule.part:
@@ -349,7 +357,7 @@ def _unchecked(step: Step) -> bool:
 
 
 def _template_files(action: Action, args: Mapping[str, Any]) -> dict[str, str]:
-    """The arguments of *action* that hold the template of a file, each with the argument that names the file."""
+    """Return the arguments of *action* that hold the template of a file, each with the argument that names the file."""
     found = {
         field.name: field.metadata
         for field in fields(action.Args)
@@ -359,7 +367,7 @@ def _template_files(action: Action, args: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _in_file(problem: Problem, text: str, file: str) -> Problem:
-    """*problem* of the template *text* as one of *file*, with the line where that is known."""
+    """Return *problem*, which is about the template *text*, as a problem of *file*, with the line if it is known."""
     line = line_of_fault(text)
     if not line:
         hint = "" if problem.hint.startswith("in: ") else problem.hint  # the beginning of the file says nothing
@@ -369,7 +377,7 @@ def _in_file(problem: Problem, text: str, file: str) -> Problem:
 
 
 def elements_of(kind: type[Any]) -> dict[str, tuple[str, ...]]:
-    """The fields of *kind* that are lists of things, each with what these have."""
+    """Return the fields of *kind* that are lists of dataclasses, each with the names of the fields of an element."""
     found = {}
     for name, hint in hints_of(kind).items():
         for each in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
@@ -380,15 +388,15 @@ def elements_of(kind: type[Any]) -> dict[str, tuple[str, ...]]:
 
 
 def shown(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of *kind* that expressions may name."""
+    """Return the names of the fields of *kind* that expressions may use."""
     return tuple(field.name for field in fields(kind) if not field.metadata.get("private"))
 
 
 WORDS = ("true", "false", "none", "not", "and", "or", "in", "is", "if", "else")
-"""Words of the language of expressions."""
+"""The words of the expression language."""
 
 Fault = tuple[str, str, str]
-"""A key of a step, its mistake, and a hint."""
+"""A mistake of a step: the key, the message, and a hint."""
 
 _AUTHORS = ("command", "script")
-"""Actions that are a probe or a change, as their author wrote them."""
+"""Actions whose commands are written by the author of the playbook, as a probe or as a change."""

@@ -1,4 +1,4 @@
-"""Check what expressions ask of ``history``: methods, steps, probes with their fields, and times."""
+"""Check the uses of ``history`` in expressions: methods, steps, probes with their fields, and durations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from runbook.values.playbook import NO_LET, Let, Playbook
 from runbook.values.units import time_span
 
 Near = Callable[[str, Iterable[str]], str]
-"""Proposes what may have been meant by a wrong name."""
+"""A function that proposes a similar name for a wrong name."""
 
 Mistake = tuple[str, str]
-"""The mistake, and a hint."""
+"""The message of a mistake, and a hint."""
 
 FORMS: Mapping[str, str] = {
     "runs": "history.runs('7d')",
@@ -24,21 +24,21 @@ FORMS: Mapping[str, str] = {
     "previous_at": "history.previous_at('PROBE')",
     "last": "history.last('changed')",
 }
-"""Every method, with how it is called."""
+"""Every method of ``history``, with its form in an expression."""
 
 WHERE = "it is for `when` of steps and for findings (when, say, evidence, advise)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastNames:
-    """The names of earlier runs that an expression may use."""
+    """The names from earlier runs that an expression may use."""
 
     steps: tuple[str, ...]
     """The steps that change something."""
     probes: Mapping[str, tuple[str, ...]]
-    """Each with the fields of its state."""
+    """The probes, each with the fields of its state."""
     lists: frozenset[str] = frozenset()
-    """Probes with ``each``."""
+    """The probes that have ``each``."""
 
 
 def mistakes_in_history(text: str, let: Let, past: PastNames | None, near: Near) -> Iterator[Mistake]:
@@ -102,7 +102,9 @@ def _path(path: str, past: PastNames, near: Near) -> Iterator[Mistake]:
 
 
 def probes_remembered(playbook: Playbook) -> frozenset[str]:
-    """The probes of *playbook*, and of what it includes, whose earlier answers its expressions ask for."""
+    """Return the probes whose earlier answers are used by expressions of *playbook* or of the playbooks that it
+    includes.
+    """
     return frozenset(
         f"{part}_{name}" if part else name
         for part, text in _texts(playbook)
@@ -113,7 +115,7 @@ def probes_remembered(playbook: Playbook) -> frozenset[str]:
 
 
 def _texts(playbook: Playbook) -> Iterator[tuple[str, str]]:
-    """Every text in which ``history`` may be used, with the part in which it stands."""
+    """Yield every text in which ``history`` may be used, with the part (included playbook) that contains the text."""
     for step in playbook.steps:
         if step.when:
             yield step.part, step.when

@@ -1,4 +1,6 @@
-"""Include a playbook in another: its ids get a prefix, and its inputs keep their own names."""
+"""Include a playbook in another playbook: the ids of the included playbook get a prefix; its inputs keep their
+names.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,18 @@ from runbook.values.playbook import NO_LET, FindingRule, IncludedPlaybook, Input
 from runbook.values.types import Json
 
 Open = Callable[[str, str], tuple[str, str]]
-"""Name of a playbook and the file that includes it, to that playbook's file and text.  Raises ConfigError."""
+"""A function from the name of a playbook and the file that includes it to its file and its text.  Raises ConfigError.
+"""
 
 DEEPEST = 8
-"""Playbooks within each other."""
+"""The maximum depth of playbooks within each other."""
 
 MOST = 100
-"""The most includes of a playbook, those of its included playbooks among them."""
+"""The maximum number of includes in a playbook, the includes of its included playbooks counted, too."""
 
 
 def counted(opened: Open) -> Open:
-    """*opened*, which raises ConfigError from the ``MOST + 1``st time on."""
+    """Return *opened* with a limit: it raises ConfigError after ``MOST`` calls."""
     left = iter(range(MOST))
 
     def within(name: str, file: str) -> tuple[str, str]:
@@ -38,21 +41,21 @@ def counted(opened: Open) -> Open:
 
 
 def nothing_to_open(name: str, file: str) -> tuple[str, str]:
-    """Raise ConfigError: no playbook can be included here."""
+    """Raise ConfigError, because no playbook can be included here."""
     raise ConfigError(f"no playbook {name!r} can be found from here")
 
 
 @dataclass(frozen=True, slots=True)
 class Included:
-    """A playbook that was included, ready to be taken over."""
+    """An included playbook, ready to become a part of the including playbook."""
 
     book: Playbook
-    """With its prefix everywhere."""
+    """The included playbook; all its ids have the prefix."""
     part: str
 
 
 def prefixed(inner: Playbook, part: str, given: Mapping[str, Json], document: Document, path: Path) -> Included:
-    """*inner* as a part of the playbook of *document*, where an ``include`` at *path* names it *part*."""
+    """Return *inner* as a part of the playbook in *document*; the ``include`` at *path* has the id *part*."""
     errors = tuple(_joined(part, finding.id) for finding in inner.findings if finding.severity.drives)
     own = IncludedPlaybook(id=part, inputs=inner.inputs, given=given, secrets=inner.secrets, where=document.where(path))
     parts = [
@@ -81,7 +84,9 @@ def _joined(part: str, inner: str) -> str:
 
 
 def _step(step: Step, part: str, errors: tuple[str, ...]) -> Step:
-    """Return *step* with the prefix of its part; if it was for any error, it is for any error of its own playbook."""
+    """Return *step* with the prefix of *part*.  If *step* was for any error, it is now for the errors (*errors*) of
+    its own playbook.
+    """
 
     def ids(given: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_joined(part, word) for word in given)
@@ -111,7 +116,7 @@ def _rule(rule: FindingRule, part: str) -> FindingRule:
 def problems_with_inputs(
     inner: Playbook, tree: Any, document: Document, path: Path, own: tuple[str, ...], let: Let
 ) -> Iterator[Problem]:
-    """Yield the mistakes in the ``inputs:`` of an include; *own* are the inputs of the playbook it stands in."""
+    """Yield the mistakes in the ``inputs:`` of an include; *own* are the inputs of the including playbook."""
     declared = {each.name: each for each in inner.inputs}
     for name, value in mapping(tree).items():
         place = (*path, "inputs", name)
@@ -137,9 +142,10 @@ def _foreign(text: str, let: Let) -> bool:
 
 
 def inputs_of_parts(playbook: Playbook, inputs: Mapping[str, Json]) -> Mapping[str, Mapping[str, Json]]:
-    """The inputs of every part of *playbook*, by the part's id; ``""`` is the playbook itself.
+    """Return the inputs of every part of *playbook*; the keys are the ids of the parts, and ``""`` is the playbook
+    itself.
 
-    Raises ConfigError where a value that an include hands on is not as the input's schema says.
+    Raises ConfigError if a value that an include passes on does not match the schema of the input.
     """
     values: dict[str, Mapping[str, Json]] = {"": inputs}
     problems: list[Problem] = []
@@ -164,7 +170,7 @@ def _wrong(part: IncludedPlaybook, declared: Input, value: Json) -> Iterator[Pro
 
 
 def as_careful(limits: Limits, books: list[Playbook]) -> Limits:
-    """*limits*, with the yes and the approvals that *books*, which it includes, ask for, too."""
+    """Return *limits*, made as strict as the limits of the included *books* in confirmations and approvals."""
     every = [limits, *(book.limits for book in books)]
     risks = [each.confirm_from for each in every if each.confirm_from]
     return replace(

@@ -1,4 +1,4 @@
-"""Check the JSON Schema of an input: known keywords, no references, patterns that can be searched in time."""
+"""Check the JSON Schema of an input: only known keywords, no references, no slow patterns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = {
     "dict": "object",
     "map": "object",
 }
-"""The types of JSON Schema by their names in other languages."""
+"""JSON Schema's names of types; the keys are the names of these types in other languages."""
 
 ELSEWHERE = {
     **dict.fromkeys(("choices", "options", "values", "allowed"), "write `enum: [one, another]`"),
@@ -38,13 +38,13 @@ ELSEWHERE = {
     "optional": "give it a `default`",
     **MEANT,
 }
-"""Keys that other programs have for what is declared here, to what to write."""
+"""Keys that other programs use in declarations of inputs, each with its replacement."""
 
 VALUES = ("const", "default", "enum", "examples", "dependentRequired", "required")
-"""Keywords whose values are no schemas."""
+"""Keywords whose values are not schemas."""
 
 NAMED = ("dependentSchemas", "patternProperties", "properties")
-"""Keywords with a mapping of names to schemas."""
+"""Keywords whose value is a mapping from names to schemas."""
 
 KEYWORDS = (
     *VALUES,
@@ -58,7 +58,7 @@ KEYWORDS = (
 
 
 def faults_in_schema(schema: Mapping[str, Json]) -> list[tuple[Path, str, str]]:
-    """Everything that is wrong with *schema*: where in it, what, and what to do."""
+    """Return all mistakes in *schema*: for each the path in *schema*, the message, and a hint."""
     found = list(_walk(schema, ()))
     if found:
         return found
@@ -67,7 +67,9 @@ def faults_in_schema(schema: Mapping[str, Json]) -> list[tuple[Path, str, str]]:
 
 
 def _kind_meant(value: object) -> str:
-    """The type of JSON Schema that is called *value* elsewhere."""
+    """Return a hint with the right type of JSON Schema, if *value* is the name of a type in another language; empty
+    otherwise.
+    """
     meant = KINDS.get(value) if isinstance(value, str) else None
     return f"write `type: {meant}`" if meant else ""
 

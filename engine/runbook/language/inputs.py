@@ -13,7 +13,7 @@ from runbook.values.types import Json
 
 
 def parse_input_option(option: str, playbook: Playbook) -> tuple[str, Json]:
-    """Name and value of ``NAME=VALUE``; the value is read as YAML unless the input wants text.  Raises ConfigError."""
+    """Return the name and the value of the option ``NAME=VALUE``.  Raises ConfigError."""
     name, sign, text = option.partition("=")
     if not sign:
         raise ConfigError(f"-e {option}: expected NAME=VALUE")
@@ -31,7 +31,7 @@ def parse_input_option(option: str, playbook: Playbook) -> tuple[str, Json]:
 
 
 def _single(name: str, text: str, value: Json, declared: Input) -> Json:
-    """Return *value* as a list of one item; a text that may stand for several items raises ConfigError."""
+    """Return *value* as a list of one item; raise ConfigError if the text may stand for several items."""
     hint = f"""write -e '{name}=["one", "another"]'"""
     shown = "***" if declared.hides(text) else repr(text if len(text) <= 80 else f"{text[:80]}...")
     if isinstance(value, Mapping):
@@ -48,9 +48,10 @@ def _single(name: str, text: str, value: Json, declared: Input) -> Json:
 def resolve_inputs(
     playbook: Playbook, given: Mapping[str, Json], places: Mapping[str, Where] | None = None
 ) -> Mapping[str, Json]:
-    """Every input with its value: given, or its default.  Raises ConfigError with every mistake.
+    """Return every input with its value: the value in *given*, else the default.  Raises ConfigError with every
+    mistake.
 
-    *places* are those of the values that stand in a file.
+    *places* are the places of the values that come from a file.
     """
     problems: list[Problem] = []
     for name in given:
@@ -81,7 +82,9 @@ def _placed(problem: Problem, name: str, places: Mapping[str, Where] | None) -> 
 
 
 def faults(declared: Input, value: Json) -> list[str]:
-    """Return the reasons why *value* does not fit the input; the value of a secret input is not repeated in them."""
+    """Return the reasons why *value* does not match the schema of the input; the value of a secret input is not
+    shown.
+    """
     from runbook.language.playbook_schema import violations  # it needs jsonschema, which takes long to import
 
     found = violations(value, declared.schema)

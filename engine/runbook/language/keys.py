@@ -36,19 +36,19 @@ EXPRESSION: Schema = {"type": ["string", "boolean"]}
 QUANTITY: Schema = {"type": ["string", "number"]}
 FLAG: Schema = {"type": "boolean"}
 LATER: Schema = {"type": ["string", "number"]}
-"""A quantity, or a template that gives one."""
+"""The schema of a quantity, or of a template that gives a quantity."""
 COUNT: Schema = {"type": ["string", "integer"]}
-"""A whole number, or a template that gives one."""
+"""The schema of a whole number, or of a template that gives a whole number."""
 SHARE_OF_HOSTS: Schema = {"type": ["string", "integer"]}
 
 
 def mapping_of(values: Schema) -> Schema:
-    """The schema of a mapping of any names to *values*."""
+    """Return the schema of a mapping with any keys, whose values have the schema *values*."""
     return {"type": "object", "additionalProperties": values}
 
 
 def exactly(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> Schema:
-    """The schema of a mapping that has *properties* and no other key."""
+    """Return the schema of a mapping that may have only the keys in *properties*, and must have those in *required*."""
     needed: dict[str, Any] = {"required": [*required]} if required else {}
     return {"type": "object", **needed, "additionalProperties": False, "properties": dict(properties)}
 
@@ -58,42 +58,44 @@ def exactly(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> Sc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One key of a mapping of the language."""
+    """A key of one of the mappings in a playbook."""
 
     name: str
     about: str
-    """Its sentence in the documentation, and in ``runbook schema``."""
+    """The sentence about the key in the documentation, and in ``runbook schema``."""
     schema: Schema = field(default_factory=dict)
-    """JSON Schema of its value, as the loader checks it."""
+    """The JSON Schema of the value; the loader checks the value against it."""
     exported: Schema = field(default_factory=dict)
-    """The further demands of the schema for editors."""
+    """Further rules that only the schema for editors has."""
     required: bool = False
     read: Reader | None = None
-    """Makes the value of the field in ``runbook.values.playbook``; None: the loader reads several keys together."""
+    """Reads the value of the field in ``runbook.values.playbook``; None if the loader reads several keys together."""
     field: str = ""
-    """The name of that field; empty: the key's own."""
+    """The name of the field in ``runbook.values.playbook``; empty if it is the name of the key."""
     several: bool = False
-    """Whether a comma within braces separates values, whose brackets were forgotten; False: a text lacks its quotes."""
+    """Whether a comma within braces means that the brackets of a list were forgotten; False: a text without its
+    quotes.
+    """
     expressions: tuple[str, ...] = ()
-    """Keys, itself or within its value, whose text is an expression without braces."""
+    """The keys (this key, or keys within its value) whose text is an expression without braces."""
     options: tuple[str, ...] = ()
-    """The options of the command line for the same, which a saved plan records."""
+    """The options of the command line that set the same value; a saved plan records these options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepKey(Key):
-    """A key of a step, or of an include."""
+    """A key of a step or of an include."""
 
     phases: tuple[Phase, ...] = tuple(Phase)
-    """The sections in which a step may have it."""
+    """The sections in which a step may have the key."""
     misplaced: tuple[str, str] | None = None
-    """The mistake and the hint for a place where the key is not allowed; None: the general ones."""
+    """The message and the hint for a section in which the key is not allowed; None for the general message and hint."""
     shown: Sentence | None = None
-    """The sentence of ``runbook show`` about a step."""
+    """Makes the sentence of ``runbook show`` about a step with this key."""
     has_default: bool = False
-    """Whether ``defaults`` may have it."""
+    """Whether ``defaults`` may contain the key."""
     of_include: bool = False
-    """Whether an include may have it."""
+    """Whether an include may have the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ class LimitKey(Key):
     """A key of ``limits``."""
 
     shown: Callable[[Limits], str] = lambda _: ""
-    """The sentence of ``runbook show`` about limits; empty: there is none."""
+    """Makes the sentence of ``runbook show`` about this limit; an empty result means that there is no sentence."""
 
 
 Kind = TypeVar("Kind", bound=Key)
@@ -112,17 +114,17 @@ def _table(*keys: Kind) -> Mapping[str, Kind]:
 
 
 def properties_of(keys: Mapping[str, Key]) -> dict[str, Schema]:
-    """The schema of the value of each of *keys*."""
+    """Return the schema of the value of each of *keys*."""
     return {name: key.schema for name, key in keys.items()}
 
 
 def schema_of(keys: Mapping[str, Key]) -> Schema:
-    """The schema of a mapping that has *keys* and no other one."""
+    """Return the schema of a mapping that may have only these *keys*."""
     return exactly(properties_of(keys), tuple(name for name, key in keys.items() if key.required))
 
 
 def fields_of(keys: Mapping[str, Key], entry: Entry) -> dict[str, Any]:
-    """Read *entry* under *keys*, by the names of dataclass fields."""
+    """Read the values of *keys* from *entry*; the keys of the result are the names of dataclass fields."""
     return {key.field or name: key.read(entry, name) for name, key in keys.items() if key.read}
 
 
@@ -441,7 +443,7 @@ GROUP: Mapping[str, Key] = _table(
         required=True,
     ),
 )
-"""The keys of findings that share a condition, or stand in the order of cause."""
+"""The keys of findings that have the same condition, or that are listed in the order of cause."""
 
 LIMITS: Mapping[str, LimitKey] = _table(
     LimitKey(
@@ -598,7 +600,7 @@ INPUT: Mapping[str, Key] = _table(
         read=value_of(lenient_read.text),
     ),
 )
-"""The keys of an input beside the keywords of JSON Schema."""
+"""The keys of an input, apart from the keywords of JSON Schema."""
 
 SECRET: Mapping[str, Key] = _table(
     Key(name="env", about="The variable of runbook's own environment that holds the value.", schema=VARIABLE),
@@ -711,10 +713,14 @@ PLAYBOOK: Mapping[str, Key] = _table(
 """The keys of a playbook; the entries of its sections of steps are in ``playbook_schema``, with the actions."""
 
 EXPRESSIONS = frozenset(name for keys in (STEP, FINDING, GROUP) for key in keys.values() for name in key.expressions)
-"""Keys of steps and findings whose texts are expressions without braces; ``evidence`` has them under all its keys."""
+"""Keys of steps, findings and groups whose texts are expressions without braces.  All values of ``evidence`` are
+expressions, too.
+"""
 
 
 def recorded_options(*, lists: bool) -> tuple[str, ...]:
-    """The options of the command line with *lists*, or with single values, that a saved plan records."""
+    """Return the options of the command line that a saved plan records: those that take lists if *lists*, else the
+    others.
+    """
     keys: Iterable[Key] = (*STEP.values(), *LIMITS.values())
     return tuple(option for key in keys if key.several is lists for option in key.options)

@@ -1,4 +1,4 @@
-"""Read values from a parsed tree leniently: the schema reports those of the wrong type."""
+"""Read values from a parsed tree without errors; the schema check reports the values of a wrong type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runbook.values.types import Json, Raw
 
 
 class ProbesBehind:
-    """The probes that an expression rests on, among those of *diagnose*."""
+    """Finds the probes of *diagnose* on which an expression depends."""
 
     def __init__(self, diagnose: tuple[Step, ...], let: Let) -> None:
         self._let = let
@@ -22,7 +22,9 @@ class ProbesBehind:
         self._named: dict[str, frozenset[str]] = {}
 
     def of(self, *expressions: str) -> tuple[str, ...]:
-        """Return the probes that *expressions* name, and those that these depend on, in order."""
+        """Return the probes that *expressions* name, and the probes on which these probes depend, in the order of
+        *diagnose*.
+        """
         found: set[str] = set()
         wanted = frozenset(name for word in expressions if word for name in self._in(word))
         while wanted:
@@ -45,7 +47,7 @@ class ProbesBehind:
 
 
 def texts_in(tree: Any) -> list[str]:
-    """Every template in a tree of arguments."""
+    """Return every template in *tree*, a tree of arguments."""
     match tree:
         case str():
             return [tree] if is_template(tree) else []
@@ -57,43 +59,43 @@ def texts_in(tree: Any) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """*value* if it is text."""
+    """Return *value* if it is text, otherwise an empty text."""
     value = value.value if isinstance(value, Raw) else value
     return value if isinstance(value, str) else ""
 
 
 def scalar(value: Any) -> str:
-    """*value* as text; booleans as YAML writes them."""
+    """Return *value* as text; a boolean becomes ``true`` or ``false``."""
     value = unraw(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """*value* if it is a mapping."""
+    """Return *value* if it is a mapping, otherwise an empty mapping."""
     return value if isinstance(value, Mapping) else {}
 
 
 def ids(value: Any) -> tuple[str, ...]:
-    """One id, or a list of them."""
+    """Return the ids in *value*, which is one id or a list of ids."""
     if isinstance(value, str):
         return (value,)
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
 def expression(value: Any) -> str:
-    """An expression, which may be written as a plain boolean."""
+    """Return *value*, an expression, as text; it may be a plain boolean."""
     return scalar(value) if isinstance(value, bool) else text(value)
 
 
 def list_expression(value: Any) -> str:
-    """An expression that gives a list, which may be written as a list."""
+    """Return *value* as the text of an expression that gives a list; it may be a plain list."""
     if not isinstance(value, list):
         return text(value)
     return "[" + ", ".join(_literal(unraw(each)) for each in value) + "]"
 
 
 def samples(value: Any) -> Mapping[str, Json]:
-    """Read ``samples``, with ``while`` as an expression."""
+    """Return the mapping ``samples`` with the value of ``while`` as an expression."""
     return {key: expression(it) if key == "while" else unraw(it) for key, it in mapping(value).items()}
 
 
@@ -109,40 +111,42 @@ def _literal(value: Json) -> str:
 
 
 def flag(value: Any) -> bool:
-    """Whether *value* is true."""
+    """Return whether *value* is the boolean true."""
     return value is True
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """One text, or a list of them."""
+    """Return the texts in *value*, which is one text or a list of texts."""
     listed = [value] if isinstance(value, str) else value
     return tuple(map(text, listed)) if isinstance(listed, list) else ()
 
 
 def texts_by_name(value: Any) -> Mapping[str, str]:
-    """A mapping of names to texts."""
+    """Return *value* as a mapping of names to texts."""
     return {str(name): text(each) for name, each in mapping(value).items()}
 
 
 def variables(value: Any) -> tuple[tuple[str, str], ...]:
-    """A mapping of names to texts, numbers or booleans, as variables of an environment."""
+    """Return *value*, a mapping of names to texts, numbers or booleans, as environment variables."""
     return tuple((str(name), scalar(each)) for name, each in mapping(value).items())
 
 
 def severity(value: Any) -> Severity:
-    """A severity; error where the schema has objected to it."""
+    """Return *value* as a severity; return ``error`` if it is not a severity (the schema check reports that)."""
     return Severity(value) if value in list(Severity) else Severity.ERROR
 
 
 def comparison(value: Any) -> Comparison:
-    """Read ``across``: an expression, or one with another that groups the hosts."""
+    """Return the comparison that ``across`` describes: an expression, or an expression and another that groups the
+    hosts.
+    """
     if isinstance(value, Mapping):
         return Comparison(value=text(value.get("value")), by=text(value.get("by")))
     return Comparison(value=text(value))
 
 
 def become(value: Any) -> str:
-    """The user to become; ``yes`` and its like, as authors of other tools write them, mean root."""
+    """Return the user name in *value*; ``yes`` and similar words, which other tools use, mean root."""
     match text(value).lower():
         case "yes" | "on" | "true":
             return "root"
@@ -152,7 +156,7 @@ def become(value: Any) -> str:
 
 
 def unraw(value: Any) -> Json:
-    """*value* without the marks of ``!raw``."""
+    """Return *value* without the ``!raw`` marks."""
     match value:
         case Raw(value=inner):
             return inner

@@ -1,4 +1,4 @@
-"""Load a Playbook from its text, reporting every mistake at once, each with its place."""
+"""Load a Playbook from its text, and report every mistake with its place."""
 
 from __future__ import annotations
 
@@ -36,35 +36,38 @@ from runbook.values.secret_reference import read_secrets
 from runbook.values.types import Json, Raw
 
 Read = Callable[[str, str, bool], str]
-"""Name of a file, the playbook that names it and whether that is included, to the file's text.  Raises ConfigError."""
+"""A function from a file name, the naming playbook, and whether it is included, to the text.  Raises ConfigError."""
 
 UNREAD = ":\n"
-"""Stands for a file that could not be read, to avoid further mistakes about it; the playbook is refused anyway."""
+"""The text that replaces a file that could not be read, to avoid more mistakes about it; the playbook is refused
+anyway.
+"""
 
 Wrong = Callable[[Path, str], None]
 
 
 def nothing_to_read(name: str, playbook: str, included: bool) -> str:
-    """Raise ConfigError: no file can be read here."""
+    """Raise ConfigError, because no file can be read here."""
     raise ConfigError(f"no file {name!r} can be found from here")
 
 
 @dataclass(slots=True)
 class BundledFiles:
-    """The files that one playbook names, read once each."""
+    """The files that one playbook names; each file is read only once."""
 
     document: Document
     read: Read
     wrong: Wrong
-    """Takes note of a mistake: its place and what it is."""
+    """Records a mistake: its path and its message."""
     included: bool = False
     texts: dict[str, str] = field(default_factory=dict)
 
     def filled(self, args: Mapping[str, Any], kind: type[Any], path: Path) -> Mapping[str, Any]:
-        """Return *args* with the text of each named file, at the places that *kind* (an action's ``Args``) has for it.
+        """Return a copy of *args* with file contents filled in.
 
-        Such a place is a field whose metadata has ``content_of``: the name of the field that names the file.  With
-        ``rendered``, templates in the text are filled in; with ``exact``, the end of a text is kept as it is.
+        A field of *kind* (an action's ``Args``) with the metadata ``content_of: F`` gets the content of the file that
+        field F names.  With ``rendered``, templates in the content are filled in; with ``exact``, the end of a text is
+        not changed.  *path* is the place of *args* in the playbook.
         """
         made = dict(args)
         for argument in fields(kind):
@@ -103,12 +106,12 @@ class BundledFiles:
         return self.texts.get(name, UNREAD)
 
     def digests(self) -> tuple[str, ...]:
-        """sha256 of each file that was read, hexadecimal."""
+        """Return the SHA-256 (hexadecimal) of each file that was read."""
         return tuple(sha256(self.texts[text].encode()).hexdigest() for text in sorted(self.texts))
 
 
 def _to_the_end(tree: Json | Raw) -> Json | Raw:
-    """*tree* with a newline more where filling it in takes one away."""
+    """Return *tree* with one more newline at its end if it is a template, because filling it in removes one newline."""
     return f"{tree}\n" if isinstance(tree, str) and is_template(tree) and tree.endswith("\n") else tree
 
 
@@ -131,9 +134,9 @@ def load_playbook(
 ) -> Playbook:
     """Return the playbook in *text*.  Raises ConfigError with every mistake in it, sorted by place.
 
-    *opened* opens included playbooks, *read* reads other files.  *around* are the files that include this one,
-    outermost first.  Without *checked*, a playbook that is known to be good is not checked again, which takes half the
-    time.
+    *opened* opens included playbooks, *read* reads other files.  *around* are the files that include this file,
+    outermost first.  With ``checked=False``, a playbook that is known to be good is not checked again, which takes
+    half the time.
     """
     ours = could_be_playbook(text, file)
     document = parse_playbook(text, file, ours=ours)
@@ -184,7 +187,7 @@ def _built(
     let: Let,
     text: str,
 ) -> tuple[Playbook | None, Mapping[str, Path]]:
-    """The playbook that *document* is, as far as it has the right shape, and what it includes."""
+    """Return the playbook in *document*, as far as its tree has the right shape, and the paths of its includes."""
     building = _Building(document, actions, problems, opened if around else counted(opened), around, read, let)
     try:
         return building.playbook(text), building.brought
@@ -195,7 +198,9 @@ def _built(
 
 
 class _Building:
-    """Reads the parts of the tree that have the right shape; other parts are problems already."""
+    """Builds the playbook from the parts of the tree that have the right shape; problems about the other parts exist
+    already.
+    """
 
     def __init__(
         self,
@@ -281,7 +286,7 @@ class _Building:
         return tuple(made)
 
     def _is_input(self, name: str, tree: Mapping[str, Any], schema: Mapping[str, Json]) -> bool:
-        """Whether *tree* can be read as an input; its mistakes are noted in any case."""
+        """Whether *tree* can be read as an input; the mistakes in it are recorded in any case."""
         from runbook.language.input_schema import faults_in_schema
 
         path: Path = ("inputs", name)
@@ -313,7 +318,9 @@ class _Building:
         return tuple(found)
 
     def _include(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> tuple[Step, ...]:
-        """The steps of an included playbook that belong here; the rest of it is kept for later."""
+        """Return the steps of an included playbook that belong to section *phase*; its other parts are kept for
+        later.
+        """
         part, name = tree.get("id"), lenient_read.text(tree.get("include"))
         known = [name for name, key in STEP.items() if key.of_include]
         for key in tree:

@@ -40,45 +40,45 @@ class Allowed:
     """The names that an expression may use."""
 
     probes: Mapping[str, tuple[str, ...]]
-    """The fields of the State of each probe, by its id; empty: the action is unknown."""
+    """The fields of the State of each probe; the keys are probe ids.  No fields: the action is unknown."""
     inputs: tuple[str, ...]
     later: Container[str] = frozenset()
-    """Names that exist but must not be used here; the names of *probes* can be used nevertheless."""
+    """Names that exist but must not be used here.  A name that is also in *probes* may be used."""
     lists: frozenset[str] = frozenset()
-    """Probes with ``each``: a list, which has no fields."""
+    """The probes with ``each``: their value is a list, which has no fields."""
     series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Probes with ``samples``, to the fields of one sample."""
+    """The probes with ``samples``, each with the fields of one sample."""
     elements: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    """Probe id to its fields that are lists of things, each with what these have."""
+    """For each probe, its fields that are lists of dataclasses, each with the fields of an element."""
     item: bool = False
-    """Whether ``item`` means something here."""
+    """Whether ``item`` has a value here."""
     secrets_at: frozenset[Path] = frozenset()
     """The places below which a secret may be inserted."""
     let: Let = NO_LET
-    """The names of expressions."""
+    """The named expressions (``let``)."""
     past: PastNames | None = None
-    """The names of earlier runs; None: none."""
+    """The names of earlier runs; None if ``history`` is not allowed."""
     types: Types = field(default_factory=dict)
-    """The types of those names that have one."""
+    """The types of names, as far as they are known."""
     lost: Lost = field(default_factory=Lost)
-    """The names that are missing only because of a mistake elsewhere."""
+    """The names that do not exist only because of a mistake elsewhere."""
 
     def may_have_secrets(self, path: Path) -> bool:
         """Whether a secret may be inserted at *path*."""
         return any(path[: len(secret)] == secret for secret in self.secrets_at)
 
     def is_step(self, name: str) -> bool:
-        """Whether a step has the id *name*, wherever it stands."""
+        """Whether a step of any section has the id *name*."""
         return name in self.probes or name in self.later
 
     def only_inputs(self) -> Allowed:
-        """Return the names that are left where nothing of a host is known: inputs."""
+        """Return these names without all that depend on a host, so that only inputs are left."""
         return Allowed({}, self.inputs, _NotYet(self), let=self.let)
 
 
 @dataclass(frozen=True, slots=True)
 class _NotYet:
-    """The names that mean something, but not before a host is known."""
+    """The names that have a value only when a host is known."""
 
     inner: Allowed
 
@@ -94,7 +94,7 @@ class Naming:
     hints: Hints = field(default_factory=lambda: Hints())
 
     def templates(self, tree: Any, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """The mistakes in every template of a tree of arguments."""
+        """Yield the mistakes in every template of *tree*, a tree of arguments."""
         match tree:
             case str() if is_template(tree):
                 yield from self._parsed(tree, fault_in(tree, allowed.let), path, allowed)
@@ -106,7 +106,7 @@ class Naming:
                     yield from self.templates(inner, (*path, number), allowed)
 
     def expression(self, text: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """The mistakes in an expression."""
+        """Yield the mistakes in the expression *text*."""
         yield from self._parsed(text, fault_in_expression(text, allowed.let), path, allowed)
 
     def _parsed(self, text: str, fault: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
@@ -135,7 +135,7 @@ class Naming:
             yield from self._over_samples(use, path, allowed)
 
     def _over_samples(self, use: SampleFilter, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """The mistakes in what is asked of the samples of a probe."""
+        """Yield the mistakes in *use*, a filter over the samples of a probe."""
         known = allowed.series.get(use.probe) or tuple({word: 0 for own in allowed.series.values() for word in own})
         if use.probe in allowed.probes and use.probe not in {*allowed.series, *allowed.lists}:
             words = f"`{use.filter}` needs a probe with `samples`, but {use.probe!r} has none"
@@ -148,7 +148,7 @@ class Naming:
             yield self.document.problem(path, f"{use.filter}: {fault}")
 
     def within_sample(self, text: str, path: Path, known: Iterable[str], allowed: Allowed) -> Iterator[Problem]:
-        """The mistakes in an expression over one sample, which has the fields *known*."""
+        """Yield the mistakes in *text*, an expression over one sample; *known* are the fields of the sample."""
         if fault := fault_in_expression(text):
             yield self.document.problem(path, f"cannot be understood: {fault}", f"in: {' '.join(text.split())[:80]}")
             return
@@ -160,7 +160,7 @@ class Naming:
         yield from self._typed(text, path, allowed)
 
     def _typed(self, text: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """The mistakes that the types of what *text* names show."""
+        """Yield the mistakes in *text* that the types of its names show."""
         template = as_template(text)
         for message, hint in (
             *mistakes_in_keys(template, allowed.types, allowed.let),
@@ -198,7 +198,7 @@ class Naming:
                 yield self.document.problem(path, f"the name {root!r} is not defined", hint)
 
     def _field(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """The mistake in a field of the probe *root*."""
+        """Yield the mistake in the field *attribute* of the probe *root*."""
         known = allowed.probes[root]
         if attribute and root in allowed.lists:
             hint = f"{root}[0].{attribute}, or {root} | map(attribute='{attribute}')"
@@ -212,29 +212,29 @@ class Naming:
 
 
 def of_sample(probe: str, allowed: Allowed) -> Types:
-    """The types of what an expression over one sample of *probe* may name."""
+    """Return the types of the names in an expression over one sample of *probe*."""
     series = allowed.types.get(probe, ANY).fields.get("samples", ANY)
     common = {name: allowed.types[name] for name in ROOTS if name in allowed.types}
     return {**common, **(series.element or ANY).fields}
 
 
 def broken(text: str) -> bool:
-    """Whether *text* cannot be parsed, which is reported elsewhere."""
+    """Whether *text* cannot be parsed; another check reports that."""
     return bool(fault_in(text) if is_template(text) else fault_in_expression(text))
 
 
 MOST_COMPARED = 50_000
-"""Names that a wrong one is held against, for all mistakes of a file; of very many mistakes only the first."""
+"""The maximum number of names with which the wrong names of one file are compared, all together."""
 
 
 class Hints:
-    """Proposes similar names for the wrong names of one file, until that would take too long."""
+    """Proposes similar names for the wrong names of one file, until too many names have been compared."""
 
     def __init__(self) -> None:
         self._left = MOST_COMPARED
 
     def near(self, name: str, known: Iterable[str]) -> str:
-        """As ``suggest``; empty once too many names have been compared."""
+        """Return a hint like ``suggest``; empty after too many comparisons."""
         options = list(known)
         self._left -= len(options)
         return suggest(name, options) if self._left > 0 else ""

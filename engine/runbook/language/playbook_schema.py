@@ -24,7 +24,7 @@ YES_OR_NO = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 
 def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
-    """The shape of a playbook; the arguments of *actions* are checked against their own types (``arguments``)."""
+    """Return the JSON Schema of a playbook; the arguments of *actions* are not in it (see ``arguments``)."""
     step = exactly({**properties_of(STEP), **dict.fromkeys(actions, True)})
     sections = {str(phase): {**PLAYBOOK[phase].schema, "items": step} for phase in Phase}
     whole = schema_of(PLAYBOOK)
@@ -36,16 +36,16 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
 
 
 def violations(value: Json, schema: Mapping[str, Json]) -> list[str]:
-    """Return the mistakes of *value* as texts.
+    """Return the mistakes of *value* according to *schema*, as texts.
 
-    Nothing is fetched, so that *schema* must contain all that it refers to.
+    *schema* must contain everything that it refers to, because nothing is fetched.
     """
     errors = _Bounded(dict(schema), registry=Registry()).iter_errors(value)
     return [f"{_path(error)}{words}" for error in errors for _, words, _ in said(error)]
 
 
 def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
-    """Check a pattern as in JSON Schema; the search has a time limit, and a value that exceeds it is refused."""
+    """Check a pattern as JSON Schema does; if the search exceeds its time limit, the value is refused."""
     if not isinstance(value, str):
         return
     try:
@@ -56,7 +56,9 @@ def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationEr
 
 
 def _pattern_properties(validator: Any, patterns: Any, value: Any, _: Any) -> Iterator[ValidationError]:
-    """As in JSON Schema; a search ends in time, and a key of which it is not known whether it matches is refused."""
+    """Check the values by patterns of their keys, as JSON Schema does; if a search exceeds its time limit, the key is
+    refused.
+    """
     budget = SearchBudget()
     for key in value if isinstance(value, dict) else ():
         for pattern, schema in patterns.items():
@@ -68,7 +70,9 @@ def _pattern_properties(validator: Any, patterns: Any, value: Any, _: Any) -> It
 
 
 def _additional_properties(validator: Any, allowed: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    """As in JSON Schema; a key of which it is not known whether a pattern matches is refused by the pattern."""
+    """Check for further keys as JSON Schema does; if the search for a pattern exceeds its time limit,
+    ``patternProperties`` refuses the key.
+    """
     patterns = schema.get("patternProperties")
     if not patterns or not isinstance(value, dict):
         yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, allowed, value, schema)
@@ -98,7 +102,7 @@ _Bounded: Any = extend(  # type: ignore[no-untyped-call] # jsonschema's
 
 
 def problems_in(document: Document, schema: Mapping[str, Any]) -> Iterator[Problem]:
-    """Every violation of *schema* in *document*, with its place."""
+    """Yield every violation of *schema* in *document*, with its place."""
     for error in Draft202012Validator(dict(schema)).iter_errors(document.value):
         for path, words, hint in said(error):
             yield document.problem(path, words, hint)
@@ -112,7 +116,7 @@ def _path(error: ValidationError) -> str:
 
 
 def said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """Yield the place of *violation*, its description, and a hint."""
+    """Yield the path of *violation*, its message, and a hint."""
     error: Any = violation
     path = tuple(error.absolute_path)
     if isinstance(error.instance, Raw):
@@ -148,7 +152,7 @@ def _unknown_keys(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]
 
 
 def _wrong_type(error: Any) -> tuple[str, str]:
-    """The message and the hint for a value of another type."""
+    """Return the message and the hint for a value of a wrong type."""
     path, wanted = tuple(error.absolute_path), error.validator_value
     words = " or ".join(_TYPES.get(word, word) for word in ([wanted] if isinstance(wanted, str) else wanted))
     hint = ""
@@ -160,7 +164,7 @@ def _wrong_type(error: Any) -> tuple[str, str]:
 
 
 def _not_a_choice(error: Any) -> tuple[str, str]:
-    """Return the message and the hint for a value that is not among the allowed ones."""
+    """Return the message and the hint for a value that is not one of the allowed values."""
     choices = [str(each) for each in error.validator_value]
     key = _key(tuple(error.absolute_path))
     message = f"{key}{shown(error.instance)} is not allowed; use one of: {', '.join(choices)}"
@@ -176,7 +180,7 @@ def _wrong_length(error: Any) -> str:
 
 
 def _none_of(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """Yield the mistake of a value that fits none of several forms: a wrong type, or else the mistake in the nearest
+    """Yield the mistake of a value that has none of several forms: its wrong type, or the mistake in the most similar
     form.
     """
     path = tuple(error.absolute_path)

@@ -1,4 +1,6 @@
-"""The JSON Schema of a playbook for editors: the loader's own, with every action's arguments and words for people."""
+"""Make the JSON Schema of a playbook for editors: the loader's schema with the arguments of all actions and
+descriptions.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ from runbook.values.units import DURATION, SHARE, SIZE
 Schema = dict[str, Any]
 
 TEMPLATE: Mapping[str, Any] = {"type": "string", "pattern": r"\{\{|\{%|\{#"}
-"""A text that is filled in later may stand for a value of any type."""
+"""The schema of a template, which may be used in place of a value of any type."""
 
 TIMES: Mapping[str, Any] = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^{DURATION}$"}]}
 BYTES: Mapping[str, Any] = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^{SIZE}$"}]}
@@ -100,7 +102,7 @@ def _sharpened(schema: Any) -> Any:
 
 
 def _told(properties: Mapping[str, Any], keys: Mapping[str, Key]) -> Schema:
-    """Return *properties*, each with the sentence of its key and further demands for editors."""
+    """Return *properties*, each with the description of its key and the further rules for editors."""
     return {
         name: {**value, **keys[name].exported, "description": keys[name].about} if name in keys else value
         for name, value in properties.items()
@@ -123,7 +125,7 @@ def _secrets() -> Schema:
 
 
 def _item(phase: Phase, actions: Mapping[str, Action]) -> Schema:
-    """One entry of a section: a step, or (but in verify) an include."""
+    """Return the schema of an entry of the section *phase*: a step, or (except in verify) an include."""
     able = [action.name for action in actions.values() if _stands_in(action, phase)]
     own = {name: key for name, key in STEP.items() if phase in key.phases}
     named = {word: {"$ref": f"#/$defs/action_{word}", "description": actions[word].summary} for word in able}
@@ -150,7 +152,7 @@ def _action(action: Action) -> Schema:
 
 
 def _arguments(kind: Any) -> Schema:
-    """A dataclass of arguments as a mapping."""
+    """Return the schema of the arguments in the dataclass *kind*."""
     hints = get_type_hints(kind)
     known = fields(kind)
     return {
@@ -174,14 +176,14 @@ def _argument(owner: Any, kind: Any, argument: Field[Any]) -> Schema:
 
 
 def _or_template(schema: Schema) -> Schema:
-    """*schema*, or a text that is filled in later; a plain text may be one anyway."""
+    """Return a schema that accepts *schema* or a template; a schema of any text accepts templates anyway."""
     if schema in ({}, {"type": "string"}):
         return schema
     return {"anyOf": [schema, {"$ref": "#/$defs/template"}]}
 
 
 def _of(kind: Any, rules: Mapping[str, Any]) -> Schema:
-    """The schema of one type; *rules* are the bounds that its field has."""
+    """Return the schema of the type *kind*; *rules* are the limits of its field."""
     if kind in _SCALARS:
         return _bounded(dict(_SCALARS[kind]), rules)
     origin = get_origin(kind)
@@ -202,7 +204,7 @@ def _of(kind: Any, rules: Mapping[str, Any]) -> Schema:
 
 
 def _bounded(schema: Schema, rules: Mapping[str, Any]) -> Schema:
-    """*schema* with the bounds of *rules* on the numbers and texts in it."""
+    """Return *schema* with the limits in *rules* on its numbers and texts."""
     if "anyOf" in schema:
         return {"anyOf": [_bounded(dict(schema["anyOf"][0]), rules), *schema["anyOf"][1:]]}
     numbers: dict[str, Json] = {word: rules[word] for word in ("minimum", "maximum") if word in rules}

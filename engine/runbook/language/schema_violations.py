@@ -8,7 +8,7 @@ from runbook.values.types import plural
 
 
 def in_words(error: Any) -> str:
-    """Describe *error* (jsonschema's); for the keywords that need no more than one sentence."""
+    """Return one sentence about *error* (of jsonschema), for the keywords that need no more."""
     wanted, value = error.validator_value, shown(error.instance)
     match error.validator:
         case "minimum":
@@ -40,7 +40,7 @@ def in_words(error: Any) -> str:
 
 
 def shown(value: object) -> str:
-    """A value in a sentence."""
+    """Return words for *value* in a sentence."""
     match value:
         case None:
             return "nothing"

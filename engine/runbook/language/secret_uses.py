@@ -1,4 +1,6 @@
-"""Where a playbook uses secrets: in the environment of a step, and in arguments that are sent on standard input."""
+"""Find the secrets that a playbook uses: in the environment of a step, and in arguments that are sent on standard
+input.
+"""
 
 from __future__ import annotations
 
@@ -17,44 +19,44 @@ from runbook.values.types import Json, Raw
 Path = tuple[str | int, ...]
 
 CARRIES_SECRETS = "carries_secrets"
-"""In the metadata of an argument: it reaches the host on the input of a program, and is shown nowhere."""
+"""The metadata key of an argument that reaches the host on a program's standard input and is never shown."""
 
 WHERE = "pass it through `env:` (the command then reads the variable), or in `headers:` or `body:` of http"
 
 
 @dataclass(frozen=True, slots=True)
 class SecretUse:
-    """One secret in one place of a step."""
+    """A use of one secret at one place of a step."""
 
     name: str
-    """As ``secrets_in_template`` gives it: ``NAME``, or ``host.NAME``."""
+    """The name as ``secrets_in_template`` returns it: ``NAME`` or ``host.NAME``."""
     step: Step
     path: Path
-    """Within the step."""
+    """The path within the step."""
 
     @property
     def secret(self) -> str:
-        """The name that the secret has where it is said where its value is."""
+        """Return the name of the secret in ``secrets:`` sections."""
         return self.name.removeprefix(OF_HOST)
 
     @property
     def of_host(self) -> bool:
-        """Whether only the inventory can say where its value is: ``host.secrets.NAME``."""
+        """Whether only the inventory can give the secret: ``host.secrets.NAME``."""
         return self.name.startswith(OF_HOST)
 
     @property
     def shown(self) -> str:
-        """It, as it stands in the playbook, without its ``secrets.``."""
+        """Return the name of the secret for a message, without ``secrets.``."""
         return f"{self.secret} of the host" if self.of_host else self.secret
 
     @property
     def in_header(self) -> bool:
-        """Whether its value must be a single line."""
+        """Whether the value of the secret must be a single line."""
         return "headers" in self.path
 
 
 def carriers(kind: type[Any]) -> frozenset[Path]:
-    """The arguments of *kind*, an action's ``Args``, in which a secret may stand."""
+    """Return the paths of the arguments in *kind* (an action's ``Args``) that may contain a secret."""
     return frozenset(_carriers(kind))
 
 
@@ -68,27 +70,27 @@ def _carriers(kind: type[Any]) -> Iterator[Path]:
 
 
 def secret_uses(playbook: Playbook) -> Iterator[SecretUse]:
-    """Return every secret that a step of *playbook*, or of its parts, inserts, each with its place."""
+    """Yield every secret that a step of *playbook*, or of its parts, inserts, with its place."""
     for step in playbook.steps:
         yield from uses_in(step)
 
 
 def uses_in(step: Step) -> Iterator[SecretUse]:
-    """Every secret that *step* inserts somewhere, with its place."""
+    """Yield every secret that *step* inserts, with its place."""
     for path, text in (*_texts(dict(step.env), ("env",)), *_texts(step.args, (step.action,))):
         for name in sorted(secrets_in_template(text)):
             yield SecretUse(name, step, path)
 
 
 def host_fields(step: Step, let: Let) -> frozenset[str]:
-    """The fields of the host that what *step* sends rests on: ``FIELD`` of ``host.FIELD``."""
+    """Return the fields of the host (``FIELD`` of ``host.FIELD``) on which the commands of *step* depend."""
     texts = (*_texts(dict(step.env), ()), *_texts(step.args, ()), *_texts(step.cwd, ()))
     templates = {text for _, text in texts if is_template(text)}
     return frozenset(field for text in templates for root, field in names(text, let) if root == "host")
 
 
 def only_in_change(use: SecretUse, action: Action) -> bool:
-    """Whether no probe needs the value: it is sent with the change alone, which a dry run never sends."""
+    """Whether only the change needs the secret, and no probe: a dry run then never sends it."""
     step = use.step
     if step.phase is Phase.VERIFY or (step.phase is Phase.REMEDIATE and action.decide is None):
         return True
@@ -100,10 +102,11 @@ def only_in_change(use: SecretUse, action: Action) -> bool:
 
 
 def with_secrets(step: Step, args: Mapping[str, Json], scope: Scope) -> Mapping[str, Json]:
-    """Return *args* for sending: texts of the playbook with a secret in them are filled in again, with its value.
+    """Return *args* with real values: each text of the playbook that inserts a secret is filled in again, with the
+    value.
 
-    Only texts of the playbook itself are filled in, so that output of a host is never taken for a template.
-    Raises ConfigError and UnknownTouched.
+    Only texts of the playbook itself are filled in, so that output of a host is never used as a template. Raises
+    ConfigError and UnknownTouched.
     """
     filled: dict[str, Any] = dict(args)
     for path, text in _texts(step.args, ()):
@@ -113,7 +116,9 @@ def with_secrets(step: Step, args: Mapping[str, Json], scope: Scope) -> Mapping[
 
 
 def with_templates_of_secrets(written: Any, recorded: Any) -> Any:
-    """Return *recorded*, the arguments of a step; an argument that inserts a secret has its text in *written*."""
+    """Return *recorded*, the arguments of a step, but with the text in *written* for each argument that inserts a
+    secret.
+    """
     match written, recorded:
         case str(), _ if secrets_in_template(written):
             return written
@@ -126,7 +131,7 @@ def with_templates_of_secrets(written: Any, recorded: Any) -> Any:
 
 
 def _put(tree: dict[str, Any], path: Path, value: Json) -> None:
-    """Set the value at *path* in *tree*; the lists and mappings on the way are copied."""
+    """Set the value at *path* in *tree*; the lists and mappings on the path are copied first."""
     at: Any = tree
     for key in path[:-1]:
         at[key] = list(at[key]) if isinstance(at[key], list | tuple) else dict(at[key])
@@ -135,12 +140,12 @@ def _put(tree: dict[str, Any], path: Path, value: Json) -> None:
 
 
 def other_names(text: str, let: Let) -> list[str]:
-    """The names beside those of secrets, inputs, host and run that *text*, which inserts a secret, rests on."""
+    """Return the names on which *text* depends, other than secrets, inputs, host and run."""
     return sorted({root for root, _ in names(text, let)} - {"secrets", "inputs", "host", "run"})
 
 
 def _texts(tree: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every text in *tree* that may be a template, with its path."""
+    """Yield every text in *tree* that may be a template, with its path."""
     match tree:
         case Raw():
             return

@@ -1,7 +1,7 @@
-"""Write out what a playbook says once for many places: ``defaults``, and groups of findings; read ``let``.
+"""Write out the short forms of a playbook (``defaults``, groups of findings), and read ``let``.
 
-Afterwards the tree has steps and findings as if each had been written in full, every one with its own place in the
-file: nothing beyond this module knows of that shorthand.  The names under ``let`` stay names.
+Afterwards the tree has steps and findings as if each had been written in full, each with its own place in the file. No
+other module knows these short forms.  The names under ``let`` stay names.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ SECTIONS = ("diagnose", "findings", "remediate", "verify")
 
 
 def written_out(document: Document, without: Collection[Path] = ()) -> Document:
-    """Return *document* without shorthand.
+    """Return *document* with its short forms written out.
 
-    *without*: the conditions of groups (``guards_of``) that are left out.  Their mistakes are reported at their own
-    places.
+    *without*: the paths of group conditions (``guards_of``) to leave out.  Their mistakes are reported separately.
     """
     if not isinstance(document.value, Mapping) or not {"defaults", "findings"} & document.value.keys():
         return document
@@ -44,7 +43,7 @@ def written_out(document: Document, without: Collection[Path] = ()) -> Document:
 def let_of(document: Document, without: Collection[Path] = ()) -> Let:
     """Return the names under ``let`` with their expressions.
 
-    A value in *without* is replaced by ``host``, which no check knows the value of.
+    A value in *without* is replaced by ``host``, whose value no check knows.
     """
     given = mapping(mapping(document.value).get("let")).items()
     written = {name: expression(value) for name, value in given if isinstance(name, str)}
@@ -52,7 +51,7 @@ def let_of(document: Document, without: Collection[Path] = ()) -> Let:
 
 
 def late_names(document: Document, name: str) -> list[str]:
-    """Return the names that the value *name* of ``let`` uses before they stand there, itself included."""
+    """Return the names that the expression of *name* uses although ``let`` defines them later, *name* included."""
     values = mapping(mapping(document.value).get("let"))
     order = [str(each) for each in values]
     try:
@@ -63,7 +62,9 @@ def late_names(document: Document, name: str) -> list[str]:
 
 
 def _with_defaults(step: Any, defaults: Mapping[str, Any], section: str) -> Any:
-    """Return *step* with the keys of *defaults* that it lacks; the default ``become`` is not for a step with ``on``."""
+    """Return *step* with the missing keys taken from *defaults*; a step with ``on`` does not get the default
+    ``become``.
+    """
     if not isinstance(step, Mapping) or "include" in step:
         return step
     known = {name for name, key in STEP.items() if key.has_default and section in key.phases}
@@ -74,7 +75,7 @@ def _with_defaults(step: Any, defaults: Mapping[str, Any], section: str) -> Any:
 
 
 def guards_of(document: Document) -> dict[Path, str]:
-    """The condition of each group of findings, by its place: ``("findings", 3, "when")``."""
+    """Return the condition of each group of findings; the keys are paths such as ``("findings", 3, "when")``."""
     listed = mapping(document.value).get("findings")
     groups = enumerate(listed if isinstance(listed, list) else [])
     guards = {_guard(number): expression(mapping(entry).get("when")) for number, entry in groups if _members(entry)}
@@ -86,13 +87,13 @@ def _guard(number: int) -> Path:
 
 
 def _members(entry: Any) -> list[Any] | None:
-    """Return the findings of a group; None: *entry* is no group."""
+    """Return the findings of a group; None if *entry* is not a group."""
     inner = entry.get("findings") if isinstance(entry, Mapping) else None
     return inner if isinstance(inner, list) else None
 
 
 def _findings(listed: list[Any], places: dict[Path, tuple[int, int]], without: Collection[Path]) -> list[Any]:
-    """Return *listed* with the findings of each group in place of the group; *places* are moved accordingly."""
+    """Return *listed* with each group replaced by its findings; *places* is changed accordingly."""
     moved: list[tuple[Path, Any]] = []
     for number, entry in enumerate(listed):
         inner = _members(entry)
@@ -120,7 +121,9 @@ _CAUSES = (Severity.ERROR.value, Severity.CRITICAL.value)
 
 
 def _of_group(member: Any, group: Mapping[str, Any], causes: list[str]) -> Any:
-    """*member* of *group* by itself: with the group's conditions, and explained by the *causes* before it."""
+    """Return *member* of *group* as a separate finding: with the conditions of the group, and with *causes* as its
+    possible causes.
+    """
     if not isinstance(member, Mapping):
         return member
     made = dict(member)

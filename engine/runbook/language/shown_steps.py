@@ -1,4 +1,4 @@
-"""Say the keys of a step in sentences, those that need more than one line of the table (``keys``)."""
+"""Describe keys of a step in sentences, if the description needs more than one line of the table (``keys``)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from runbook.values.units import duration
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The surroundings of a step that a sentence about it may need."""
+    """The values outside of a step that a sentence about the step may need."""
 
     has_findings: bool
     items: str = ""
-    """The items of its ``each``, where the inputs say which they are."""
+    """The items of the step's ``each`` as text, if the inputs determine them."""
 
 
 Sentence = Callable[[Step, Around], str]
-"""Says one key of a step, without the capital and the full stop; empty where there is nothing to say."""
+"""A function that describes one key of a step, without capital and full stop; it returns an empty text if there is
+nothing to describe.
+"""
 
 
 def each(step: Step, around: Around) -> str:
-    """The items, and what stands for them."""
+    """Describe the items of the step, and the name that stands for an item."""
     if not step.each:
         return ""
     known = f" ({around.items})" if around.items and around.items != step.each.strip("[]") else ""
@@ -35,7 +37,7 @@ def each(step: Step, around: Around) -> str:
 
 
 def what_for(step: Step, around: Around) -> str:
-    """Return the findings that call for a change, also if the step names none."""
+    """Describe the findings for which the step makes a change, also if the step names none."""
     if step.phase is not Phase.REMEDIATE:
         return ""
     if step.for_:
@@ -46,7 +48,7 @@ def what_for(step: Step, around: Around) -> str:
 
 
 def if_failed(step: Step, _: Around) -> str:
-    """The steps that must have failed."""
+    """Describe the steps that must have failed before."""
     some = " or ".join(step.if_failed)
     return f"only if {some} failed, even if the failure stopped the other steps" if some else ""
 
@@ -58,20 +60,20 @@ def always(step: Step, _: Around) -> str:
 
 
 def on(step: Step, _: Around) -> str:
-    """The machine that gets the commands."""
+    """Describe the machine on which the commands run."""
     if step.on == "controller":
         return "on the controller, which is this machine"
     return f"on the host {step.on}" if step.on else ""
 
 
 def env(step: Step, _: Around) -> str:
-    """The variables, those with secrets masked."""
+    """Describe the environment variables; secrets are masked."""
     variables = ", ".join(f"{name}={shown_variable(name, value)}" for name, value in step.env)
     return f"with {variables} in the environment" if variables else ""
 
 
 def within(step: Step, _: Around) -> str:
-    """Say what is waited for."""
+    """Describe the state that the step waits for."""
     if not step.within:
         return ""
     how_long = f"for {in_seconds(step.within)} at most"
@@ -94,7 +96,7 @@ def retry(step: Step, _: Around) -> str:
 
 
 def samples(step: Step, _: Around) -> str:
-    """Say how often, how long and while what is sampled."""
+    """Describe how often, how long, and under which condition samples are taken."""
     if not (written := step.samples):
         return ""
     pace = f"one every {_long(written.get('every', 2))}"
@@ -105,7 +107,7 @@ def samples(step: Step, _: Around) -> str:
 
 
 def _long(value: Json) -> str:
-    """A duration in words; a template as it stands."""
+    """Return the duration *value* in words; a template is returned unchanged."""
     try:
         return in_seconds(duration(str(value)))
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Check arguments that are known before any host is contacted against the types of their action."""
+"""Check the arguments that are known before any host is contacted against the types of their action."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from runbook.values.playbook import NO_LET, Let, Playbook, Step, Where
 from runbook.values.types import Json, Raw, Unknown, plural
 
 MOST_ITEMS = 100
-"""Items of an ``each`` that are inspected beforehand."""
+"""The maximum number of items of an ``each`` that are checked in advance."""
 
 MOST_PLACES = 4
-"""Places of a playbook that are named beside a mistake in an input."""
+"""The maximum number of places that a message about an input names."""
 
 ANY = ("host", "run", "item", "inputs")
-"""Every template means nothing yet."""
+"""The names that have no value yet when nothing is known."""
 
 GIVEN = "with the inputs as they are given"
 
@@ -43,7 +43,7 @@ class ArgumentFault:
     """A mistake in an argument."""
 
     path: Path
-    """Within the arguments."""
+    """The path within the arguments."""
     message: str
     hint: str = ""
 
@@ -52,8 +52,7 @@ States = Mapping[str, Json | Unknown]
 
 
 def faults_in_arguments(step: Step, action: Action, scope: Scope) -> Iterator[ArgumentFault]:
-    """Yield the mistakes in those arguments of *step* that depend on nothing but inputs; the others are left for
-    later.
+    """Yield the mistakes in the arguments of *step* that depend only on inputs; other arguments are checked later.
 
     The states in *scope* are ``unseen``.
     """
@@ -67,7 +66,7 @@ def faults_in_arguments(step: Step, action: Action, scope: Scope) -> Iterator[Ar
 
 
 def faults_in_samples(step: Step, scope: Scope) -> Iterator[ArgumentFault]:
-    """Yield the mistakes in the ``samples`` of *step*, as far as they depend on nothing but inputs."""
+    """Yield the mistakes in the ``samples`` of *step* that depend only on inputs."""
     amounts = {key: value for key, value in step.samples.items() if key != "while"}
     off = bool(step.when) and _is_false(step.when, scope)
     if not step.samples or _rests_on(amounts, scope, ANY if off else ("host", "run", "item")):
@@ -81,7 +80,7 @@ def faults_in_samples(step: Step, scope: Scope) -> Iterator[ArgumentFault]:
 
 
 def unseen(playbook: Playbook, part: str) -> States:
-    """Every probe that a step of *part* could name, none of which has been taken yet."""
+    """Return an unknown state for every probe that a step of *part* may name."""
     return {step.id.removeprefix(f"{part}_"): Unknown(why="not probed yet") for step in playbook.diagnose}
 
 
@@ -91,10 +90,10 @@ def problems_with_inputs_given(
     inputs: Mapping[str, Mapping[str, Json]],
     places: Mapping[str, Where] | None = None,
 ) -> list[Problem]:
-    """Return the mistakes in the arguments of *playbook* with its input values (by part; ``""``: its own).
+    """Return the mistakes in the arguments of *playbook* for the input values *inputs* (by part; ``""``: its own).
 
-    If one value causes mistakes at several places, they are one mistake, which names its input.
-    *places* are the places of values that come from a file.
+    If one value causes mistakes at several places, they are reported as one mistake, which names the input. *places*
+    are the places of values that come from a file.
     """
     found: list[tuple[Problem, str]] = []
     scopes = {
@@ -115,14 +114,14 @@ def problems_with_inputs_given(
 
 
 def _given(playbook: Playbook, values: Mapping[str, Json]) -> frozenset[str]:
-    """The inputs whose value is not their default."""
+    """Return the inputs whose value is not the default."""
     return frozenset(each.name for each in playbook.inputs if each.name in values and values[each.name] != each.default)
 
 
 def _cause(tree: Any, path: Path, step: Step, given: frozenset[str], let: Let) -> str:
-    """Return the input of *given* that the value at *path* in *tree* depends on.
+    """Return the input in *given* on which the value at *path* in *tree* depends.
 
-    Empty: it depends on none or several.
+    Empty if the value depends on none or on several.
     """
     for key in path:
         if isinstance(tree, Mapping) and key in tree:
@@ -137,7 +136,7 @@ def _cause(tree: Any, path: Path, step: Step, given: frozenset[str], let: Let) -
 
 
 def _named(tree: Any, let: Let) -> set[tuple[str, str]]:
-    """The names in every template of *tree*."""
+    """Return the names in every template of *tree*."""
     match tree:
         case str() if is_template(tree):
             return set() if fault_in(tree) else set(names(tree, let))
@@ -174,7 +173,7 @@ def _is_false(when: str, scope: Scope) -> bool:
 
 
 def _scopes(step: Step, scope: Scope) -> Iterator[tuple[Scope, tuple[str, ...]]]:
-    """Yield a scope for each known item, or one without an item; each with the names that have no value yet."""
+    """Yield a scope for each known item, or one scope without an item; each with the names that have no value yet."""
     try:
         items = value_of(step.each, scope) if step.each else None
     except ConfigError:
@@ -203,7 +202,7 @@ def _faults(step: Step, action: Action, scope: Scope, free: tuple[str, ...]) -> 
 
 
 def _rendered(tree: Any, scope: Scope, free: tuple[str, ...]) -> Any:
-    """*tree* with everything filled in that is known, and ``Later`` for the rest."""
+    """Return *tree* with all known values filled in, and with ``Later`` in place of the others."""
     match tree:
         case Raw(value=inner):
             return inner
@@ -223,11 +222,11 @@ def _rendered(tree: Any, scope: Scope, free: tuple[str, ...]) -> Any:
 
 
 STAND_INS = ("x", "/dev/null", "-l", "list", "--version")
-"""Harmless texts: an argument that the action rejects with all of them is wrong with every text."""
+"""Harmless texts.  If an action rejects an argument with each of these texts, the argument is wrong with every text."""
 
 
 def _objections(action: Action, values: Mapping[str, Any]) -> Iterator[ArgumentFault]:
-    """Yield the objections of *action* to *values*, whatever the unknown ones turn out to be."""
+    """Yield the objections of *action* to *values* that do not depend on the unknown values."""
     found = set()
     for text in STAND_INS if action.objection else ():
         args, _ = build_partly(action.Args, _standing_in(values, text))
@@ -266,7 +265,7 @@ def _rests_on(tree: Any, scope: Scope, free: tuple[str, ...]) -> bool:
 
 
 def _place(message: str) -> Path:
-    """Where the argument is that a message of ``arguments`` begins with (``a.b[0]: ...``)."""
+    """Return the path of the argument with which *message*, a message of ``arguments``, begins (``a.b[0]: ...``)."""
     inner = re.match(r"([A-Za-z_]\w*(?:\.\w+|\[\d+\])*): ", message)
     unknown = re.match(r"(?:([\w.\[\]]+): )?unknown key '(\w+)'", message)
     text = f"{unknown[1] or ''}.{unknown[2]}" if unknown else inner[1] if inner else ""

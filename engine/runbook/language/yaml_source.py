@@ -1,4 +1,4 @@
-"""YAML text to plain values, with the place of every key and item."""
+"""Parse YAML text to plain values, with the place of every key and item."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ LARGEST_PLAYBOOK = 2 * 1024 * 1024
 LARGEST_INVENTORY = 8 * 1024 * 1024
 DEEPEST = 50
 MOST_NODES = 200_000
-"""Values that a file may have once its aliases are followed: what a bomb runs into."""
+"""The maximum number of values in a file after its aliases are expanded; this stops files that expand without end."""
 
 MOST_IN_INVENTORY = 300_000
-"""The same of an inventory: 10 000 hosts have 180 000."""
+"""The same maximum for an inventory: 10 000 hosts have 180 000 values."""
 
 KEPT = 8
-"""Files whose values are kept: one is read to be checked, to be warned about, and for the secrets in it."""
+"""The number of files whose values are kept: one file is parsed for checks, for warnings, and for its secrets."""
 
 SECTIONS = ("inputs", "diagnose", "findings", "remediate", "verify", "limits")
-"""Keys of which a playbook has at least one, or ``about``."""
+"""The sections of a playbook; every playbook has at least one of these keys, or ``about``."""
 
 RAW = "!raw"
 MERGE = "tag:yaml.org,2002:merge"
@@ -41,14 +41,14 @@ TEXT = "tag:yaml.org,2002:str"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file, parsed."""
+    """A parsed file."""
 
     value: Any
     file: str
     places: Mapping[Path, tuple[int, int]] = field(repr=False)
 
     def where(self, path: Path) -> Where:
-        """Return the place of the key or item at *path*, or of the nearest one around it."""
+        """Return the place of the key or item at *path*, or of the nearest key or item around it."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.places:
                 line, column = self.places[path[:length]]
@@ -56,17 +56,17 @@ class Document:
         return Where(file=self.file, line=1, column=1)
 
     def problem(self, path: Path, message: str, hint: str = "") -> Problem:
-        """A mistake at *path*."""
+        """Return a mistake at *path*."""
         at = self.where(path)
         return Problem(file=at.file, line=at.line, column=at.column, message=message, hint=hint)
 
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""With libyaml, where it is built in: ten times as fast."""
+"""The loader of libyaml, if it is installed, because it is ten times as fast."""
 
 
 class _QuickLoader(_Loader):  # type: ignore[misc] # one of two classes with the same methods
-    """Tells the tag of each plain text once: names of fields stand in a file thousands of times."""
+    """Determines the tag of each plain text only once, because the same field names appear thousands of times."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -80,18 +80,18 @@ class _QuickLoader(_Loader):  # type: ignore[misc] # one of two classes with the
         return self._tags[value]
 
     def descend_resolver(self, current_node: yaml.Node, current_index: object) -> None:
-        """Nothing: no tag depends on where a value stands."""
+        """Do nothing: no tag depends on the place of a value."""
 
     def ascend_resolver(self) -> None:
-        """As above."""
+        """Do nothing, as in ``descend_resolver``."""
 
 
 class _PlaybookLoader(_QuickLoader):
-    """YAML 1.2's booleans and numbers; dates stay text."""
+    """Loads YAML with the booleans and numbers of YAML 1.2; dates stay text."""
 
 
 class _InventoryLoader(_QuickLoader):
-    """YAML 1.1's booleans, as other programs read these files; dates stay text."""
+    """Loads YAML with the booleans of YAML 1.1, as other programs read inventories; dates stay text."""
 
 
 def _without(loader: type[yaml.SafeLoader], *tags: str) -> None:
@@ -130,13 +130,13 @@ _PlaybookLoader.add_implicit_resolver(
 
 
 def has_key(text: str, keys: Iterable[str]) -> bool:
-    """Whether one of *keys* stands in *text* at a place for a YAML key; *text* may have mistakes."""
+    """Whether *text* has one of *keys* where YAML allows a key; the YAML may have mistakes."""
     words = "|".join(map(re.escape, keys))
     return bool(words and re.search(rf"""(?:^|[{{,])\s*["']?(?:{words})["']?\s*:""", text, re.MULTILINE))
 
 
 def could_be_playbook(text: str, file: str) -> bool:
-    """Whether *text* claims to be the playbook of *file*; it may have mistakes."""
+    """Whether *text* looks like the playbook of *file*; the YAML may have mistakes."""
     named = re.search(rf"""^name:[ ]*["']?{re.escape(PurePath(file).stem)}["']?[ ]*$""", text, re.MULTILINE)
     return bool(named) or has_key(text, ("about", *SECTIONS))
 
@@ -144,7 +144,7 @@ def could_be_playbook(text: str, file: str) -> bool:
 def parse_playbook(text: str, file: str, *, ours: bool = True) -> Document:
     """Parse *text*, a playbook or another file.  Raises ConfigError with every mistake in its YAML.
 
-    *ours*: the file seems to be of this program.  If not, messages repeat nothing of its content.
+    *ours*: whether the file seems to belong to this program.  If not, messages repeat nothing of its content.
     """
     return _unquoted(lambda: _parse_playbook(text, file), ours)
 
@@ -155,7 +155,7 @@ def _parse_playbook(text: str, file: str) -> Document:
 
 
 def parse_inventory(text: str, file: str, *, ours: bool = True) -> Document:
-    """An inventory, which other programs read too; otherwise as ``parse_playbook``."""
+    """Parse *text*, an inventory (which other programs read, too); otherwise like ``parse_playbook``."""
     bounds = Bounds(LARGEST_INVENTORY, MOST_IN_INVENTORY)
     return _unquoted(lambda: _parse(text, file, _InventoryLoader, bounds, raw=False), ours)
 
@@ -174,11 +174,11 @@ def _unquoted(parse: Callable[[], Document], ours: bool) -> Document:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The largest permitted file."""
+    """The maximum size of a file."""
 
     characters: int
     nodes: int
-    """The number of values in the document, its aliases followed."""
+    """The number of values in the document after its aliases are expanded."""
 
 
 def _parse(text: str, file: str, loader: type[yaml.SafeLoader], bounds: Bounds, *, raw: bool) -> Document:
@@ -210,7 +210,7 @@ def _parse(text: str, file: str, loader: type[yaml.SafeLoader], bounds: Bounds, 
 
 
 def _refuse_depth(text: str, file: str) -> None:
-    """Nesting so deep that the parser itself would break (its recursion has a limit of its own)."""
+    """Raise ConfigError if *text* is nested so deeply that the parser itself would fail (its recursion has a limit)."""
     depth = 0
     found = None
     for found in re.finditer(r"[\[\]{}]", text):
@@ -229,7 +229,7 @@ def _refuse_depth(text: str, file: str) -> None:
 
 
 class _Reading:
-    """Turns nodes into plain values, noting places and mistakes."""
+    """Turns YAML nodes into plain values, and records places and mistakes."""
 
     def __init__(self, file: str, loader: type[yaml.SafeLoader], most: int, *, raw: bool, lines: list[str]) -> None:
         self._lines, self._most = lines, most
@@ -240,7 +240,7 @@ class _Reading:
         self._open: list[int] = []
 
     def value(self, node: Any, path: Path, depth: int) -> Any:
-        """The plain value of *node*."""
+        """Return the plain value of *node*."""
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         self._count += 1
         if self._count > self._most or depth > DEEPEST or id(node) in self._open:
@@ -288,14 +288,16 @@ class _Reading:
         return made
 
     def _is_text(self, node: Any) -> bool:
-        """Whether *node* is plain text, which most values of a long file are; it is counted then."""
+        """Whether *node* is plain text (most values of a long file are); such a node is counted here."""
         if node.tag != TEXT or self._lines or self._count >= self._most or not isinstance(node, yaml.ScalarNode):
             return False
         self._count += 1
         return True
 
     def _merged(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
-        """Return the content of ``<<``: a mapping, or a list of them, of which the first that has a key wins."""
+        """Return the content of ``<<``: a mapping, or a list of mappings; for each key, the first mapping with this
+        key is used.
+        """
         found = self.value(node, path, depth + 1)
         parts = found if isinstance(found, list) else [found]
         if self._stopped:
@@ -311,7 +313,7 @@ class _Reading:
         return [self.value(it, (*path, number), depth + 1) for number, it in enumerate(node.value)]
 
     def _is_lone_mark(self, mark: Any) -> bool:
-        """Whether a ``!`` with nothing behind it stands there."""
+        """Whether there is a ``!`` at *mark* with nothing after it."""
         there = "".join(self._lines[mark.line : mark.line + 1])[mark.column : mark.column + 2]
         return there[:1] == "!" and there[1:] in ("", " ", "\t", "\r", ",", "]", "}")
 

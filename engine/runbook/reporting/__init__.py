@@ -1,1 +1,1 @@
-"""Everything a run writes: reports and their files, the standard streams, the person's terminal, the debug log."""
+"""The output of a run: reports and their files, the standard streams, the person's terminal, the debug log."""

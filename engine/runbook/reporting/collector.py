@@ -1,4 +1,4 @@
-"""Keep the plans and the ends of hosts, for the command that has started a run."""
+"""Keep the plans and the results of hosts, for the command that has started a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from runbook.values.result import HostPlan, HostResult, RunResult
 
 
 class Collector:
-    """Listens to a run, and keeps the plan and the end of each host as they are shown."""
+    """Receives the events of a run, and keeps the plan and the result of each host."""
 
     def __init__(self) -> None:
         self.plans: dict[str, HostPlan] = {}
@@ -16,7 +16,7 @@ class Collector:
         """The result of the whole run, once it is over."""
 
     def on(self, event: Event) -> None:
-        """Take note of *event*."""
+        """Record *event*."""
         match event:
             case HostPlanned(plan=plan):
                 self.plans[plan.host] = plan

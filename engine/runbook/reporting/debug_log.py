@@ -1,4 +1,6 @@
-"""A log of what a run sends, decides and probes again, to find a fault: RUNBOOK_DEBUG, or -vvv."""
+"""A log of everything that a run sends, decides and probes again, for the search for a fault: RUNBOOK_DEBUG,
+or -vvv.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,16 @@ from runbook.values.plan import Finding, Presence
 from runbook.values.result import StepResult
 
 Say = Callable[[str], None]
-"""Writes one line of the log."""
+"""A function that writes one line of the log."""
 
 VARIABLE = "RUNBOOK_DEBUG"
-"""``1``: the log goes to stderr; any other value is the file that it is appended to."""
+"""The environment variable: with ``1`` the log goes to stderr; any other value is the name of a file to append to."""
 
 MAX_COMMAND = 300
-"""Characters that are shown of a command."""
+"""The maximum number of characters of a command that are shown."""
 
 MAX_STDERR = 200
-"""Characters that are shown of what a command wrote to stderr where it failed."""
+"""The maximum number of characters that are shown of the stderr of a failed command."""
 
 
 def debug_lines(wanted: bool, say: Say) -> Say | None:
@@ -60,7 +62,7 @@ def debug_lines(wanted: bool, say: Say) -> Say | None:
 
 
 def _opened(path: Path) -> TextIO:
-    """The file *path*, to append to; a new one only this user can read.  Raises ConfigError."""
+    """Return the file *path*, opened to append; only this user can read a new file.  Raises ConfigError."""
     # NONBLOCK: a pipe that nobody reads would be waited for
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -77,7 +79,7 @@ def _opened(path: Path) -> TextIO:
 
 
 class DebugLog:
-    """Listens to a run and to its connections; used by many threads."""
+    """Receives the events of a run and the traffic of its connections; used by many threads."""
 
     def __init__(self, say: Say, mask: Callable[[str], str]) -> None:
         self._say, self._mask = say, mask
@@ -93,11 +95,11 @@ class DebugLog:
             self._say(f"debug {now} {host or '-'}: {shown}")
 
     def connection(self, host: str, inner: Connection) -> Connection:
-        """*inner*, with what is sent to *host* and how it ends in the log."""
+        """Return *inner*, wrapped so that everything sent to *host*, and its outcome, is logged."""
         return _Logged(inner, host, self)
 
     def sent(self, host: str, command: Command) -> int:
-        """Note that *command* is about to be sent.  Returns the number by which its answer is known."""
+        """Log that *command* is about to be sent.  Returns a number for its answer."""
         number = next(self._numbers)
         again = " again" if host in self._planned and command.effect is Effect.READ else ""
         what = "probe" if command.effect is Effect.READ else str(command.effect)
@@ -107,7 +109,7 @@ class DebugLog:
         return number
 
     def answered(self, host: str, number: int, command: Command, answer: Completed) -> None:
-        """Note how *command*, which has that *number*, has ended."""
+        """Log the outcome of *command*; *number* was returned by ``sent``."""
         words = f"exit {answer.exit_code}" if answer.exit_code is not None else "no exit code"
         words = f"refused: {answer.refused}" if answer.refused else f"timed out, {words}" if answer.timed_out else words
         size = f"{len(answer.stdout)} + {len(answer.stderr)} characters"
@@ -118,7 +120,7 @@ class DebugLog:
         self.line(host, f"answer #{number}: {words} after {answer.seconds:.3f} s, {size}{said}")
 
     def _findings(self, host: str, findings: Iterable[Finding]) -> None:
-        """Note what the probes came to."""
+        """Log the findings of a host."""
         absent = [finding.id for finding in findings if finding.status is Presence.ABSENT]
         for finding in findings:
             if finding.status is not Presence.ABSENT:
@@ -127,7 +129,7 @@ class DebugLog:
             self.line(host, f"findings that are absent: {', '.join(absent)}")
 
     def on(self, event: Event) -> None:
-        """Note what is decided, and what became of it."""
+        """Log the decisions and outcomes in *event*."""
         match event:
             case RunStarted(run=run, mode=mode, playbook=playbook):
                 self.line("", f"run {run} of {playbook} begins ({mode})")
@@ -160,7 +162,9 @@ def _result_text(result: StepResult) -> str:
 
 @cache
 def _script_files() -> tuple[tuple[str, Sequence[str]], ...]:
-    """Every script of ours: its file below the package, and its text as it is sent, cut at ``@PLACEHOLDERS@``."""
+    """Return every script of runbook: its file below the package, and its text as it is sent, split at
+    ``@PLACEHOLDERS@``.
+    """
     package = Path(__file__).parents[1]
     found = []
     for path in sorted(package.rglob("*.sh")):
@@ -173,12 +177,14 @@ def _script_files() -> tuple[tuple[str, Sequence[str]], ...]:
 
 @lru_cache(maxsize=256)
 def _scripts_in(script: str) -> tuple[str, ...]:
-    """The files that *script* ends with; what all scripts share stands before that, and is not named."""
+    """Return the files of runbook whose text is at the end of *script*; the common beginning of all scripts is not
+    named.
+    """
     return tuple(name for name, pieces in _script_files() if script and _ends_with(script, pieces))
 
 
 def _ends_with(script: str, pieces: Sequence[str]) -> bool:
-    """Whether *script* ends with *pieces*, between which its sender has put something."""
+    """Whether *script* ends with *pieces*, with other text between them (the values of placeholders)."""
     if not script.endswith(pieces[-1]):
         return False
     at = len(script) - len(pieces[-1])
@@ -187,14 +193,14 @@ def _ends_with(script: str, pieces: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Logged:
-    """A connection whose traffic is in a debug log."""
+    """A connection whose traffic is written to a debug log."""
 
     inner: Connection
     host: str
     log: DebugLog
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
-        """Send *commands*, which are in the log before they are sent."""
+        """Send *commands*; each is logged before it is sent."""
         numbers = [self.log.sent(self.host, command) for command in commands]
         try:
             answers = self.inner.run(*commands)
@@ -206,5 +212,5 @@ class _Logged:
         return answers
 
     def close(self) -> None:
-        """Hang up the inner connection."""
+        """Close the inner connection."""
         self.inner.close()

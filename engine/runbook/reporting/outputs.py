@@ -18,10 +18,10 @@ from runbook.values.types import plural
 from runbook.values.verbosity import Verbosity
 
 Complain = Callable[[str], None]
-"""Says one line to the person."""
+"""A function that prints one line for the person."""
 
 PATIENCE = 2.0
-"""Seconds, once the run was interrupted, in which a reader has to take something."""
+"""After an interrupt, the seconds in which a reader must read at least something."""
 
 POLL = 0.1
 """Seconds between two checks whether the run was interrupted."""
@@ -57,20 +57,20 @@ class Output:
         """Because its reader did not read it, and the run was interrupted."""
 
     def on(self, event: Event) -> None:
-        """Pass it to the reporter soon.  Never raises: the hosts' ends count, anybody who listens."""
+        """Pass *event* to the reporter soon.  Never raises, because the run must go on without a reporter, too."""
         if not self._writer.ident:
             self._writer.start()
         self._waiting.put(event)
 
     def drain(self) -> None:
-        """Wait until all is written, or given up."""
+        """Wait until everything is written, or the reporter is given up."""
         if self._writer.is_alive() and not self.given_up:
             written = threading.Event()
             self._waiting.put(written)
             self._wait(written.wait)
 
     def close(self) -> None:
-        """Wait until all is written, or given up, and take no more."""
+        """Wait until everything is written, or the reporter is given up; accept no more events."""
         if self._writer.is_alive() and not self.given_up:
             self._waiting.put(None)
             self._wait(self._has_ended)
@@ -88,9 +88,10 @@ class Output:
         return not self._writer.is_alive()
 
     def _wait(self, over: Callable[[float], bool]) -> None:
-        """Wait until *over*, which is given seconds; once interrupted, only while the reader takes something.
+        """Wait until *over* returns true (it waits for the given seconds); after an interrupt, only while the reader
+        still reads.
 
-        An interrupt that comes meanwhile, and is not the first one, ends this at once.
+        A further interrupt during the wait ends the wait at once.
         """
         before = max(1, self._stop.signals)
         reported, since = self._told, time.monotonic()
@@ -123,7 +124,7 @@ class Output:
             self._give_up(f"internal error in {self._name}: {type(error).__name__}: {error}")
 
     def aside(self, line: str) -> bool:
-        """Whether the reporter takes care of *line*, because writing it ourselves would be in its way."""
+        """Whether the reporter prints *line* itself, because a direct write would disturb its display."""
         takes = getattr(self._reporter, "aside", None)
         return bool(takes and not self.lost and takes(line))
 
@@ -134,7 +135,7 @@ class Output:
 
 
 class Outputs:
-    """Everybody who is informed of a run: within ``with``, and after it all is written."""
+    """All reporters of a run, as a context manager; at its end all output is written."""
 
     def __init__(self, stdout: Output, reports: Sequence[Output]) -> None:
         self._all = (stdout, *reports)
@@ -150,20 +151,20 @@ class Outputs:
             raise OutputGivenUp(f"incomplete: {plural(len(given_up), 'output')} could not be written in full")
 
     def on(self, event: Event) -> None:
-        """Tell everybody."""
+        """Pass *event* to all reporters."""
         for reporter in self._all:
             reporter.on(event)
         if isinstance(event, Asked):  # what the question is about stands above it
             self._all[0].drain()
 
     def aside(self, line: str) -> bool:
-        """Have *line* shown to anybody who watches stdout, if that is the way; safe in a signal handler."""
+        """Let the reporter on stdout show *line* if it must; return whether it does.  Safe in a signal handler."""
         return self._all[0].aside(line)
 
     def code(self, code: int) -> int:
-        """Return the exit code where the hosts say *code*: an incomplete output turns 0 into 1.
+        """Return the exit code of the run; *code* is the code for its hosts.  An incomplete output turns 0 into 1.
 
-        A reader of stdout that has gone, as ``head`` does, has what it wanted.
+        A reader of stdout that closes it early, as ``head`` does, is no fault.
         """
         stdout = self._all[0]
         return code or int(any(report.lost for report in self._reports) or (stdout.lost and not stdout.left))
@@ -178,7 +179,7 @@ def outputs_for(
     reports: Sequence[str] = (),
     verbosity: str | None = None,
 ) -> Outputs:
-    """The reporter of the format *output* on *stdout*, and one for each report file.  Raises ConfigError."""
+    """Return the reporter *output* on *stdout*, and a reporter for each report file.  Raises ConfigError."""
     from runbook.reporting import reporters
 
     shown = reporters.make(output, stdout, Verbosity(verbosity or Verbosity.NORMAL))

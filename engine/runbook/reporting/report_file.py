@@ -28,7 +28,7 @@ def create(path: str) -> int:
 
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-"""The flags to open a file that must not be there yet."""
+"""The flags to open a file that must not exist yet."""
 _THERE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -50,7 +50,7 @@ def _taken_over(path: str, name: str, folder: int) -> int:
 
 
 def refuse_foreign(path: str, there: os.stat_result, option: str = "--report") -> None:
-    """Raise ConfigError unless what is there is ours alone."""
+    """Raise ConfigError unless the existing file belongs to this user and nobody else can read it."""
     if stat.S_ISCHR(there.st_mode) and there.st_uid == 0:  # /dev/null, a terminal
         return
     if there.st_uid != os.geteuid():
@@ -66,7 +66,7 @@ def refuse_foreign(path: str, there: os.stat_result, option: str = "--report") -
 
 
 def folder_of(path: str, option: str = "--report") -> tuple[int, str]:
-    """The directory of *path*, opened, and the name within it.  A symbolic link of somebody else is not followed."""
+    """Return the opened directory of *path*, and the name in it.  A symbolic link of another user is not followed."""
     place = Path(path)
     try:
         for _ in range(MOST_LINKS):

@@ -1,4 +1,4 @@
-"""stdout and stderr: streams that report once, in one line, when they cannot be written to."""
+"""Streams for stdout and stderr that report a failed write once, in one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OutputLost(RunbookError):
 
 
 class OutputGivenUp(Cancelled):
-    """The reader did not read the rest of the output, and the run was interrupted; a thread hangs in that write."""
+    """The reader did not read the rest of the output, and the run was interrupted; a thread still waits in a write."""
 
     def leave(self) -> NoReturn:
         """End the program without waiting for the thread."""
@@ -34,7 +34,7 @@ class OutputGivenUp(Cancelled):
 
 
 def end_as_by_sigpipe() -> NoReturn:
-    """End as other programs do whose reader has gone: nothing is said, and the shell sees SIGPIPE (141)."""
+    """End the program as SIGPIPE would (141), without a message, because the reader of the output is gone."""
     sys.stderr.flush()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGPIPE)
@@ -42,14 +42,14 @@ def end_as_by_sigpipe() -> NoReturn:
 
 
 class _Raw(io.FileIO):
-    """A file that raises OutputLost at its first fault, and swallows everything after it."""
+    """A file that raises OutputLost at its first fault, and ignores everything that is written after it."""
 
     def __init__(self, number: int, name: str, *, silent: bool = False, ours: bool = False) -> None:
         super().__init__(number, "w", closefd=ours)
         self._name, self._silent, self._lost = name, silent, False
 
     def write(self, data: object, /) -> int:
-        """Write some of *data*, waiting where another program has made the file non-blocking."""
+        """Write some of *data*; wait if another program has made the file non-blocking."""
         view = memoryview(data)  # type: ignore[arg-type]  # whatever buffer BufferedWriter hands over
         if self._lost:
             return view.nbytes

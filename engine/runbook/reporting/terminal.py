@@ -1,4 +1,4 @@
-"""The terminal of the person who runs the program: questions, lines on stderr, and interrupts."""
+"""The terminal of the person who runs the program: questions, messages on stderr, and interrupts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from runbook.values.result import HostPlan
 from runbook.values.types import plural
 
 TAKEN_WITHIN = 1.0
-"""Seconds that stderr may take to accept a line."""
+"""The maximum number of seconds that stderr may take to accept a line."""
 
 
 def _ignore(_number: int, _frame: object) -> None:
-    """Do nothing; programs that are started inherit no handler, as they would SIG_IGN, and can still be ended."""
+    """Do nothing.  Unlike SIG_IGN, a handler is not inherited by started programs, so that they can still be ended."""
 
 
 class Terminal:
-    """The person, as far as stdin, stderr and signals lead to them."""
+    """The connection to the person: stdin, stderr and signals."""
 
     def __init__(self) -> None:
         self._asking = False
@@ -38,12 +38,12 @@ class Terminal:
         return sys.stdin is not None and sys.stdin.isatty()
 
     def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
-        """Show the plans on stderr, and ask there."""
+        """Show *plans* on stderr, and return whether the person confirms them there."""
         show_plans(plans, sys.stderr)
         return self.confirms(f"\nDo this on {plural(count, 'host')}?")
 
     def confirms(self, question: str) -> bool:
-        """Ask *question* on stderr."""
+        """Ask *question* on stderr, and return whether the answer is yes."""
         self._asking = True
         try:
             print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
@@ -55,7 +55,7 @@ class Terminal:
             self._asking = False
 
     def secret(self, prompt: str) -> str:
-        """Ask on the terminal, without an echo.  Raises Cancelled."""
+        """Return a secret that the person types on the terminal, without an echo.  Raises Cancelled."""
         try:
             return getpass(f"{prompt}: ", stream=sys.stderr)
         except (KeyboardInterrupt, EOFError) as error:
@@ -80,13 +80,14 @@ class Terminal:
             print(said, file=sys.stderr)
 
     def speak_through(self, aside: Callable[[str], bool]) -> None:
-        """From now on say things by *aside* where it takes them."""
+        """Show further messages with *aside*, if *aside* accepts them."""
         self._aside = aside
 
     def can_stop(self, stop: Cancellation) -> None:
         """Let SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently.
 
-        An ignored signal stays ignored: `nohup` wants that for SIGHUP, and a shell for SIGINT of background jobs (`&`).
+        An ignored signal stays ignored, because `nohup` ignores SIGHUP, and a shell ignores SIGINT for background jobs
+        (`&`).
         """
 
         def asked(number: int, _frame: object) -> None:

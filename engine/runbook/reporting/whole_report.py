@@ -1,4 +1,4 @@
-"""Write a report that others read at any time: as a whole, and in one go in place of the one before."""
+"""Write a report that others read at any time: the new file replaces the old one as a whole."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class WholeReport(io.StringIO):
             raise
 
     def close(self) -> None:
-        """Forget what was written."""
+        """Close the stream without a change of the file."""
         if not self.closed:
             os.close(self._folder)
         super().close()
 
     def publish(self) -> None:
-        """Put what was written in place of what is there.  Raises ConfigError or OSError; then that stays."""
+        """Replace the file by the text that was written.  Raises ConfigError or OSError; the old file then stays."""
         temporary = self._beside(self.getvalue())
         try:
             self._refuse_foreign()
@@ -54,7 +54,7 @@ class WholeReport(io.StringIO):
             refuse_foreign(self._path, os.stat(self._name, dir_fd=self._folder, follow_symlinks=False), self._option)
 
     def _beside(self, text: str) -> str:
-        """The name of a new file in the same directory, which has *text*."""
+        """Write *text* to a new file in the same directory, and return the name of this file."""
         name = f".{self._name}.{token_hex(4)}"  # no .prom at its end: the collector does not read it
         with os.fdopen(os.open(name, NEW, 0o600, dir_fd=self._folder), "wb") as file:
             try:
@@ -69,7 +69,7 @@ class WholeReport(io.StringIO):
 
 
 def can_be_replaced(path: str) -> bool:
-    """Whether *path* is a file, or nothing yet: a pipe or a device is written to as it is."""
+    """Whether *path* is a regular file, or does not exist; a pipe or a device is written to directly."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:

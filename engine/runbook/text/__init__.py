@@ -1,1 +1,1 @@
-"""Text and names without knowledge of hosts: name ranges, similar texts, sizes, times, patterns, secrets, diffs."""
+"""Functions for text and names: ranges of names, similar texts, sizes, times, patterns, secrets, diffs."""

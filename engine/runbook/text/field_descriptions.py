@@ -1,4 +1,4 @@
-"""The description of a field of a dataclass: the docstring below it."""
+"""Read the description of a dataclass field from the docstring below it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from typing import Any
 
 
 def description(kind: type, field: Field[Any]) -> str:
-    """The first paragraph of the docstring below *field* of the dataclass *kind*, on one line; empty: there is none."""
+    """Return the first paragraph of the docstring below *field* of the dataclass *kind* as one line; empty if there is
+    none.
+    """
     return _docstrings(kind).get(field.name, "")
 
 
 @cache
 def _docstrings(kind: type) -> Mapping[str, str]:
-    """The first paragraph of every attribute docstring of *kind* and of what it inherits from, by attribute."""
+    """Return the first paragraph of every attribute docstring of *kind* and its base classes, by the name of the
+    attribute.
+    """
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         found |= _own_docstrings(each)
@@ -46,6 +50,6 @@ def _own_docstrings(kind: type) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    """The first paragraph of the docstring *text*, without its marks for names."""
+    """Return the first paragraph of the docstring *text*, without its markup for names."""
     joined = " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
     return re.sub(r"(?<!\w)\*(\w+)\*(?!\w)", r"\1", joined.replace("``", "`"))

@@ -8,11 +8,11 @@ from math import isfinite
 from typing import Any, NoReturn
 
 DEEPEST = 64
-"""Levels of nesting."""
+"""The maximum depth of nesting."""
 
 
 def loads(text: str) -> Any:
-    """The value of *text*.  Raises ValueError, with the reason: it is not JSON, or has a number that is too large.
+    """Return the value of the JSON *text*.  Raises ValueError if it is not JSON, or has a number that is too large.
 
     NaN and Infinity are not JSON (RFC 8259, section 6), and ``1e999`` is not a number that any program here can hold.
     """
@@ -25,7 +25,9 @@ def loads(text: str) -> Any:
 
 
 def finite(text: str) -> float:
-    """The number in *text*.  Raises ValueError: also for ``nan``, ``inf`` and ``1e999``, which Python takes."""
+    """Return the number in *text*.  Raises ValueError, also for ``nan``, ``inf`` and ``1e999``, which Python
+    accepts.
+    """
     number = float(text)
     if not isfinite(number):
         raise ValueError(f"{text[:20]} is not a number that can be calculated with")
@@ -33,7 +35,7 @@ def finite(text: str) -> float:
 
 
 def too_deep(text: str) -> bool:
-    """Whether brackets outside of strings stand within each other more than ``DEEPEST`` times."""
+    """Whether brackets outside of strings are nested more than ``DEEPEST`` times."""
     depth = 0
     for found in re.finditer(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', text):
         if found[0] in "[{":

@@ -1,15 +1,15 @@
-"""Find which of very many words stand in a text, in a time that does not grow with their number."""
+"""Find which of very many words are in a text, in a time that does not depend on their number."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
 MANY = 400
-"""Words from which on the text is gone through once: below that, a search for each is faster."""
+"""The number of words above which the text is read once; with fewer words, a search for each word is faster."""
 
 
 class ManyWords:
-    """Words, most of them of one length."""
+    """A set of words to search for; most of them have the same length."""
 
     def __init__(self, words: Iterable[str], length: int) -> None:
         """*length*: the length of most words; words of other lengths are searched for one by one."""
@@ -20,11 +20,11 @@ class ManyWords:
         self._others = tuple(word for word in every if word not in self._counted)
 
     def any_in(self, text: str) -> bool:
-        """Whether one of them stands in *text*."""
+        """Whether *text* contains one of the words."""
         return any(other in text for other in self._others) or any(part in self._counted for part in self._parts(text))
 
     def all_in(self, text: str) -> set[str]:
-        """Return the words that stand in *text*."""
+        """Return the words that *text* contains."""
         return {other for other in self._others if other in text} | {
             part for part in self._parts(text) if part in self._counted
         }
@@ -37,15 +37,17 @@ class ManyWords:
 
 
 class FormsByPart:
-    """Texts by a part of each, so that those can be left out whose part does not stand where they are searched for."""
+    """Texts, each with a part of it.  If the searched text does not contain the part, it cannot contain the whole
+    text.
+    """
 
     def __init__(self, forms: Mapping[str, str], length: int) -> None:
-        """*forms*: each with the part of it, in small letters, of at most *length* characters."""
+        """*forms*: each text with a part of it, in small letters, of at most *length* characters."""
         self._forms = dict(forms)
         self._parts = ManyWords(self._forms.values(), length)
 
     def possible(self, lower: str) -> Collection[str]:
-        """Return the words that may stand in *lower*, a text in small letters, in their order."""
+        """Return the texts that may be in *lower*, a text in small letters, in their order."""
         if len(self._forms) <= MANY:
             return self._forms
         there = self._parts.all_in(lower)

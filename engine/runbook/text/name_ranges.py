@@ -8,11 +8,11 @@ from itertools import product
 from math import prod
 
 MAX_FOLDED_NAMES = 500
-"""Names with several numbers in each take seconds to fold beyond this."""
+"""The maximum number of names that are folded if each has several numbers; more names would take seconds."""
 
 
 def fold(names: Iterable[str]) -> str:
-    """*names* as a pattern that matches each of them once; names that do not fold stand as a list."""
+    """Return *names* as a pattern that matches each name once; names that cannot be folded are listed."""
     once = list(dict.fromkeys(names))
     if len(once) < 2 or any(not re.fullmatch(r"[A-Za-z0-9_.:+-]+", word) for word in once):
         return ",".join(once)
@@ -23,7 +23,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _folded(names: list[str]) -> str:
-    """Fold *names* with ClusterShell; empty where that fails."""
+    """Return *names* folded by ClusterShell; empty if that fails."""
     try:
         from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
         from ClusterShell.RangeSet import AUTOSTEP_DISABLED
@@ -36,7 +36,7 @@ def _folded(names: list[str]) -> str:
 
 
 MOST_NAMES = 100_000
-"""Names that one text with ranges may stand for."""
+"""The maximum number of names in one text with ranges."""
 
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _WORD = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]?)+")
@@ -44,7 +44,9 @@ _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,9}))?)?")
 
 
 def expanded_list(text: str, most: int = MOST_NAMES, noun: str = "names") -> list[str]:
-    """Return the names in ``gpu[01-16,20],cpu1``, by Slurm's rules.  Raises ValueError with the mistake."""
+    """Return the names in a text such as ``gpu[01-16,20],cpu1``, by Slurm's rules.  Raises ValueError with the
+    mistake.
+    """
     names: list[str] = []
     for word in _WORD.findall(text):
         names += expanded(word, most, noun, any_width=True)
@@ -54,7 +56,7 @@ def expanded_list(text: str, most: int = MOST_NAMES, noun: str = "names") -> lis
 
 
 def expanded(text: str, most: int = MOST_NAMES, noun: str = "names", *, any_width: bool = False) -> list[str]:
-    """Return the names that ``rack[1-2]-gpu[01-08,10]`` stands for, in order; the last range varies first.
+    """Return the names that a text such as ``rack[1-2]-gpu[01-08,10]`` means, in order; the last range varies first.
 
     As in ClusterShell, ``[01-16]`` keeps its zeros, and ``[0-9/3]`` takes each third number.  With *any_width* the two
     ends of a range may differ in their zeros, as in Slurm.  Raises ValueError with the mistake of *text*.
@@ -71,7 +73,7 @@ def expanded(text: str, most: int = MOST_NAMES, noun: str = "names", *, any_widt
 
 
 def _span(text: str, *, any_width: bool) -> tuple[range, int]:
-    """The numbers of ``01-16``, and their width."""
+    """Return the numbers of a range such as ``01-16``, and their width."""
     found = _SPAN.fullmatch(text.strip())
     if not found:
         raise ValueError("has something else than numbers and ranges between [ and ]")

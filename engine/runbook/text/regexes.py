@@ -27,25 +27,29 @@ if TYPE_CHECKING:
     import regex  # imported where it is used: that takes 15 ms
 
 MAX_PATTERN_CHARACTERS = 2000
-"""Characters that a pattern may have."""
+"""The maximum number of characters of a pattern."""
 
 MAX_EXPANDED_SIZE = 100_000
-"""Characters and groups that a pattern may have with its counted repeats written out: ``regex`` does write them out."""
+"""The maximum number of characters and groups of a pattern after its counted repeats are written out, as ``regex``
+does.
+"""
 
 LONGEST_TEXT = 1 << 20
-"""Characters that a text may have: a search can need 160 bytes for each, and in a longer text is late to end."""
+"""The maximum number of characters of a text.  A search can need 160 bytes for each, and ends late in a longer text."""
 
 SECONDS_OF_TEXT = 1.0
-"""Processor time that the search of one pattern in one text may take."""
+"""The maximum processor time in seconds for the search of one pattern in one text."""
 
 SECONDS_OF_LIST = 60.0
-"""Processor time of all searches in one list of texts; 16 MiB of logs and 8 signatures need 10 s."""
+"""The maximum processor time in seconds of all searches in one list of texts; 16 MiB of logs and 8 signatures need 10
+s.
+"""
 
 SHOWN = 100
-"""Characters of a pattern that are shown."""
+"""The maximum number of characters of a pattern in a message."""
 
 QUICK = 0.02
-"""Seconds for which a search may block the other threads; a longer search starts again without blocking them."""
+"""The seconds for which a search may block the other threads; after that it starts again without blocking them."""
 
 _SLOW_ONES = Lock()
 """Held by a slow search: ``regex`` counts the processor time of all threads, so that slow searches go one at a time."""
@@ -68,11 +72,11 @@ _VERBOSE_PART = re.compile(r"\(\?[a-z]*-?[a-z]*x[a-z]*:")
 
 
 class SearchTimeout(ProbeError):
-    """A search was stopped by its time limit; its text continues a sentence about the pattern."""
+    """A search was stopped by its time limit; the message continues a sentence about the pattern."""
 
 
 def fault_in_regex(pattern: str, flags: int = 0) -> str:
-    """Return the reason why *pattern* cannot be searched for; empty when it can."""
+    """Return the reason why *pattern* cannot be searched for; empty if it can."""
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         return f"a regular expression may have {MAX_PATTERN_CHARACTERS} characters, this one has {len(pattern)}"
     if "#" in pattern and _VERBOSE_PART.search(pattern):
@@ -90,7 +94,7 @@ def fault_in_regex(pattern: str, flags: int = 0) -> str:
 
 
 def _size(pattern: str) -> int:
-    """About how many characters and groups *pattern* has where ``a{3}`` is written as ``aaa``."""
+    """Return about how many characters and groups *pattern* has if ``a{3}`` is written as ``aaa``."""
     around: list[int] = []
     whole = last = 0
     for token in _SIZE.finditer(pattern):
@@ -113,13 +117,13 @@ def _size(pattern: str) -> int:
 
 
 class SearchMatch(Protocol):
-    """A match, as ``re.Match`` has it."""
+    """A match with the methods of ``re.Match``."""
 
     def group(self) -> str:
-        """All of it."""
+        """Return the whole match."""
 
     def start(self) -> int:
-        """Return the place where it begins."""
+        """Return the position where the match begins."""
 
     def groups(self) -> tuple[str | None, ...]:
         """Return the match of each group."""
@@ -130,10 +134,10 @@ class SearchMatch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SearchPattern:
-    """A regular expression, ready to be searched for."""
+    """A compiled regular expression."""
 
     written: str
-    """As its author has written it."""
+    """The pattern as its author wrote it."""
     compiled: regex.Pattern[str]
 
     def __str__(self) -> str:
@@ -142,7 +146,7 @@ class SearchPattern:
 
 @lru_cache(512)
 def compile_regex(pattern: str, flags: int = 0) -> SearchPattern:
-    """*pattern*, which has no fault, ready to be searched for; *flags* are ``re.IGNORECASE`` and ``re.MULTILINE``."""
+    """Return the compiled *pattern*, which must be valid; *flags* are ``re.IGNORECASE`` and ``re.MULTILINE``."""
     import regex
 
     verbose = _VERBOSE.match(pattern) is not None
@@ -169,13 +173,15 @@ def _as_re_reads_it(pattern: str, verbose: bool) -> str:
 
 
 class SearchBudget:
-    """Searches in one list of texts (the processes of a host, the lines of a log): their time is bounded together."""
+    """A time budget for all searches in one list of texts (the processes of a host, the lines of a log)."""
 
     def __init__(self, seconds: float = SECONDS_OF_LIST) -> None:
         self._left = seconds
 
     def search(self, pattern: SearchPattern, text: str) -> SearchMatch | None:
-        """The first match of *pattern* in *text*.  Raises SearchTimeout where the time is not enough to know."""
+        """Return the first match of *pattern* in *text*; None if there is none.  Raises SearchTimeout if the time is
+        not enough.
+        """
         if len(text) > LONGEST_TEXT:
             raise SearchTimeout(f"could not be searched for {pattern}: it has {len(text)} characters")
         if self._left <= 0:
@@ -191,7 +197,7 @@ class SearchBudget:
             self._left -= thread_time() - began
 
     def found(self, pattern: SearchPattern, text: str) -> bool:
-        """Whether *pattern* is in *text*.  Raises SearchTimeout where the time is not enough to know."""
+        """Whether *pattern* is in *text*.  Raises SearchTimeout if the time is not enough."""
         return self.search(pattern, text) is not None
 
     def any_found(self, patterns: Iterable[SearchPattern], text: str) -> bool:
@@ -209,7 +215,7 @@ class SearchBudget:
 
 
 def _search(pattern: regex.Pattern[str], text: str, seconds: float) -> SearchMatch | None:
-    """Raises TimeoutError.  Quick searches need not let other threads in; slow ones must not stop them."""
+    """Return the first match.  Raises TimeoutError.  A quick search blocks other threads; a slow search must not."""
     try:
         return pattern.search(text, timeout=QUICK, concurrent=False)
     except TimeoutError:
@@ -218,7 +224,7 @@ def _search(pattern: regex.Pattern[str], text: str, seconds: float) -> SearchMat
 
 
 SHORTEST_WORD = 3
-"""Characters of a word that is worth searching for by itself."""
+"""The minimum number of characters of a word that is worth a search of its own."""
 
 
 def needed_words(pattern: str) -> tuple[str, ...]:
@@ -235,7 +241,7 @@ def needed_words(pattern: str) -> tuple[str, ...]:
 
 
 def _needed(sequence: Iterable[Any]) -> frozenset[str]:
-    """The best words for a sequence of parts: one that all have, the longest."""
+    """Return the best words for *sequence*: every match contains one of them, and they are as long as possible."""
     found, run = list[frozenset[str]](), ""
     for kind, value in sequence:
         letter = chr(value).lower() if kind is _constants.LITERAL else ""

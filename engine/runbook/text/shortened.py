@@ -1,4 +1,4 @@
-"""Lists of words that are shown in part, with how many more there are."""
+"""Shorten lists of words, and say how many more words there are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def first_few(words: Iterable[str], most: int = 5, separator: str = ", ") -> str:
-    """At most so many of *words*, and how many more there are: ``a, b, and 3 more``."""
+    """Return at most *most* of *words*, and the number of the others: ``a, b, and 3 more``."""
     every = list(words)
     more = [f"and {len(every) - most} more"] if len(every) > most else []
     return separator.join([*every[:most], *more])

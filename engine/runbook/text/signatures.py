@@ -1,4 +1,4 @@
-"""Named regular expressions searched in many lines, as those of a log, within one bounded time."""
+"""Search named regular expressions in many lines, such as those of a log, with one time limit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from runbook.text.regexes import SearchBudget, SearchMatch, SearchTimeout, compi
 T = TypeVar("T")
 
 STRIKES = 3
-"""So many lines may be too slow for a signature; in the rest it is not searched, so that the others keep their time."""
+"""The number of slow lines after which a signature is not searched any more, so that the others keep their time."""
 
 
 def check_signatures(signatures: Mapping[str, Any], flags: int = 0, what: str = "signature") -> None:
-    """Raises ValueError for one that is no regular expression."""
+    """Raise ValueError if one of *signatures* is not a valid regular expression."""
     for name, pattern in signatures.items():
         if not isinstance(pattern, str) or not pattern:
             raise ValueError(f"{what} {name}: give a regular expression, as text")
@@ -23,7 +23,7 @@ def check_signatures(signatures: Mapping[str, Any], flags: int = 0, what: str = 
 
 
 class SignatureSearch:
-    """Signatures by name, and what is not known of them."""
+    """Signatures by name, and the signatures whose result is not known."""
 
     def __init__(self, signatures: Mapping[str, Any], flags: int = 0) -> None:
         self.patterns = {name: compile_regex(str(signature), flags) for name, signature in signatures.items()}
@@ -32,11 +32,13 @@ class SignatureSearch:
         self._why: dict[str, str] = {}
 
     def search(self, name: str, text: str) -> SearchMatch | None:
-        """The first match of the signature *name* in *text*; None also where it is not known: ask ``unknown``."""
+        """Return the first match of the signature *name* in *text*; None also if it is not known (see ``unknown``)."""
         return self.decide(name, lambda search: search(text))
 
     def decide(self, name: str, condition: Callable[[Callable[[str], SearchMatch | None]], T]) -> T | None:
-        """Return the result of *condition* on the search of the signature *name*; None where it is not known."""
+        """Return the result of *condition*, called with the search function of the signature *name*; None if it is not
+        known.
+        """
         if self._strikes[name] >= STRIKES:
             return None
         try:
@@ -47,5 +49,7 @@ class SignatureSearch:
             return None
 
     def unknown(self, found: Collection[str]) -> dict[str, str]:
-        """The signatures that may be there though none of *found*, the names of all hits, is one: name to reason."""
+        """Return the signatures that may be present although they are not in *found* (the hits), each with
+        the reason.
+        """
         return {name: why for name, why in self._why.items() if name not in found}

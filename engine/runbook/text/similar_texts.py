@@ -1,4 +1,4 @@
-"""Fold texts that differ only in pids, counts, times, sizes or addresses into one."""
+"""Combine texts into one if they differ only in pids, counts, times, sizes or addresses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LABEL = re.compile(
     r"node|number|numa|nvlink|port|rank|rc|release|returns?|returned|signal|slot|status|step|uid|version|xid)\W*$",
     re.IGNORECASE,
 )
-"""A number after one of these is a name, not a quantity: ``exit code 137`` and ``exit code 1`` are not alike."""
+"""Words after which a number is a name, not a quantity: ``exit code 137`` and ``exit code 1`` are not similar."""
 _SMALL = re.compile(
     r"(?:and|as|at|be|before|by|for|from|has|have|in|is|of|off|on|or|than|then|to|was|were|with)$", re.I
 )
@@ -32,28 +32,28 @@ _WORD = r"[A-Za-z]+(?:\(e?s\))?"
 _NEXT = re.compile(rf"(?: {_WORD}){{1,3}}(?![\w/.:=-])")
 _COUNTED = re.compile(rf"(?<=\0number\0)(?: {_WORD}){{1,3}}")
 _VERBATIM = ("| ", "$ ")
-"""The beginnings of texts that are never split: a program's output, a difference between files, a command line."""
+"""The beginnings of texts that are never split: output of a program, a difference between files, a command line."""
 SHOWN_PIDS = 12
-"""Pids that are named where processes of many hosts are shown in one line."""
+"""The maximum number of pids that one line names for processes on many hosts."""
 MARK = "…"
-"""Stands where names differ that make no range."""
+"""The text in place of different names that do not form a range."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarLine:
-    """A line split into parts.  Two are alike when their keys are equal."""
+    """A line split into parts.  Two lines are similar if their keys are equal."""
 
     key: str
-    """The text, with what may differ cut out."""
+    """The text without the parts that may differ."""
     parts: tuple[str, ...] = field(compare=False)
-    """The texts around the slots: one more than there are slots."""
+    """The texts around the slots; there is one text more than slots."""
     slots: tuple[tuple[str, str], ...] = field(compare=False)
-    """Kind and text of each."""
+    """The kind and the text of each part that may differ."""
     host: str = field(compare=False, default="")
 
 
 def line_of(text: str, host: str = "", *, strict: bool) -> SimilarLine:
-    """Parse *text*, reported by *host*.  *strict*: a bare number is a quantity only next to a noun."""
+    """Split *text*, reported by *host*, into a line.  *strict*: a bare number is a quantity only next to a noun."""
     parts, slots, at = [], [], 0
     if text.lstrip().startswith(_VERBATIM):
         return SimilarLine(text, (text,), (), host)
@@ -89,7 +89,7 @@ def _is_quantity(text: str, start: int, end: int, strict: bool) -> bool:
 
 
 def _stem(word: str) -> str:
-    """*word* as it is counted one by one: ``processes``, ``process(es)`` and ``process`` are one noun."""
+    """Return the singular of the noun *word*: ``processes``, ``process(es)`` and ``process`` give the same."""
     word = re.sub(r"\(e?s\)$", "", word)
     if re.search(r"(?:ss|sh|ch|x)es$", word):
         return word[:-2]
@@ -97,7 +97,7 @@ def _stem(word: str) -> str:
 
 
 def one_text(lines: Sequence[SimilarLine]) -> str:
-    """Lines that are alike, as one: pids by host, and what else differs between them as a range, or marked."""
+    """Return similar *lines* as one text: pids by host, and other differences as a range or as a mark."""
     fullest = max(lines, key=lambda line: sum(map(len, line.parts)))  # a plural is longer than its singular
     values = [[(line.host, *line.slots[number]) for line in lines] for number in range(len(fullest.slots))]
     return "".join(part + _range(slot) for part, slot in zip(fullest.parts, values, strict=False)) + fullest.parts[-1]
@@ -116,7 +116,9 @@ def _range(values: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _pids_by_host(values: Sequence[tuple[str, str, str]]) -> str:
-    """``12 on gpu-01, 7 and 9 on gpu-02``: who answers for a kill must see which process it is, and where."""
+    """Return pids by host, ``12 on gpu-01, 7 and 9 on gpu-02``, because a person must see which process would be
+    ended.
+    """
     pids: dict[str, list[str]] = {}
     for host, _, pid in values[:SHOWN_PIDS]:
         pids.setdefault(host, []).append(pid)
@@ -130,22 +132,22 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _amount(text: str) -> float:
-    """A number or a duration, to be compared."""
+    """Return a number or a duration as a number for comparisons."""
     each = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "": 1.0}
     return sum(float(number) * each[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?) ?(ms|min|[sh]|)", text))
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The lines about one host; lines that are alike and stand together count as one."""
+    """The lines about one host; similar lines that follow each other count as one."""
 
     key: tuple[tuple[str, ...], ...]
     runs: tuple[tuple[tuple[SimilarLine, ...], ...], ...] = field(compare=False)
-    """Of each line its items, of each item the lines that are alike."""
+    """For each line its items, and for each item its similar lines."""
 
 
 def block_of(lines: Sequence[str], host: str, *, strict: bool) -> Block:
-    """*lines*, said of *host*."""
+    """Return the block of *lines*, which are about *host*."""
     items = [tuple(line_of(item, host, strict=strict) for item in _items(line)) for line in lines]
     pieces: list[list[tuple[SimilarLine, ...]]] = []
     for key, alike in groupby(items, key=lambda it: tuple(item.key for item in it)):
@@ -159,7 +161,7 @@ def block_of(lines: Sequence[str], host: str, *, strict: bool) -> Block:
 
 
 def _items(line: str) -> list[str]:
-    """The items of a list in one line: ``holders: pid 1 holds A; pid 2 holds A``."""
+    """Return the items of a list in one line: ``holders: pid 1 holds A; pid 2 holds A``."""
     head = re.match(r" *[\w-]+: ", line)
     if head is None:
         return [line]
@@ -167,7 +169,7 @@ def _items(line: str) -> list[str]:
 
 
 def merged_lines(blocks: Sequence[Block]) -> list[str]:
-    """Blocks that are alike, as one."""
+    """Return similar *blocks* as one list of lines."""
     return [_one_line([block.runs[number] for block in blocks]) for number in range(len(blocks[0].runs))]
 
 

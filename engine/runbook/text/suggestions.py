@@ -1,4 +1,4 @@
-"""The likely meaning of a name that is not known."""
+"""Find the likely meaning of an unknown name."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from difflib import get_close_matches
 from runbook.text.shortened import first_few
 
 MOST_NAMED = 100
-"""Names that are listed where none is near."""
+"""The maximum number of known names that are listed if none is similar."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The one of *known* that is nearest to *name*, in upper or lower case; empty if none is near."""
+    """Return the name in *known* that is most similar to *name*, ignoring case; empty if none is similar."""
     folded = {word.casefold(): word for word in known}
     near = get_close_matches(name.casefold(), folded, n=1)
     return folded[near[0]] if near else ""
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """``did you mean X?``; where none of *known* is near, *otherwise*, or by itself what there is."""
+    """Return ``did you mean X?``; if no name in *known* is similar, return *otherwise*, or a list of the
+    known names.
+    """
     words = list(known)
     if near := nearest(name, words):
         return f"did you mean {near}?"

@@ -13,21 +13,21 @@ import re
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex, fault_in_regex
 
 MIN_SYMPTOM_CHARACTERS = 3
-"""Letters and digits that a plain text must have: fewer stand in texts of any kind."""
+"""The minimum number of letters and digits of a plain text; a shorter text is found in texts of any kind."""
 
 MAX_SYMPTOM_CHARACTERS = 300
-"""Characters that a plain text may have."""
+"""The maximum number of characters of a plain text."""
 
 _PIECE = re.compile(r"(?P<space>\s+)|(?P<number>[0-9]+)|[^\s0-9]+")
 _NAMES = re.compile(r"(?:[^\W_]|\b(?:code|errno|error|exit|exitcode|http|signal|status|s?xid)\W*)\Z", re.IGNORECASE)
-"""The words that make the number behind them a name."""
+"""Words after which a number is a name."""
 
 _ANY_TEXT = ("", *map(chr, range(32, 127)), "\n", "The quick brown fox jumps over the lazy dog at 10:45.")
-"""Texts that say nothing: a pattern that is found in one of them is found nearly everywhere."""
+"""Ordinary texts; a pattern that is found in one of them is found nearly everywhere."""
 
 
 def regex_of_text(written: str) -> SearchPattern:
-    """The regular expression that finds the plain text *written*."""
+    """Return the regular expression that finds the plain text *written*."""
     text = written.strip()
     parts = [_piece(text, found) for found in _PIECE.finditer(text)]
     before = r"(?<!\w)" if re.match(r"\w", text) else ""
@@ -44,18 +44,20 @@ def _piece(text: str, found: re.Match[str]) -> str:
 
 
 def regex_of_pattern(written: str) -> SearchPattern:
-    """The regular expression *written*, which has no fault; ``^`` and ``$`` are the ends of a line."""
+    """Return the compiled regular expression *written*, which must be valid; ``^`` and ``$`` match at the ends of a
+    line.
+    """
     return compile_regex(written, re.MULTILINE)
 
 
 def fixed_part(written: str) -> str:
-    """The longest part of the plain text *written* that is in whatever matches it, in small letters."""
+    """Return the longest part of *written* (plain text) that every match contains, in small letters."""
     parts = re.split(r"\s+|[0-9]+", written.strip().lower())
     return max(parts, key=len)
 
 
 def fault_in_text(written: str) -> str:
-    """Return the reason why the plain text *written* is no symptom; empty when it is one."""
+    """Return the reason why the plain text *written* cannot be used as a symptom; empty if it can."""
     if not written.strip():
         return "an empty text is in every text"
     if len(re.findall(r"[^\W_]", written)) < MIN_SYMPTOM_CHARACTERS:
@@ -67,7 +69,7 @@ def fault_in_text(written: str) -> str:
 
 
 def fault_in_pattern(written: str) -> str:
-    """Return the reason why the regular expression *written* is no symptom; empty when it is one."""
+    """Return the reason why the regular expression *written* cannot be used as a symptom; empty if it can."""
     if not written.strip():
         return "an empty pattern matches every text"
     if fault := fault_in_regex(written, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""Parse and print points in time as logs, programs and people write them, as seconds since the epoch."""
+"""Parse and print points in time in the forms of logs, programs and people, as seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeReference:
-    """A point in time that somebody named: so many seconds ago, or at a time; neither is not named."""
+    """A point in time: *ago* seconds before now, or *at* a time; if both are None, no time was given."""
 
     ago: float | None = None
     at: float | None = None
 
     def on(self, now: float) -> float | None:
-        """The moment on a host whose clock says *now*."""
+        """Return the point in time on a host whose clock shows *now*; None if no time was given."""
         return self.at if self.ago is None else now - self.ago
 
 
 def time_reference(value: str | float) -> TimeReference:
-    """Parse ``10m``, a number of seconds (both: ago), ``@1700000000`` or a time with its zone.
+    """Parse ``10m``, a number of seconds (both: ago), ``@1700000000``, or a time with its zone.
 
-    Raises ValueError with the words for it.
+    Raises ValueError with a message.
     """
     if isinstance(value, int | float):
         return TimeReference(ago=float(value))
@@ -56,7 +56,7 @@ def time_reference(value: str | float) -> TimeReference:
 
 
 def day(text: str, now: float) -> float | None:
-    """The beginning, in UTC, of the day that ``today``, ``yesterday`` or ``2026-01-31`` names; None for anything else.
+    """Return the beginning (UTC) of the day ``today``, ``yesterday`` or ``2026-01-31``; None for other texts.
 
     *now* is in seconds since the epoch.
     """
@@ -68,7 +68,9 @@ def day(text: str, now: float) -> float | None:
 
 
 def iso(text: str, zone: float = 0.0) -> float | None:
-    """The moment that ISO 8601 *text* is; *zone* (seconds east of Greenwich) where it does not say."""
+    """Return the time in *text* (ISO 8601), else None; *zone* (seconds east of Greenwich) is used if *text* has no
+    zone.
+    """
     found = _ISO.fullmatch(text.strip())
     return _iso(found, zone) if found else None
 
@@ -90,7 +92,7 @@ def _zone(text: str | None, otherwise: float) -> timezone:
 
 
 _LINE_BEGINS = re.compile(r"^(?:\s*(?:\([^()]{0,60}\)|\[?rank\d+\]?:?|[\[(<]))*\s*", re.IGNORECASE)
-"""The words of loggers before the time of a line: the process, the rank, an opening bracket."""
+"""Matches the words of loggers before the time of a line: the process, the rank, an opening bracket."""
 _LEVEL = r"(?:[A-Z][A-Za-z]{2,9}[\s:|]+[\[(]?)?"
 _LINE_TIMES = (
     re.compile(rf"{_LEVEL}(\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?)"),
@@ -123,7 +125,9 @@ def line_time(line: str, zone: float, now: float) -> float | None:
 
 
 def ctime(text: str, zone: float, now: float) -> float | None:
-    """``Sun Feb 23 16:24:18 2025``, or ``Feb 23 16:24:18`` as syslog writes it: the last such moment at *now*."""
+    """Return the time of ``Sun Feb 23 16:24:18 2025``, or of ``Feb 23 16:24:18`` (syslog): the last such time before
+    *now*.
+    """
     found = _CTIME.fullmatch(text.strip())
     if not found or found[1] not in _MONTHS:
         return None
@@ -146,7 +150,7 @@ def _years(now: float) -> tuple[int, ...]:
 
 
 def offset(text: str) -> float:
-    """Seconds east of Greenwich of ``+0200`` or ``-07:00``; 0 for anything else."""
+    """Return the seconds east of Greenwich of ``+0200`` or ``-07:00``; 0 for anything else."""
     found = re.fullmatch(r"([+-])(\d\d):?(\d\d)", text.strip())
     if not found or int(found[2]) > 15:
         return 0.0
@@ -154,7 +158,7 @@ def offset(text: str) -> float:
 
 
 def written(at: float) -> str:
-    """The moment as ISO 8601 in UTC, to the second."""
+    """Return the time *at* in ISO 8601, UTC, to the second."""
     try:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

@@ -9,17 +9,17 @@ from difflib import unified_diff
 NO_END = "\n\\ No newline at end of file"
 
 AROUND = 3
-"""Lines of the same that stand around a difference."""
+"""The number of equal lines around a difference."""
 
 MAX_DIFF_CHARACTERS = 256 * 1024
-"""Characters of a difference that are kept; what is left out is counted."""
+"""The maximum number of characters of a difference; the omitted lines are counted."""
 
 MOST_PAIRS = 10_000**2
-"""Lines of both texts, multiplied, that are compared: difflib may compare each pair of them."""
+"""The maximum product of the numbers of lines of both texts, because difflib may compare each pair of lines."""
 
 
 def unified(old: str, new: str, name: str, new_name: str, show: Callable[[Sequence[str]], list[str]] = list) -> str:
-    """The difference between the texts *old* and *new*; empty where there is none.
+    """Return the difference between the texts *old* and *new*; empty if there is none.
 
     *show* makes of the lines of a text those to be shown, as many: without its secrets.  A line that it changes in one
     place is shown so everywhere.  Of a long text, difflib may show lines that are frequent there as unlike.
@@ -38,14 +38,14 @@ def unified(old: str, new: str, name: str, new_name: str, show: Callable[[Sequen
 
 
 def _same(before: Sequence[str], after: Sequence[str]) -> int:
-    """Return the number of equal lines at the beginning of both, without the context of a difference."""
+    """Return the number of equal lines at the beginning of both texts, less the context of a difference."""
     pairs = enumerate(zip(before, after, strict=False))
     differs = next((number for number, (old, new) in pairs if old != new), min(len(before), len(after)))
     return max(0, differs - AROUND)
 
 
 def _moved(line: str, lines: int) -> str:
-    """*line*, with the numbers of a header of differences moved by so many lines."""
+    """Return *line*; if it is a header of a difference, its line numbers are increased by *lines*."""
     if not line.startswith("@@"):
         return line
     return re.sub(r"(?<=[-+])\d+", lambda number: str(int(number[0]) + lines), line)
@@ -58,19 +58,19 @@ def _hidden(text: str, show: Callable[[Sequence[str]], list[str]]) -> dict[str, 
 
 
 def _with_masks(line: str, hidden: Mapping[str, str]) -> str:
-    """A line of a difference; what says that it has no end is no part of it."""
+    """Return a line of a difference with its content masked; a note about a missing line end is kept."""
     said, *end = line[1:].split("\n")
     return "\n".join([line[0] + hidden.get(said, said), *end])
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of *text*, the last of which says so where it has no end."""
+    """Return the lines of *text*; if the last line has no line end, a note about this is added."""
     lines = text.split("\n") if text else [""]
     return lines[:-1] if not lines[-1] else [*lines[:-1], lines[-1] + NO_END]
 
 
 def _bounded(lines: Sequence[str]) -> str:
-    """*lines* as a text, and how many there are beyond MOST characters."""
+    """Return *lines* as a text; lines beyond ``MAX_DIFF_CHARACTERS`` are left out and counted."""
     kept = length = 0
     for line in lines:
         length += len(line) + 1

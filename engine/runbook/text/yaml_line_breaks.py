@@ -1,7 +1,7 @@
-"""Characters that end a line in YAML 1.1, but not in YAML 1.2 and in editors.
+"""Replace characters that end a line in YAML 1.1, but not in YAML 1.2 and in editors.
 
-PyYAML reads YAML 1.1: with U+0085, U+2028 or U+2029 in a file its line numbers run ahead, and what stands behind one of
-them in a comment is no comment any more. A character of private use stands in its place while a text is parsed.
+PyYAML reads YAML 1.1: after U+0085, U+2028 or U+2029 in a file its line numbers are too high, and if such a character
+is in a comment, the text after it is no comment any more.  A private-use character replaces it while a text is parsed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _BACK = str.maketrans({stand_in: character for character, stand_in in _STAND_INS
 
 
 def has_breaks(text: str) -> bool:
-    """Whether such a character stands in *text*."""
+    """Whether *text* contains such a character."""
     return any(character in text for character in _STAND_INS)
 
 
 def first_break(text: str) -> tuple[int, str]:
-    """Where the first of them stands in *text*, from 0, and its name (U+2028); it has one."""
+    """Return the position (from 0) of the first such character in *text*, and its name (U+2028); there must be one."""
     at = min(found for character in _STAND_INS if (found := text.find(character)) >= 0)
     return at, f"U+{ord(text[at]):04X}"
 
@@ -34,12 +34,12 @@ def without_breaks(text: str) -> str:
 
 
 def with_breaks(text: str) -> str:
-    """*text* of a document that ``without_breaks`` has changed, as its author has written it."""
+    """Return *text*, a part of a document from ``without_breaks``, with the original characters."""
     return text.translate(_BACK)
 
 
 def restore(root: Any) -> None:
-    """Put them back into every scalar at and below *root*, a node of PyYAML."""
+    """Restore the original characters in every scalar at and below *root*, a node of PyYAML."""
     todo, seen = [root], set[int]()
     while todo:
         node = todo.pop()

@@ -1,4 +1,4 @@
-"""Commands, which are the only thing that is sent to a host, and their results."""
+"""Commands (only commands are ever sent to a host) and their results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from runbook.values.kept_file import Keep
 from runbook.values.types import plural
 
 BRIEF = 80
-"""Characters of a command in a sentence about it."""
+"""The maximum number of characters of a command in a sentence about it."""
 
 
 class Effect(StrEnum):
-    """Whether running a command can leave a trace on the host."""
+    """The effect of a command on the host."""
 
     READ = "read"
     SCRATCH = "scratch"  # makes something of its own, and removes it again
@@ -40,53 +40,65 @@ class Command:
     effect: Effect
     stdin: str = ""
     timeout: float = 0.0
-    """Seconds, enforced on the host; 0 means the default of the effect."""
+    """The time limit in seconds, enforced on the host; 0 means the default of the effect."""
     waits: float = 0.0
-    """Seconds that it waits by design, for processes to end or between two samples: they are no part of its timeout,
-    nor of its step's."""
+    """The seconds that the command waits on purpose, for processes to end or between two samples.  They do not count
+    for its timeout, nor for the timeout of its step.
+    """
     become: str = ""
-    """The user to become with sudo; empty for the one who logged in."""
+    """The user to become with sudo; empty for the login user."""
     env: tuple[tuple[str, str], ...] = ()
     cwd: str = ""
     accepts: tuple[int, ...] = (0,)
-    """Exit codes that are answers, not faults."""
+    """The exit codes that are an answer, not a fault."""
     foreign: bool = False
-    """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
+    """Whether the text comes from a playbook's author or a command line.  It may leave processes behind that go on
+    writing.
+    """
     confined: bool = False
-    """Whether a probe of an author has programs that may write; as root, it then runs where nothing can be written."""
+    """Whether an author's probe has programs that may write; as root, the probe is then run without write access."""
     runs: tuple[tuple[str, ...], ...] = ()
-    """Of a script of our own: the programs that an author has it run, each behind the directory that it runs in (or
-    nothing) and before its arguments."""
+    """For a script of runbook: the programs of the author that it runs, each with the directory before it (or an empty
+    text) and its arguments after it.
+    """
     owed: bool = False
-    """A clean-up that is due on every way out: still sent when the run has been asked to end once."""
+    """Whether this is a clean-up that is due however the run ends: it is sent even after the run was asked once to
+    end.
+    """
     lock: str = ""
-    """Of a write: the folder of the host's lock, to which the shell that runs it adds itself."""
+    """For a write: the folder of the host's lock, to which the shell of the command adds itself."""
     private: bool = False
-    """It carries the whole of a file, which may hold secrets that nobody named: what a probe prints, and what a write
-    is fed, is counted and neither shown nor recorded."""
+    """Whether the command carries the whole content of a file, which may hold unknown secrets.  The output of a probe
+    and the input of a write are then counted, but neither shown nor recorded.
+    """
     hangs: str = ""
-    """The program of a probe that may never answer (nvidia-smi).  After it has not answered once, other probes do not
-    wait for it."""
+    """The program of a probe that may never answer (nvidia-smi).  After it once did not answer, other probes do not
+    wait for it.
+    """
     valid_for: float = 0.0
-    """Of a probe: seconds for which, while a plan is made, its answer serves every probe that asks the same."""
+    """For a probe: the seconds for which one answer serves every equal probe while a plan is made."""
     keep: Keep | None = None
-    """The place in the record for the packed output of the command; None: it is ordinary output."""
+    """The place in the record for the packed output of the command; None for ordinary output."""
     unkillable: bool = False
-    """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
+    """Whether ending the command half-way is worse than waiting (a GPU reset).  After its timeout it is reported,
+    never signalled.
+    """
 
     called: tuple[str, ...] = field(default=(), compare=False)
-    """Of a script of our own: its name, and the arguments that mean something to a person; shown in its place."""
+    """For a script of runbook: its name and its important arguments, which are shown instead of the script."""
     stands_for: tuple[str, ...] = field(default=(), compare=False)
-    """Of a script of our own around one program: that program with its arguments, which a person could paste."""
+    """For a script of runbook around one program: this program with its arguments, which a person could paste."""
 
     def without_private(self) -> Command:
-        """It as it may be recorded: without the file that it is fed, and without what its variables hold."""
+        """Return the command as it may be recorded: without the file in its input, and without secret values of
+        variables.
+        """
         env = tuple((name, shown_variable(name, value)) for name, value in self.env)
         stdin = f"({len(self.stdin)} characters, not shown)" if self.private and self.stdin else self.stdin
         return replace(self, env=env, stdin=stdin) if (env, stdin) != (self.env, self.stdin) else self
 
     def shown(self) -> str:
-        """One line for people: ``$`` and what could be pasted into a shell, or a script's name and its arguments."""
+        """Return one line for people: ``$`` and text to paste into a shell, or a script's name and its arguments."""
         if self.called or ("\n" in self.script.strip() and not self.stands_for):
             lines = plural(len(self.script.strip().splitlines()), "line")
             words = self.called or (f"of {lines}", *self.argv)
@@ -98,7 +110,7 @@ class Command:
         return f"$ {line}" if "\n" not in line else f"command of {many}: {self.brief()}"
 
     def __str__(self) -> str:
-        """The line that a person could paste into a shell to do the same, once the secrets are back in their places."""
+        """Return the line that a person could paste into a shell for the same effect; secrets are masked."""
         argv = masked_argv(self.argv)
         words = ["sh", "-c", masked_text(self.script), "sh", *argv] if self.script else list(argv)
         if self.env:
@@ -113,7 +125,7 @@ class Command:
         return f"printf %s {shlex.quote(masked_text(self.stdin))} | {line}" if self.stdin else line
 
     def brief(self) -> str:
-        """One short line by which a person knows which command is meant."""
+        """Return a short line that identifies the command for a person."""
         if self.called:
             return f"script {shlex.join(masked_argv(self.called))}"
         text = masked_text(self.script) or shlex.join(masked_argv(self.argv))
@@ -124,13 +136,13 @@ class Command:
         return f"{first[:BRIEF].rstrip()} ..." if cut or rest else first
 
     def meant(self) -> str:
-        """``brief``, or for a script of ours, whose first line says nothing to anybody, that it is one."""
+        """Return ``brief()``; for a script of runbook without a name, return words instead of its first line."""
         return self.brief() if self.foreign or self.called or not self.script else "a script of runbook's own"
 
     def objection(self) -> str:
-        """Return the reason why the command cannot be sent to any host; empty: it can.
+        """Return the reason why the command cannot be sent to any host; empty if it can.
 
-        The kernel ends every argument, variable and path at a NUL character, so that a host would do something else.
+        The kernel ends every argument, variable and path at a NUL character, so that a host would run something else.
         """
         if not self.script and not self.argv:
             return "the command is empty"
@@ -142,7 +154,7 @@ class Command:
         return next((f"{where} {what}" for where, text in self._texts() if (what := _unsendable(text))), "")
 
     def _texts(self) -> tuple[tuple[str, str], ...]:
-        """Every text of it that reaches the host, with what it is called."""
+        """Return every text of the command that reaches the host, with a name for the text."""
         words = [
             (f"argument {number}" if number else "the name of the program", text)
             for number, text in enumerate(self.argv, 1 if self.script else 0)
@@ -157,24 +169,25 @@ class Completed:
     """The outcome of a command that was sent."""
 
     exit_code: int | None
-    """The exit code of the program (128 + n for a signal, as in shells); None: there is none."""
+    """The exit code of the program (128 + n for a signal, as in shells); None if there is no exit code."""
     stdout: str = ""
     stderr: str = ""
     seconds: float = 0.0
     timed_out: bool = False
     survivors: tuple[str, ...] = ()
-    """Processes that would not die when the command was ended, each as ``pid N (state) name``."""
+    """The processes that could not be ended when the command was ended, each as ``pid N (state) name``."""
     refused: str = ""
     """The reason why the command was certainly not started: sudo refused, no shell started, or it cannot be sent."""
     unconfined: str = ""
-    """The reason why nothing kept it from writing, where it is a probe that was to be kept from that
-    (``Command.confined``)."""
+    """The reason why a probe ran with write access although it should not (``Command.confined``)."""
     missing: tuple[int, int] = (0, 0)
-    """Bytes of the middle of stdout and of stderr that were too much to be kept."""
+    """The number of bytes that were removed from the middle of stdout and of stderr, because the output was
+    too long.
+    """
 
     @property
     def cut(self) -> bool:
-        """Whether what is here is not the whole answer."""
+        """Whether a part of the output was removed."""
         return any(self.missing)
 
     def answers(self, command: Command) -> bool:
@@ -194,7 +207,7 @@ class Completed:
 
 
 def shown_variable(name: str, value: str) -> str:
-    """The value of an environment variable as it may be shown: its name may say that it is a secret."""
+    """Return the value of an environment variable as it may be shown; *name* may mean that the value is a secret."""
     if value.lower() in NOT_A_VALUE or REFERENCE.fullmatch(value):
         return value
     return MASK if is_secret(name, value) else masked_text(value)
@@ -211,17 +224,17 @@ def _unsendable(text: str) -> str:
 
 
 def read(*argv: str, accepts: tuple[int, ...] = (0,)) -> Command:
-    """A program that only reads."""
+    """Return a command that runs a program which only reads."""
     return Command(argv=argv, effect=Effect.READ, accepts=accepts)
 
 
 def read_script(script: str, *parameters: str, accepts: tuple[int, ...] = (0,)) -> Command:
-    """A POSIX sh script that only reads."""
+    """Return a command that runs a POSIX sh script which only reads."""
     return Command(script=script, argv=parameters, effect=Effect.READ, accepts=accepts)
 
 
 def write_script(
     script: str, *parameters: str, called: tuple[str, ...] = (), accepts: tuple[int, ...] = (0,)
 ) -> Command:
-    """A POSIX sh script that changes the host; people are shown it as *called*."""
+    """Return a command that runs a POSIX sh script which changes the host; *called* is shown to people instead."""
     return Command(script=script, argv=parameters, effect=Effect.WRITE, accepts=accepts, called=called)

@@ -1,4 +1,4 @@
-"""A change by an earlier run, for a run that continues it."""
+"""A change by an earlier run, for the run that continues this earlier run."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ class EarlierChange:
 
     run: str
     at: str
-    """When it was begun: ISO 8601, UTC."""
+    """When the change was begun: ISO 8601, UTC."""
     step: str
-    """The id of the step as its playbook has it."""
+    """The id of the step in its playbook."""
     item: Json = None
-    """The item of the step's ``each``, where it has one."""
+    """The item of the step's ``each``, if the step has ``each``."""
     position: int = -1
-    """Its place in that list then, from 0: equal items are each their own; -1: all of them, or there is no ``each``."""
+    """The position of the item in that list at the time, from 0.  -1 means all items, or no ``each``."""
     done: bool
-    """Whether it is known to be done; otherwise its outcome is unknown."""
+    """Whether the change is known to be done; if not, its outcome is unknown."""
     assumed: bool = False
-    """Whether a person has said that the change is done; without a position, that holds for all items of the step."""
+    """Whether a person has said that the change is done; without a position, this is true for all items of the step."""
     boot_id: str = ""
-    """Of a reboot: the boot that it was to end."""
+    """For a reboot: the id of the boot that the reboot should end."""
     verifiable: bool
-    """Whether a probe can tell if it was done."""
+    """Whether a probe can tell if the change was done."""
 
 
 def item_text(item: Json) -> str:
-    """*item* as text by which it is compared: ``1`` is not ``true``."""
+    """Return *item* as text for comparisons: ``1`` and ``true`` are different."""
     return json.dumps(item, sort_keys=True, default=_plain)
 
 
 def _plain(value: object) -> object:
-    """*value*, which JSON has no type for, by its parts."""
+    """Return *value*, which JSON has no type for, as a mapping of its parts or as text."""
     if isinstance(value, Mapping):
         return dict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def equal_items(step: str, item: Json, taken: Iterable[tuple[str, Json]]) -> tuple[int, ...]:
-    """The places in the list of its ``each``, in their order, of the items that equal *item* of *step*.
+    """Return the positions of the items in the list of ``each`` that equal *item* of *step*, in order.
 
-    *taken*: the ids and items of the steps that are taken in a run.
+    *taken*: the ids and items of the steps of a run.
     """
     text = item_text(item)
     same = (name for name, it in taken if written_id(name) == written_id(step) and item_text(it) == text)

@@ -19,12 +19,12 @@ class Timed:
     """An event with its time."""
 
     at: str = ""
-    """When it happened: ISO 8601, UTC, to the millisecond.  Set where it is reported."""
+    """The time of the event: ISO 8601, UTC, to the millisecond.  It is set when the event is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Timed):
-    """Before the first connection."""
+    """A run begins; it has not connected to a host yet."""
 
     run: str
     playbook: str
@@ -38,7 +38,7 @@ class RunStarted(Timed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostStarted(Timed):
-    """A connection to the host is being made."""
+    """The connection to a host begins."""
 
     host: str
     kind: Literal["host_started"] = "host_started"
@@ -46,7 +46,7 @@ class HostStarted(Timed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPlanned(Timed):
-    """The host has been inspected, and this is what would be done."""
+    """A host has been probed; *plan* is what would be done on it."""
 
     plan: HostPlan
     kind: Literal["host_planned"] = "host_planned"
@@ -54,7 +54,7 @@ class HostPlanned(Timed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Timed):
-    """A person is shown the plans of these hosts, and asked whether to carry them out."""
+    """A person is shown the plans of these hosts and asked whether to carry out the plans."""
 
     hosts: tuple[str, ...]
     kind: Literal["asked"] = "asked"
@@ -62,7 +62,7 @@ class Asked(Timed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Timed):
-    """The answer of the person."""
+    """The person has answered."""
 
     answer: Literal["yes", "no"]
     kind: Literal["answered"] = "answered"
@@ -70,7 +70,7 @@ class Answered(Timed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted(Timed):
-    """The turn of a remediate step has come."""
+    """A remediate step begins."""
 
     host: str
     step: str
@@ -80,36 +80,38 @@ class StepStarted(Timed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeStarted(Timed):
-    """A change is about to be sent; on the disk, where the run is recorded, before it is."""
+    """A change is about to be sent; if the run is recorded, the event is on the disk before the change is sent."""
 
     host: str
     step: str
     action: str
     item: Json = None
-    """The item of the step's ``each``, where it has one."""
+    """The item of the step's ``each``, if the step has ``each``."""
     summary: str
     risk: Risk
     targets: tuple[str, ...] = ()
-    """The things that it touches, for people."""
+    """The things that the change touches, in words for people."""
     verifiable: bool
-    """Whether a probe can tell afterwards if it was done."""
+    """Whether a probe can tell afterwards if the change was done."""
     on: str = ""
-    """The host that it is sent to, where the step names another one."""
+    """The host to which the change is sent, if the step names another host."""
     become: str = ""
-    """The user as whom it is sent; empty: who logged in."""
+    """The user as whom the change is made; empty for the login user."""
     boot_id: str = ""
-    """Of a reboot: the boot that it is to end, so that a later run sees whether it has."""
+    """For a reboot: the id of the boot that it should end, so that a later run can check whether the host was
+    rebooted.
+    """
     because_of: tuple[str, ...] = ()
-    """The steps one of which had to change something before (`if_changed`)."""
+    """The steps of which at least one had to change something before (`if_changed`)."""
     undo: Undo | None = None
-    """The way to undo it; None: it was not recorded."""
+    """The way to undo the change; None if it was not recorded."""
     diff: str = field(default="", repr=False, metadata={"private": True})
-    """The change in a file, as a plan shows it; it is not in the record."""
+    """The change in a file, as a plan shows it; it is not recorded."""
     kind: Literal["change_started"] = "change_started"
 
     @classmethod
     def of(cls, host: str, step: Step, item: Json, change: Change) -> ChangeStarted:
-        """Return the event of *change*, which *step* calls for on *host* and which is about to be sent."""
+        """Return the event for *change*, which *step* is about to make on *host*."""
         return cls(
             host=host,
             step=step.id,
@@ -138,7 +140,7 @@ class StepFinished(Timed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting(Timed):
-    """Something takes its time, and this is what."""
+    """The run waits for something; *why* says for what."""
 
     host: str
     why: str
@@ -150,16 +152,16 @@ class BatchFinished(Timed):
     """Every host of a batch has its verdict, and another batch follows."""
 
     number: int
-    """From 1."""
+    """The number of the batch, from 1."""
     hosts: tuple[str, ...]
     pause: float = 0.0
-    """Seconds until the next one begins."""
+    """The seconds until the next batch begins."""
     kind: Literal["batch_finished"] = "batch_finished"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFinished(Timed):
-    """The host has its verdict; said once of every host of a run."""
+    """A host has its verdict; there is one such event for every host of a run."""
 
     result: HostResult
     kind: Literal["host_finished"] = "host_finished"

@@ -1,4 +1,4 @@
-"""Limit how much output of hosts is kept: excerpts that say what they leave out."""
+"""Limit how much output of hosts is kept: excerpts with a line about the omitted part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from runbook.secrets.masking import UNREADABLE
 
 MAX_KEPT_CHARACTERS = 64 * 1024
-"""Characters that are kept of each stream of one command."""
+"""The maximum number of characters that are kept of each stream of one command."""
 
 
 _GAP = re.compile(r"\n\[\.\.\. (at least )?(\d{1,15}) bytes left out \.\.\.\]\n")
@@ -34,10 +34,10 @@ def excerpt(text: str, missing: int = 0, most: int = MAX_KEPT_CHARACTERS) -> str
 
 
 def gap(missing: int, *, at_least: bool = False) -> str:
-    """The line that stands for so many bytes."""
+    """Return the line that replaces *missing* bytes."""
     return f"\n[... {'at least ' if at_least else ''}{missing} bytes left out ...]\n"
 
 
 def _bytes(text: str) -> int:
-    """Return the number of bytes that a host sent for *text*; at least, where some of them were no text."""
+    """Return the number of bytes that a host sent for *text*; a lower bound if some of them were not valid text."""
     return len(text.encode("utf-8", "replace")) - 2 * text.count(UNREADABLE)

@@ -11,7 +11,7 @@ from runbook.values.types import Json
 
 
 class HostKeys(StrEnum):
-    """The treatment of a host's SSH key."""
+    """The treatment of the SSH host key."""
 
     ACCEPT_NEW = "accept-new"  # an unknown key is accepted once and kept; a changed one is refused
     STRICT = "strict"  # an unknown key is refused
@@ -20,7 +20,7 @@ class HostKeys(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """One address of a host; *port* 0 stands for the port in ssh_config, or 22."""
+    """One address of a host; *port* 0 means the port in ssh_config, or 22."""
 
     host: str
     port: int = 0
@@ -31,61 +31,63 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """One machine of an inventory."""
+    """A machine in an inventory."""
 
     name: str
     addresses: tuple[Address, ...] = ()
-    """In order of preference; the next is tried on connection failures only."""
+    """The addresses in order of preference; the next address is tried only if a connection fails."""
     user: str = ""
     """The login user; empty: the user in ssh_config, or the name of the local user."""
     key: str = ""
-    """Path of a private key on this machine (``~`` expanded); passed only if the file exists."""
+    """The path of a private key on this machine (``~`` expanded); it is used only if the file exists."""
     transport: str = "ssh"
     proxy: str = ""
-    """An SSH ProxyCommand for the last resort, if the inventory names one."""
+    """The SSH ProxyCommand that is tried last, if the inventory gives a ProxyCommand."""
     proxy_env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Secrets that *proxy* takes from its environment, so that they stand on no command line."""
+    """Secrets that *proxy* reads from its environment, so that they are on no command line."""
     via: Host | None = None
-    """The host that leads to it, where the inventory names one (``ssh_proxy``)."""
+    """The jump host, if the inventory names a jump host (``ssh_proxy``)."""
     placeholder: str = ""
-    """The text in place of its address, such as ``<public-ip>``: such a host is never connected to."""
+    """The text in place of the address, such as ``<public-ip>``; there is never a connection to such a host."""
     status: str = "ready"
     host_keys: HostKeys = HostKeys.ACCEPT_NEW
     groups: tuple[str, ...] = ()
     secrets: tuple[SecretReference, ...] = ()
-    """The entries of its own ``secrets:``, and where that is silent, of its groups'."""
+    """The entries of the host's ``secrets:``, completed with the entries of its groups."""
     vars: Mapping[str, Json] = field(default_factory=dict)
-    """The host's fields as its file has them, secrets masked."""
+    """The host's fields from its file, with secrets masked."""
     unread: tuple[str, ...] = ()
-    """Files with variables of it, or of its groups, that are encrypted as a whole: what they say is not known."""
+    """The files with variables of the host or of its groups that are encrypted as a whole, so that they are
+    not known.
+    """
     where: Where = field(default_factory=Where)
     places: Mapping[str, Where] = field(default_factory=dict, compare=False, repr=False)
-    """Where its ``transport`` and its ``ssh_proxy`` stand: whether they are right is known once all files are read."""
+    """The places of ``transport`` and ``ssh_proxy`` in the file; they can be checked only when all files are read."""
 
     def place_of(self, key: str) -> Where:
-        """The place of the field *key*, or of the host where that is not known."""
+        """Return the place of the field *key*, or the place of the host if the field's place is not known."""
         return self.places.get(key, self.where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """Every host that the files name, in their order."""
+    """All hosts of the inventory files, in their order."""
 
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Group name to host names; derived groups and named ones together."""
+    """The names of the hosts in each group, both derived groups and named groups."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Values of secret fields, to be masked wherever they might appear."""
+    """The values of secret fields, to be masked wherever they might appear."""
     references: tuple[SecretReference, ...] = ()
-    """The entries of ``secrets:`` beside the hosts: the places of values that playbooks may use, on every host."""
+    """The entries of ``secrets:`` for all hosts: the places of values that playbooks may use on every host."""
     digest: str = ""
-    """sha256 of the files read, hexadecimal."""
+    """The SHA-256 of the files, hexadecimal."""
     sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A host that matched but is not taken, and the reason."""
+    """A host that the pattern matches but the run leaves out, and the reason."""
 
     host: str
     why: str
@@ -93,9 +95,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The hosts of a run, and those that were left out."""
+    """The hosts of a run, and the hosts that were left out."""
 
     hosts: tuple[Host, ...]
     left_out: tuple[LeftOut, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Sentences about hosts that are taken all the same."""
+    """Sentences about hosts that are part of the run nevertheless."""

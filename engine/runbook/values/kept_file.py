@@ -7,51 +7,51 @@ from dataclasses import dataclass
 from runbook.text.sizes import bytes_of
 
 TIMED_OUT = (124, 137)
-"""Exit codes of timeout(1) where the time of its command was up."""
+"""The exit codes of timeout(1) when the time limit of its command was reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """The way to keep a command's output."""
+    """The file in the record that receives a command's output."""
 
     name: str
-    """Of the file."""
+    """The name of the file."""
     most: int
-    """Bytes."""
+    """The maximum size in bytes."""
     end: bool = False
-    """Where there is more, its end is kept; else its beginning."""
+    """Whether the end of a longer output is kept; otherwise its beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """The bytes that came from a host: the content of a file, or a command's output."""
+    """Bytes from a host: the content of a file, or a command's output."""
 
     content: bytes
     cut: bool = False
-    """There was more of it than was asked for."""
+    """Whether there was more content than the allowed size."""
     exit_code: int | None = None
-    """Of the command; None: it was a file."""
+    """The exit code of the command; None for a file."""
     timed_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFile:
-    """A file of the record."""
+    """A file in the record."""
 
     path: str
-    """Below the directory of the records: ``RUN.files/HOST/NAME``."""
+    """The path below the directory of the records: ``RUN.files/HOST/NAME``."""
     size: int
-    """Bytes."""
+    """The size in bytes."""
     sha256: str
-    """Of the file as it is kept."""
+    """The SHA-256 of the file in the record."""
     cut: bool = False
-    """There was more of it on the host."""
+    """Whether the host has more content than the record."""
     masked: bool = False
-    """Secrets were found in it, and are not in the file."""
+    """Whether secrets were found in the content; they are masked in the file."""
     binary: bool = False
-    """It is no text, so that secrets in it are not looked for."""
+    """Whether the content is not text, so that it was not searched for secrets."""
     exit_code: int | None = None
-    """Of the command that printed it; None: it was a file."""
+    """The exit code of the command whose output this is; None if it was a file."""
     timed_out: bool = False
 
     def about(self) -> str:
@@ -68,6 +68,6 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotKept:
-    """A file that is not in the record, and why."""
+    """A file that is not in the record, and the reason."""
 
     why: str

@@ -9,14 +9,14 @@ from runbook.values.excerpts import excerpt, gap
 from runbook.values.result import HostPlan, SentCommand, StepResult
 
 MOST_OF_HOST = 1024 * 1024
-"""Characters that are kept of all commands of one host together."""
+"""The maximum number of characters that are kept of all commands of one host together."""
 
 MIN_KEPT_CHARACTERS = 1024
-"""Characters that are kept of each stream, however many commands there are."""
+"""The number of characters that are kept of each stream, however many commands there are."""
 
 
 def kept(steps: Iterable[StepResult], most: int = MOST_OF_HOST) -> tuple[StepResult, ...]:
-    """*steps*, whose commands keep *most* characters of what they printed, all together: the longest are cut."""
+    """Return *steps* with the output of their commands cut to *most* characters in total; the longest texts are cut."""
     steps = tuple(steps)
     sizes = sorted(
         len(text) for step in steps for command in step.commands for text in (command.stdout, command.stderr)
@@ -28,12 +28,14 @@ def kept(steps: Iterable[StepResult], most: int = MOST_OF_HOST) -> tuple[StepRes
 
 
 def kept_plan(plan: HostPlan) -> HostPlan:
-    """*plan*, whose probes and steps keep as much."""
+    """Return *plan* with the output of its probes and its steps cut in the same way."""
     return replace(plan, looks=kept(plan.looks), results=kept(plan.results))
 
 
 def _share(sizes: list[int], most: int) -> int:
-    """The length to which texts of *sizes*, the shortest first, are cut so that they have *most* together."""
+    """Return the length to which texts must be cut so that they have *most* characters together; *sizes* are sorted
+    lengths.
+    """
     left = most
     for number, size in enumerate(sizes):
         share = left // (len(sizes) - number)

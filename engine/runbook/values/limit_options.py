@@ -1,4 +1,4 @@
-"""The limits of a command line, as they are typed."""
+"""The limits that a user types as options of a command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitOptions:
-    """The limits of a command line, as typed; empty: not given."""
+    """The limits from the command line, as typed; an empty text means that the option was not given."""
 
     host_deadline: str = ""
     pause_between: str = ""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 _IN_HOST = "'`\"$\\;&<>|(){}"
-"""The characters that OpenSSH refuses in the name of a host (valid_hostname in its ssh.c), besides white space."""
+"""The characters that OpenSSH refuses in a host name (valid_hostname in its ssh.c), besides white space."""
 
 _IN_USER = "'`\"$;&<>|(){}"
-"""The characters that it refuses in the name of a user (valid_ruser), and ``$``, which a shell would fill in."""
+"""The characters that OpenSSH refuses in a user name (valid_ruser), and ``$``, which a shell would expand."""
 
 
 def fault_in_host(name: str) -> str:
-    """Return the reason why nothing can be connected to by *name*; empty where it can."""
+    """Return the reason why *name* cannot be used as the host name of a connection; empty if it can."""
     return _fault(name, _IN_HOST)
 
 
 def fault_in_user(name: str) -> str:
-    """Return the reason why nobody can log in as *name*; empty where one can."""
+    """Return the reason why *name* cannot be used as a login name; empty if it can."""
     if name.endswith("\\"):
         return "ends with '\\'"
     return _fault(name, _IN_USER)

@@ -1,4 +1,4 @@
-"""Clean-ups that are owed to hosts: what `always` steps have not done yet."""
+"""The clean-ups that are owed to hosts: `always` steps that were not done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runbook.values.types import Json
 
 
 class NotedIn(StrEnum):
-    """Where a clean-up that is owed is written down."""
+    """The place where an owed clean-up is recorded."""
 
     CONTROLLER = "controller"  # in a record of this machine, which `runbook settle` goes by
     HOST = "host"  # in a note on the host, for people and other controllers
@@ -18,54 +18,54 @@ class NotedIn(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwedStep:
-    """An `always` step that has not been taken yet, as it was planned."""
+    """An `always` step that was planned and is not done yet."""
 
     id: str
     action: str
     say: str = ""
-    """The change that it would make, in words."""
+    """The change that the step would make, in words."""
     on: str = ""
     become: str = ""
     args: Mapping[str, Json] = field(default_factory=dict)
-    """The arguments as rendered for the plan: from the state before the change."""
+    """The arguments as rendered for the plan, that is, from the state before the change."""
     by_hand: tuple[str, ...] = ()
-    """The commands with which a person would do the same."""
+    """The commands with which a person could do the same."""
     withheld: str = ""
-    """The reason why a record does not hold its arguments; empty: it does."""
+    """The reason why a record does not contain the arguments; empty if it does."""
 
     @property
     def words(self) -> str:
-        """It in one line, for people."""
+        """Return the step as one line for people."""
         return f"{self.id}: {self.say}" if self.say else self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotePlace:
-    """Where on a host the note about a clean-up lies: with the locks of this user."""
+    """The place on a host of the note about a clean-up: beside the locks of this user."""
 
     on: str = ""
-    """The host that steps name with `on`; empty: the host itself."""
+    """The host that steps name with `on`; empty for the host itself."""
     become: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwedCleanup:
-    """The debt of one run to one host."""
+    """The clean-up that one run owes to one host."""
 
     run: str
     playbook: str
     host: str
     by: str
-    """``user@controller``."""
+    """The user who started the run, as ``user@controller``."""
     since: str
-    """ISO 8601."""
+    """The time since when it is owed, ISO 8601."""
     steps: tuple[OwedStep, ...]
     notes: tuple[NotePlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRecorded:
-    """The record of a clean-up failed, so that the change that would call for it must not be sent."""
+    """A clean-up could not be recorded, so that the change that makes it necessary must not be sent."""
 
     why: str
 

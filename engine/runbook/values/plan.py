@@ -1,4 +1,4 @@
-"""The plan of one host: what would be done, and why; the executor follows nothing else."""
+"""The plan of one host: the changes and their reasons.  The executor does nothing else."""
 
 from __future__ import annotations
 
@@ -25,32 +25,34 @@ class Risk(StrEnum):
     UNKNOWN = "unknown"
 
     def at_least(self, other: Risk) -> bool:
-        """Whether this is as bad as *other*, or worse."""
+        """Whether this risk is as high as *other*, or higher."""
         order = list(Risk)
         return order.index(self) >= order.index(other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One thing that a change would touch, by an identity that cannot be mistaken for another's."""
+    """A thing that a change would touch, with a unique identity."""
 
     kind: Literal[
         "process", "file", "gpu", "container", "image", "volume", "build-cache", "package", "service", "host", "module"
     ]
     key: str
-    """process: ``pid:start`` (start in clock ticks since boot); gpu: UUID; file: path, and sha256 or inode."""
+    """The identity.  process: ``pid:start`` (start in clock ticks since boot); gpu: UUID; file: path, and sha256 or
+    inode.
+    """
     say: str
-    """For people."""
+    """The thing in words for people."""
     pid: int = 0
     user: str = ""
     command: str = ""
     owner: str = ""
-    """Of a process, whose it is, in words."""
+    """For a process: its owner, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoChange:
-    """The host already looks right."""
+    """The host is already in the desired state."""
 
     why: str
     kind: Literal["no_change"] = "no_change"
@@ -58,42 +60,42 @@ class NoChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """The reboot that a change causes: the host goes away and is expected back; times in seconds."""
+    """The reboot that a change causes; times in seconds."""
 
     boot_id: str
-    """Of the boot that it ends: the content of ``/proc/sys/kernel/random/boot_id`` before it is sent."""
+    """The id of the boot that the reboot ends: the content of ``/proc/sys/kernel/random/boot_id`` before the change."""
     within: float
-    """The host must answer with another boot id so soon."""
+    """The seconds within which the host must answer with another boot id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """These commands, in this order, would make it right."""
+    """The change that is needed: *commands*, in this order."""
 
     summary: str
     commands: tuple[Command, ...]
     risk: Risk
     finally_: tuple[Command, ...] = ()
-    """Run on every way out once the first command was sent."""
+    """Commands that always run at the end, if the first command was sent."""
     targets: tuple[Target, ...] = ()
     diff: str = ""
     verifiable: bool = True
-    """False for an unchecked command: nothing can be inspected again."""
+    """Whether a second probe can check the result; False for a command without a check."""
     patience: float = 0.0
-    """Seconds within which the second probe may come to agree, or the step's ``within``, if that is more."""
+    """The seconds within which the second probe must see the result; the step's ``within`` is used if it is longer."""
     restart: Restart | None = None
-    """Set where it reboots the host: the connection's loss is expected then, and no fault."""
+    """The reboot that the change causes; a lost connection is then expected, and no fault."""
     kind: Literal["change"] = "change"
 
     @property
     def only_reads(self) -> bool:
-        """Whether it leaves the host as it is: all that it does is to fetch files into the record."""
+        """Whether the change leaves the host unchanged, because it only fetches files into the record."""
         return bool(self.commands) and all(command.keep is not None for command in self.commands)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
-    """Does not apply to this host."""
+    """The step does not apply to this host."""
 
     why: str
     kind: Literal["skip"] = "skip"
@@ -101,23 +103,25 @@ class Skip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """We may not, or cannot know enough to."""
+    """The step must not be done, or not enough is known to do it."""
 
     why: str
     in_doubt: bool = False
-    """An earlier run has sent it, and nobody knows whether it was done: no later step runs."""
+    """Whether an earlier run has sent the change and its outcome is not known; no later step runs then."""
     drifted: bool = False
-    """The thing that it would act on was changed by somebody else since."""
+    """Whether somebody else has changed the thing that the step would change."""
     diff: str = ""
-    """The changes by somebody else, as ``diff -u`` shows them."""
+    """The changes by somebody else, in the form of ``diff -u``."""
     malformed: bool = False
-    """The step could not be made, as its arguments do not fit: no later step runs."""
+    """Whether the arguments of the step do not fit the action; no later step runs then."""
     then: Change | None = None
-    """The change that the step would make if nothing blocked it; None: not known."""
+    """The change that the step would make if nothing blocked it; None if it is not known."""
     clears: bool = False
-    """Whether an earlier step of the playbook may remove what stands in the way."""
+    """Whether an earlier step of the playbook may remove the obstacle."""
     rests_on: tuple[str, ...] = ()
-    """The ids of the probes that did not answer, and of the steps before it that were not done, for which it waits."""
+    """The ids of the probes that did not answer, and of the earlier steps that were not done, on which this step
+    depends.
+    """
     kind: Literal["blocked"] = "blocked"
 
 
@@ -125,7 +129,7 @@ Decision = NoChange | Change | Skip | Blocked
 
 
 class Presence(StrEnum):
-    """Whether a finding is there."""
+    """Whether the problem of a finding is present on the host."""
 
     PRESENT = "present"
     GONE = "gone"  # was present before the changes of this run
@@ -135,7 +139,7 @@ class Presence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A rule of the playbook, held against one host."""
+    """The result of a playbook's finding on one host."""
 
     id: str
     severity: Severity
@@ -143,26 +147,26 @@ class Finding:
     say: str = ""
     why: str | None = None
     rests_on: tuple[str, ...] = ()
-    """Where it is unknown: the ids of the probes that gave no answer, without which it cannot be known."""
+    """If the finding is unknown: the ids of the probes that gave no answer and are needed."""
     evidence: Mapping[str, Json] = field(default_factory=dict)
     advise: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """A remediate step as it stands when the plan is made."""
+    """A remediate step as it was when the plan was made."""
 
     id: str
     args: Mapping[str, Json] = field(default_factory=dict)
-    """Rendered; what the action's ``Args`` are built from, now and when the step runs."""
+    """The rendered arguments, from which the action's ``Args`` are built for the plan and again when the step runs."""
     item: Json = None
-    """The item of its ``each``, where it has one."""
+    """The item of the step's ``each``, if the step has ``each``."""
     decision: Decision
     ready: bool = True
-    """Whether its arguments are rendered, so that its probe can run when its turn comes; else the decision is final."""
+    """Whether the arguments are rendered, so that the step can probe when it runs; if not, the decision is final."""
     condition: str | None = None
-    """The condition, as text; None: the step certainly runs."""
+    """The condition under which the step runs, as text; None if it certainly runs."""
     reach: tuple[Target, ...] = ()
-    """The most that it may touch, whatever the probes at its turn show."""
+    """Everything that the step may touch when it runs, whatever its probe then finds."""
     would: Change | None = None
-    """The change at its turn as things stood, where the plan itself does not make it yet."""
+    """The change that the step may make when it runs, if the plan itself does not make it yet."""

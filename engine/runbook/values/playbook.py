@@ -11,7 +11,7 @@ from runbook.values.types import Json
 
 
 class Phase(StrEnum):
-    """The section of a playbook that a step stands in."""
+    """The section of a playbook that contains a step."""
 
     DIAGNOSE = "diagnose"
     REMEDIATE = "remediate"
@@ -19,18 +19,18 @@ class Phase(StrEnum):
 
 
 def written_id(step_id: str) -> str:
-    """Return the id of a step as the playbook has it: of ``stop[2]``, the third of an ``each``, ``stop``."""
+    """Return the id of a step in the playbook: for ``stop[2]``, the third item of an ``each``, it is ``stop``."""
     return step_id.partition("[")[0]
 
 
 def place_in_each(step_id: str) -> int:
-    """Return the number of a step's item in its ``each``, from 0: of ``stop[2]``, 2; -1 where it has no ``each``."""
+    """Return the number of the item in a step id, from 0: 2 for ``stop[2]``; -1 if the id has no number."""
     number = step_id.partition("[")[2].removesuffix("]")
     return int(number) if number.isdecimal() else -1
 
 
 def written_step(steps: Iterable[Step], step_id: str) -> Step:
-    """Return the step of *steps* with the id *step_id*; else the step that has it as the id of one of its items."""
+    """Return the step of *steps* with the id *step_id*, or the step of which *step_id* names an item."""
     found = {step.id: step for step in steps}
     return found.get(step_id) or found[written_id(step_id)]
 
@@ -45,7 +45,7 @@ class Severity(StrEnum):
 
     @property
     def drives(self) -> bool:
-        """Whether remediation acts on it."""
+        """Whether a finding of this severity drives remediation."""
         return self in (Severity.ERROR, Severity.CRITICAL)
 
 
@@ -73,17 +73,19 @@ class SecretSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretReference:
-    """One entry of ``secrets:``."""
+    """An entry of ``secrets:``."""
 
     name: str
     source: SecretSource
     words: tuple[str, ...] = ()
-    """The variable, the path, the program with its arguments, or the service and the user."""
+    """The details of the source: the variable, the path, the program with its arguments, or the service and
+    the user.
+    """
     description: str = ""
     where: Where = Where()
 
     def __str__(self) -> str:
-        """Where the value is, in words for people."""
+        """Return the place of the value, in words for people."""
         match self.source:
             case SecretSource.ENVIRONMENT:
                 return f"the environment variable {self.words[0]} of runbook"
@@ -104,16 +106,18 @@ class Input:
     name: str
     about: str
     schema: Mapping[str, Json] = field(default_factory=dict)
-    """JSON Schema keywords that a value must satisfy."""
+    """The JSON Schema keywords that a value must satisfy."""
     required: bool = False
     default: Json = None
     secret: bool = False
     env: str = ""
-    """The variable of this machine's environment that it is taken from where it is not given; then it is a secret."""
+    """The environment variable on this machine that gives the value if no value is given; the input is then a
+    secret.
+    """
     where: Where = Where()
 
     def hides(self, value: Json) -> bool:
-        """Whether *value* of it must not be shown: the playbook says so, or its name does."""
+        """Whether *value* of this input must not be shown, because the playbook or the name of the input says so."""
         if self.secret or self.env:
             return True
         return not (value is None or isinstance(value, bool)) and is_secret(self.name, value)
@@ -121,7 +125,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """The number of repetitions of a faulty probe, and the seconds between."""
+    """The number of repetitions of a faulty probe, and the seconds between repetitions."""
 
     times: int = 0
     every: float = 2.0
@@ -129,42 +133,46 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step as written; *args* may hold templates, to be rendered once per host when the plan is made."""
+    """A step from the playbook; *args* may contain templates, which are rendered once per host when the plan
+    is made.
+    """
 
     id: str
     phase: Phase
     action: str
     args: Mapping[str, Json] = field(default_factory=dict)
-    """Literal values, template text, or ``Raw`` values anywhere in the tree."""
+    """Literal values, template texts, or ``Raw`` values, anywhere in the tree."""
     name: str = ""
     when: str = ""
-    """An expression; empty is true."""
+    """The condition, as an expression; empty means true."""
     for_: tuple[str, ...] = ()
-    """Finding ids; empty in remediate means any present error or critical finding."""
+    """The ids of the findings; for a remediate step, empty means any present error or critical finding."""
     after: tuple[str, ...] = ()
     timeout: float = 0.0
-    """Seconds per command; 0: 30 for probes, 600 for writes."""
+    """The time limit per command in seconds; 0 means 30 for probes and 600 for writes."""
     look_timeout: float = 0.0
-    """Seconds per probe where *timeout* is 0; 0: 30."""
+    """The time limit per probe in seconds if *timeout* is 0; 0 means 30."""
     within: float = 0.0
     every: float = 2.0
     retry: Retry = Retry()
-    """Probes only: taken again after a fault."""
+    """The repetitions after a fault; for probes only."""
     samples: Mapping[str, Json] = field(default_factory=dict)
-    """Probes only: ``times`` or ``for``, ``every`` and ``while`` as they are written; empty: one probe."""
+    """The keys ``times`` or ``for``, ``every`` and ``while`` from the playbook, for probes only; empty means one
+    probe.
+    """
     each: str = ""
-    """An expression that returns a list; the step runs once for every ``item`` of it."""
+    """An expression that returns a list; the step runs once for every ``item`` of this list."""
     on: str = ""
-    """The host that the commands go to instead, or ``controller``; a template of inputs until the run begins."""
+    """The other host that gets the commands, or ``controller``; it may be a template of inputs until the run begins."""
     once: bool = False
-    """One probe, shared by all hosts of a run."""
+    """Whether one probe is shared by all hosts of a run."""
     if_changed: tuple[str, ...] = ()
     if_failed: tuple[str, ...] = ()
     always: bool = False
-    """Taken whatever happened before; *owed* when the host cannot be reached."""
+    """Whether the step runs whatever happened before; if the host cannot be reached, the step is *owed*."""
     tags: tuple[str, ...] = ()
     left_out: str = ""
-    """The reason why the command line leaves this step out; empty: it does not."""
+    """The reason why the command line leaves this step out; empty if it does not."""
     become: str = ""
     """The user to become; empty for none."""
     env: tuple[tuple[str, str], ...] = ()
@@ -173,48 +181,50 @@ class Step:
     ignore_failure: bool = False
     confirm: bool = False
     part: str = ""
-    """The ``include`` that brought it, which is the prefix of its id; its names are those of that playbook."""
+    """The id of the ``include`` that brought the step; it is the prefix of the step's id.  Names in the step are those
+    of the included playbook.
+    """
     where: Where = Where()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The comparison of a finding between the hosts of a run: expressions, evaluated on each host."""
+    """The comparison of a finding between the hosts of a run, as expressions that are evaluated on each host."""
 
     value: str
-    """The value of each host; ``none`` where the host takes no part."""
+    """The value of each host; ``none`` if the host takes no part."""
     by: str = ""
-    """Only hosts for which this is the same are compared with each other; empty: all."""
+    """Only hosts with the same value of this expression are compared with each other; empty means all hosts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingRule:
-    """The conclusion from some probes."""
+    """A finding in a playbook: a conclusion from probes."""
 
     id: str
     when: str
     severity: Severity
     say: str
     across: Comparison | None = None
-    """The comparison between the hosts once all are probed; None: the finding rests on its own host alone."""
+    """The comparison between the hosts after all are probed; None if the finding depends on its own host alone."""
     unless: tuple[str, ...] = ()
     settle: float = 0.0
-    """Seconds to go on looking after a change before the next rung is taken."""
+    """The seconds to probe again after a change before the next step for the finding is tried."""
     gone_for: float = 0.0
-    """Seconds that it must stay absent before it counts as gone."""
+    """The seconds that the finding must stay absent before it counts as gone."""
     evidence: Mapping[str, str] = field(default_factory=dict)
-    """Name to expression."""
+    """The expressions of the evidence, by name."""
     advise: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
-    """The probes that *when* and *across* rest on, directly or through the arguments of other probes."""
+    """The probes on which *when* and *across* depend, directly or through the arguments of other probes."""
     part: str = ""
-    """As a step's."""
+    """The id of the ``include`` that brought the finding (see ``Step.part``)."""
     where: Where = Where()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """So many of the hosts of a run, or so many of a hundred."""
+    """A number of the hosts of a run, or a percentage of the hosts."""
 
     number: float
     percent: bool = False
@@ -228,7 +238,9 @@ class Share:
         return max(1, self._thousandths(total) // SCALE)
 
     def _thousandths(self, total: int) -> int:
-        """The hosts times ``SCALE``, in whole numbers: 1.1 times 3000 is 3300.0000000000005 otherwise."""
+        """Return the number of hosts times ``SCALE``, in whole numbers, because 1.1 times 3000 is 3300.0000000000005
+        in floats.
+        """
         written = round(self.number * 1000)
         return written * total if self.percent else written * 100
 
@@ -237,11 +249,11 @@ class Share:
 
 
 SCALE = 100_000
-"""A percentage has three decimals at most (``units.SHARE``)."""
+"""The factor for percentages with at most three decimals (``units.SHARE``)."""
 
 
 class HostOrder(StrEnum):
-    """In which order the hosts of a run are taken; the words are ansible's."""
+    """The order in which the hosts of a run are started; the words are those of ansible."""
 
     INVENTORY = "inventory"
     REVERSE = "reverse_inventory"
@@ -252,91 +264,96 @@ class HostOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrencyLimit:
-    """At most so many hosts with the same value of a variable are changed at once."""
+    """The maximum number of hosts with the same value of a variable that are changed at the same time."""
 
     variable: str
-    """The name of a host's field, as templates see it behind ``host.``; a dot leads into a mapping."""
+    """The name of a host's field, as in templates after ``host.``; a dot leads into a mapping."""
     most: int
     where: Where = Where()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """The limit on how often a host is changed."""
+    """The limit on the number of changes of one host."""
 
     per_host: int
     within: float
-    """Seconds."""
+    """The time of the limit in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """The limit on the hosts that are changed before a person has to look."""
+    """The limit on the number of hosts that are changed before a person has to look."""
 
     hosts: Share
     within: float
-    """Seconds."""
+    """The time of the limit in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a run.  Shares are of all hosts that were selected for the run."""
+    """The limits of a run.  Shares refer to all hosts that were selected for the run."""
 
     deadline: float = 0.0
-    """Seconds; 0: no limit."""
+    """The time limit of the run in seconds; 0 means no limit."""
     host_deadline: float = 0.0
-    """Seconds of work on one host; 0: no limit."""
+    """The time limit of the work on one host in seconds; 0 means no limit."""
     batches: tuple[Share, ...] = ()
-    """The numbers of hosts that are changed together, batch after batch, the last one again and again; none: all at
-    once."""
+    """The numbers of hosts that are changed together, batch after batch; the last number is repeated.  Empty means all
+    hosts at once.
+    """
     pause_between: float = 0.0
-    """Seconds between the end of a batch and the beginning of the next one."""
+    """The seconds between the end of a batch and the beginning of the next batch."""
     stop_after: Share | None = None
-    """Once so many hosts are unwell (``runbook.execution.fleet.UNWELL``), no further host is started."""
+    """When this share of the hosts is unwell (``runbook.execution.fleet.UNWELL``), no further host is started."""
     max_unavailable: Share | None = None
-    """So many hosts are being changed or unwell at most."""
+    """The maximum share of the hosts that are changed at the same time or unwell."""
     max_concurrent_per: tuple[ConcurrencyLimit, ...] = ()
     order: HostOrder = HostOrder.INVENTORY
     confirm_from: str = ""
-    """A step of this risk or more needs a person's yes, or a saved plan; ``--yes`` is not enough; empty: none does."""
+    """A step of this risk or more needs the yes of a person, or a saved plan; ``--yes`` is not enough.  Empty: no step
+    does.
+    """
     approvals: int = 0
-    """The number of other people who must approve a saved plan; 0: a run needs no saved plan."""
+    """The number of other people who must approve a saved plan; 0 means that a run needs no saved plan."""
     attempts: Attempts | None = None
     cooldown: float = 0.0
-    """Seconds after the last change of a host in which it is not changed again; 0: no such limit."""
+    """The seconds after the last change of a host in which it is not changed again; 0 means no such limit."""
     breaker: Breaker | None = None
 
     @property
     def remember(self) -> bool:
-        """Whether what earlier runs did counts."""
+        """Whether a limit depends on what earlier runs did."""
         return bool(self.attempts or self.cooldown or self.breaker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncludedPlaybook:
-    """A playbook that another one includes, with the inputs that it is given."""
+    """An included playbook, with the inputs that the include gives."""
 
     id: str
-    """The prefix of everything in it, without the ``_`` that joins them."""
+    """The prefix of all its ids, without the ``_`` after the prefix."""
     parent: str = ""
-    """The part that includes it; empty for the playbook itself."""
+    """The part that includes this playbook; empty for the main playbook."""
     inputs: tuple[Input, ...] = ()
     given: Mapping[str, Json] = field(default_factory=dict)
-    """Values, or templates over the inputs of *parent*."""
+    """The inputs: values, or templates over the inputs of *parent*."""
     secrets: tuple[SecretReference, ...] = ()
-    """Its own references: its steps see only these, besides those of the inventory."""
+    """The playbook's own references; its steps see only these, besides those of the inventory."""
     where: Where = Where()
 
 
 class SymptomKind(StrEnum):
-    """The way to search for a symptom."""
+    """The way in which a symptom is searched for."""
 
     TEXT = "text"
     PATTERN = "pattern"
     SIGN = "sign"
-    """A pattern by which a step of the playbook recognises a fault: it counts less than what the author wrote."""
+    """A pattern by which a step of the playbook recognises a fault; it counts less than a text or a pattern of the
+    author.
+    """
     TRACE = "trace"
-    """A pattern of a failure without its cause: it counts where nothing else is found."""
+    """A pattern of a failure without its cause; it counts only if nothing else is found."""
     END = "end"
     """A pattern of a normal end: errors before it did no harm."""
     STEP = "step"
@@ -345,12 +362,12 @@ class SymptomKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symptom:
-    """A part of the error message that the user of the playbook has."""
+    """A part of the error message that a user of the playbook sees."""
 
     written: str
     kind: SymptomKind = SymptomKind.TEXT
     names: tuple[str, ...] = ()
-    """Of a step: the names of the signs that are meant; empty: all."""
+    """For a step: the names of its signs that are symptoms; empty means all."""
 
 
 Let = tuple[tuple[str, str], ...]
@@ -368,10 +385,10 @@ class Playbook:
     symptom: tuple[Symptom, ...] = ()
     hosts: str = ""
     requires: tuple[str, ...] = ()
-    """The packages that have to be installed beside runbook."""
+    """The packages that must be installed beside runbook."""
     inputs: tuple[Input, ...] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
-    """Inputs of earlier versions, each with the playbook that has it now."""
+    """The inputs of earlier versions, each with the playbook that has the input now."""
     secrets: tuple[SecretReference, ...] = ()
     diagnose: tuple[Step, ...] = ()
     findings: tuple[FindingRule, ...] = ()
@@ -381,21 +398,21 @@ class Playbook:
     parts: tuple[IncludedPlaybook, ...] = ()
     """The included playbooks, each after the part that includes it."""
     let: Mapping[str, Let] = field(default_factory=dict)
-    """By part (``""``: the playbook itself): the names that its expressions may use for others."""
+    """The named expressions of each part; ``""`` is the main playbook."""
     path: str = ""
     digest: str = ""
-    """sha256 of the file, and of every file that it includes or sends, hexadecimal."""
+    """The SHA-256 (hexadecimal) of the file, and of every file that it includes or sends."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Every step, in the order of the phases."""
+        """Return every step, in the order of the sections."""
         return (*self.diagnose, *self.remediate, *self.verify)
 
     @property
     def comparisons(self) -> tuple[FindingRule, ...]:
-        """The findings that compare hosts; a playbook with one only diagnoses."""
+        """Return the findings that compare hosts; a playbook with such a finding only diagnoses."""
         return tuple(rule for rule in self.findings if rule.across)
 
     def finding(self, finding_id: str) -> FindingRule:
-        """The rule with that id; the loader has proved that there is one."""
+        """Return the finding with the id *finding_id*; the loader has checked that it exists."""
         return next(finding for finding in self.findings if finding.id == finding_id)

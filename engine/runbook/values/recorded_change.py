@@ -1,4 +1,4 @@
-"""The records of earlier runs on one host: changes that were sent to it, and what probes saw there."""
+"""The records of earlier runs on one host: the changes that were sent, and the answers of probes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChange:
-    """A change that an earlier run sent to a host, also with a failed or unknown end."""
+    """A change that an earlier run sent to a host, whatever its outcome."""
 
     run: str
     step: str
-    """As it is written in the playbook, without the number of an item."""
+    """The id of the step in the playbook, without the number of an item."""
     ago: float
-    """Seconds since it was begun."""
+    """The seconds since the change was begun."""
     attempt: str = ""
-    """The first run of this one's attempt on the host: itself, or an earlier run that it continues."""
+    """The first run of the attempt to which this run belongs: this run, or an earlier run that it continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,6 @@ class RecordedAnswer:
 
     run: str
     state: Mapping[str, Json]
-    """Its state fields, as the record has them: secrets are masked."""
+    """The fields of the state in the record; secrets are masked."""
     ago: float
-    """Seconds since that run began."""
+    """The seconds since that run began."""

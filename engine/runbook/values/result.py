@@ -1,4 +1,4 @@
-"""The results of steps, hosts and runs, as ``--output json`` prints them."""
+"""The results of steps, hosts and runs, in the form that ``--output json`` prints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runbook.values.types import Json
 
 
 class Status(StrEnum):
-    """Of a step."""
+    """The status of a step."""
 
     OK = "ok"  # probed, and nothing is to be done
     CHANGED = "changed"  # done, and a second probe agrees (or verified is false)
@@ -38,27 +38,27 @@ class Status(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the step was begun, and did not succeed."""
+        """Whether the step was begun and did not succeed."""
         return self in (Status.FAILED, Status.TIMEOUT)
 
     @property
     def is_broken(self) -> bool:
-        """Whether the step was to be done, and was not done as it should be, or nobody knows."""
+        """Whether the step should have been done, and it was not done correctly or its outcome is not known."""
         return self.is_failure or self in (Status.UNKNOWN, Status.DRIFTED, Status.OWED)
 
     @property
     def is_held_back(self) -> bool:
-        """Whether something else kept the step from being done."""
+        """Whether something else prevented the step."""
         return self in (Status.BLOCKED, Status.CANCELLED)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing was to be done."""
+        """Whether there was nothing to do."""
         return self in (Status.OK, Status.SKIPPED)
 
 
 class Fault(StrEnum):
-    """The obstacle between a step and its end."""
+    """The reason why a step did not succeed."""
 
     NONE = "none"
     COMMAND = "command"  # a command failed, timed out, or nobody knows what became of it: the host is stopped
@@ -78,7 +78,7 @@ class Sent(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Of a host; the first that applies, in this order."""
+    """The verdict on a host; if several apply, the first in this order is used."""
 
     UNREACHABLE = "unreachable"
     CANCELLED = "cancelled"
@@ -93,22 +93,22 @@ class Verdict(StrEnum):
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing is wrong, or a plan cures it."""
+        """Whether nothing is wrong, or the plan repairs what is wrong."""
         return self in (Verdict.PLANNED, Verdict.RESOLVED, Verdict.HEALTHY)
 
     @property
     def needs_advice(self) -> bool:
-        """Whether a person has to do something about errors; else the plan, or the run, does it."""
+        """Whether a person has to act on errors, because neither the plan nor the run repairs them."""
         return self in (Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN)
 
     @property
     def rank(self) -> int:
-        """Return the badness of the verdict, 0 being the worst."""
+        """Return the rank of the verdict; 0 is the worst verdict."""
         return list(Verdict).index(self) + (len(Verdict) if self.is_fine else 0)
 
 
 class Mode(StrEnum):
-    """Whether a run stopped before the executor."""
+    """Whether a run only made a plan or also carried it out."""
 
     PLAN = "plan"
     RUN = "run"
@@ -126,19 +126,19 @@ class SentCommand:
     seconds: float = 0.0
     timed_out: bool = False
     unconfined: str = ""
-    """The reason why nothing kept a probe of an author's from writing; empty: it was kept from that, or is known to
-    only read."""
+    """The reason why a probe of an author ran with write access; empty if it had none, or is known to only read."""
     shown: str = ""
-    """``$`` and a line that a person could paste, or the name and the arguments of a script of ours."""
+    """A line that a person could paste (after ``$``), or the name and the arguments of a script of runbook."""
     script: str = ""
-    """Of a script of ours, of which *line* has only the name and the arguments: the digest of its text, under which
-    the record of the run has it once (``RunResult.scripts``)."""
+    """For a script of runbook: the digest of its text; *line* then has only its name and its arguments. The record of
+    the run has the text once, under this digest (``RunResult.scripts``).
+    """
     text: str = field(default="", compare=False, repr=False, metadata={"private": True})
-    """The text of that script."""
+    """The text of this script."""
 
     @classmethod
     def of(cls, command: Command, completed: Completed) -> SentCommand:
-        """The record of a command that was sent."""
+        """Return the record of a command that was sent."""
         hidden = command.private and command.effect is Effect.READ
         reported = without_secrets if command.private else str  # a validation may quote the file that it refuses
         line, digest, text = _recorded(command)
@@ -160,24 +160,24 @@ class SentCommand:
 
     @classmethod
     def planned(cls, command: Command) -> SentCommand:
-        """The record of a command that would be sent."""
+        """Return the record of a command that would be sent."""
         line, digest, text = _recorded(command)
         return cls(line=line, script=digest, text=text, effect=command.effect.value, shown=command.shown())
 
 
 def failure(commands: Sequence[SentCommand]) -> Status:
-    """The status of a step that failed at the last of *commands*."""
+    """Return the status of a step that failed at the last of *commands*."""
     return Status.TIMEOUT if commands and commands[-1].timed_out else Status.FAILED
 
 
 LONG_SCRIPT_CHARACTERS = 400
-"""Characters of a script of ours from which on a record has its digest instead of its text, host by host."""
+"""The number of characters from which on a record contains a script's digest instead of its text."""
 
 
 def _recorded(command: Command) -> tuple[str, str, str]:
-    """The line of *command* in a record, and the digest and the text of the script that it leaves out.
+    """Return the line of *command* for a record, and the digest and the text of the script that the line leaves out.
 
-    What an author wrote is always there as it was sent.
+    Text of an author is always in the line, as it was sent.
     """
     if command.foreign or len(command.script) < LONG_SCRIPT_CHARACTERS:
         return str(command), "", ""
@@ -188,25 +188,25 @@ def _recorded(command: Command) -> tuple[str, str, str]:
 
 @lru_cache(maxsize=256)
 def _text_of(script: str) -> tuple[str, str]:
-    """A script as it may be shown, and the digest of that."""
+    """Return *script* as it may be shown, and the digest of this text."""
     text = masked_text(script)
     return text, sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """A process that a step ended, or would end."""
+    """A process that a step ended or would end."""
 
     pid: int
     user: str
     command: str
     owner: str = ""
-    """The owner, in words: a scheduler's job, a service, its launcher, none any more."""
+    """The owner, in words: a scheduler's job, a service, its launcher, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """One step on one host."""
+    """The result of one step on one host."""
 
     id: str
     name: str | None = None
@@ -216,54 +216,56 @@ class StepResult:
     why: str = ""
     condition: str | None = None
     ignored: bool = False
-    """The step failed, and ``ignore_failure`` keeps that out of the verdict."""
+    """Whether the step failed and ``ignore_failure`` keeps the failure out of the verdict."""
     fault: Fault = Fault.NONE
     rests_on: tuple[str, ...] = ()
-    """Where it was not done: the ids of the probes that gave no answer, and of the steps before it that were not done,
-    without which it is not."""
+    """If the step was not done: the ids of the probes that gave no answer, and of the earlier steps that were not
+    done, on which it depends.
+    """
     inapplicable: bool = False
-    """Whether the step was called for, but skipped because the host lacks its subject (no systemd, no GPU)."""
+    """Whether the step was needed, but was skipped because the host lacks its subject (no systemd, no GPU)."""
     changed_earlier: bool = False
-    """Whether an earlier run, which this one continues, has changed the step's subject."""
+    """Whether an earlier run, which this run continues, has changed the step's subject."""
     verified: bool = False
-    """A second probe agreed (changed), or the probe itself answered (ok)."""
+    """Whether a probe has confirmed the status: a second probe (changed), or the probe itself (ok)."""
     sent: Sent = Sent.UNSAID
     seconds: float = 0.0
     risk: Risk | None = None
     diff: str | None = None
     planned: str | None = None
-    """The summary of the change that was planned."""
+    """The summary of the planned change."""
     victims: tuple[Victim, ...] = ()
     state: Mapping[str, Json] = field(default_factory=dict)
     commands: tuple[SentCommand, ...] = ()
     kept: tuple[KeptFile, ...] = ()
-    """Files of the record that the step has fetched from the host."""
+    """The files that the step has fetched from the host into the record."""
 
     @classmethod
     def of(cls, step: Step, status: Status = Status.OK, why: str = "") -> StepResult:
-        """Return the result of *step* with its status only; other fields are set by ``replace``."""
+        """Return a result of *step* with its status only; other fields are set by ``replace``."""
         return cls(id=step.id, name=step.name or None, phase=step.phase, action=step.action, status=status, why=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPlan:
-    """Everything that planning found out about one host, and what would be done there."""
+    """The plan of one host: the answers of its probes, its findings, and the planned steps."""
 
     host: str
     looks: tuple[StepResult, ...] = ()
     look_args: Mapping[str, tuple[Mapping[str, Json], ...]] = field(default_factory=dict)
-    """Rendered arguments of each probe, by id, one for each time that it is taken (``each``): they are rendered once,
-    when the plan is made."""
+    """The rendered arguments of each probe, by id, once for each item of its ``each``.  They are rendered once, when
+    the plan is made.
+    """
     findings: tuple[Finding, ...] = ()
     steps: tuple[PlannedStep, ...] = ()
     verify_args: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     results: tuple[StepResult, ...] = ()
-    """The remediate and verify steps as a plan reports them."""
+    """The remediate and verify steps in the form in which a plan reports them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostResult:
-    """The result of one host of a run; every host has one in every case."""
+    """The result of one host of a run; there is one for every host."""
 
     host: str
     verdict: Verdict
@@ -272,31 +274,31 @@ class HostResult:
     findings: tuple[Finding, ...] = ()
     steps: tuple[StepResult, ...] = ()
     owed: tuple[Owed, ...] = ()
-    """The clean-ups that runs owe it: what `always` steps have not done."""
+    """The clean-ups that runs owe to the host: `always` steps that were not done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedLimits:
-    """The part of the limits over several runs that earlier runs have used up, as a run finds it."""
+    """The part of the limits over several runs that earlier runs have used up, when this run begins."""
 
     attempts: Mapping[str, int] = field(default_factory=dict)
-    """The number of changes of each host within the time; hosts without any are left out."""
+    """The number of changes of each host within the time of the limit; hosts without changes are left out."""
     cooldown: Mapping[str, float] = field(default_factory=dict)
-    """The seconds that are left to each host that must rest."""
+    """The remaining seconds for each host that must not be changed yet."""
     breaker: int = 0
-    """The hosts that were changed within the time."""
+    """The number of hosts that were changed within the time of the limit."""
     unknown: tuple[str, ...] = ()
-    """The reasons why the records do not say."""
+    """The reasons why the records do not give these numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedLimits:
-    """The limits of a run in numbers of its hosts; 0 is no limit, times are in seconds."""
+    """The limits of a run in numbers of its hosts; 0 means no limit, times are in seconds."""
 
     hosts: int
-    """All that were selected."""
+    """The number of selected hosts."""
     batches: tuple[int, ...] = ()
-    """The sizes of the batches of the hosts that the plan would change; empty: all are changed at once."""
+    """The sizes of the batches of the hosts that the plan would change; empty means that all are changed at once."""
     order: HostOrder = HostOrder.INVENTORY
     stop_after: int = 0
     max_unavailable: int = 0
@@ -305,23 +307,23 @@ class AppliedLimits:
     host_deadline: float = 0.0
     deadline: float = 0.0
     confirm_from: str = ""
-    """For a step of this risk or more, ``--yes`` is not enough; empty: no such limit."""
+    """The risk from which on ``--yes`` is not enough for a step; empty means no such limit."""
     approvals: int = 0
-    """The number of others who must approve a saved plan."""
+    """The number of other people who must approve a saved plan."""
     attempts: int = 0
-    """So many runs may change the same host within ``attempts_within``."""
+    """The maximum number of runs that may change the same host within ``attempts_within``."""
     attempts_within: float = 0.0
     cooldown: float = 0.0
     breaker: int = 0
-    """So many hosts may be changed by all runs within ``breaker_within``."""
+    """The maximum number of hosts that all runs may change within ``breaker_within``."""
     breaker_within: float = 0.0
     used: UsedLimits | None = None
-    """The part of the last three that earlier runs have used up; None: there are none."""
+    """The part of the last three limits that earlier runs have used up; None if there are no such limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A whole run: the document of ``--output json``."""
+    """The result of a whole run: the document of ``--output json``."""
 
     format: int = 1
     run: str
@@ -329,7 +331,7 @@ class RunResult:
     mode: Mode
     inputs: Mapping[str, Json] = field(default_factory=dict)
     started_at: str
-    """ISO 8601, UTC."""
+    """The time when the run began: ISO 8601, UTC."""
     seconds: float
     exit_code: int
     left_out: tuple[LeftOut, ...] = ()
@@ -338,10 +340,10 @@ class RunResult:
     totals: Mapping[str, int] = field(default_factory=dict)
     """The number of hosts with each verdict."""
     scripts: Mapping[str, str] = field(default_factory=dict)
-    """The scripts of ours that the commands of the steps name by their digests."""
+    """The texts of scripts of runbook, by their digests, to which the commands of the steps refer."""
 
 
 def scripts_of(hosts: Iterable[HostResult]) -> Mapping[str, str]:
-    """Every script that a command of *hosts* names, by its digest."""
+    """Return every script to which a command of *hosts* refers; the keys are digests."""
     sent = (command for host in hosts for step in host.steps for command in step.commands)
     return {sent_command.script: sent_command.text for sent_command in sent if sent_command.text}

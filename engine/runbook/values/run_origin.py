@@ -1,4 +1,4 @@
-"""Where a run comes from: who started it, where, why, with what, and which run it continues."""
+"""The origin of a run: the user, the machine, the reason, the files, and the run that it continues."""
 
 from __future__ import annotations
 
@@ -11,78 +11,80 @@ from runbook.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """One process of one machine, so that no later one is mistaken for it."""
+    """The identity of one process on one machine, so that no later process is mistaken for it."""
 
     machine: str
     boot: str
-    """The id of that boot of the machine."""
+    """The id of the machine's boot."""
     pid: int
     start: int
-    """Clock ticks since the boot."""
+    """The start time of the process, in clock ticks since the boot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretPlace:
-    """Where the inventory said that the value of a secret is, of which only a digest is shown."""
+    """The place of a secret's value according to the inventory; only a digest of the place is shown."""
 
     secret: str
-    """As the playbook names it: ``NAME``, ``host.NAME``; behind ``PART/`` where an included playbook does."""
+    """The name in the playbook: ``NAME`` or ``host.NAME``; with ``PART/`` before it for an included playbook."""
     hosts: tuple[str, ...]
     digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestsOn:
-    """The files, hosts and inputs on which a run, a saved plan or an owed clean-up rests."""
+    """The files, hosts and inputs on which a run, a saved plan or an owed clean-up depends."""
 
     playbook: str = ""
-    """The path of its file; empty where it has none."""
+    """The path of the playbook file; empty if there is no file."""
     playbook_digest: str = ""
-    """sha256 of the file and of all that it includes or sends."""
+    """The SHA-256 of the playbook file and of all files that it includes or sends."""
     inventory: tuple[str, ...] = ()
-    """The paths of its files."""
+    """The paths of the inventory files."""
     inventory_digest: str = ""
     hosts: Mapping[str, str] = field(default_factory=dict)
-    """A digest of each host's entry in the inventory, by its name."""
+    """A digest of each host's entry in the inventory, by the name of the host."""
     inputs: Mapping[str, Json] = field(default_factory=dict)
-    """The inputs of the playbook; secret ones as ``***``."""
+    """The inputs of the playbook; secret inputs are ``***``."""
     secret_inputs: tuple[str, ...] = ()
-    """The names of the secret inputs that differ from their default: they have to be given again."""
+    """The names of the secret inputs that differ from their default; the user has to give them again."""
     secret_places: tuple[SecretPlace, ...] = ()
-    """Where the inventory said that the secrets are which the playbook uses."""
+    """The places, according to the inventory, of the secrets that the playbook uses."""
 
     @property
     def known_inputs(self) -> Mapping[str, Json]:
-        """The inputs that are not secret."""
+        """Return the inputs that are not secret."""
         return {name: value for name, value in self.inputs.items() if value != MASK}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrigin(RestsOn):
-    """The origin of a run: user, place, reason, and what it rests on."""
+    """The origin of a run: the user, the machine, the reason, and the files."""
 
     command: str
-    """The command of the command line: ``run``, ``exec``, ``resume`` ..."""
+    """The command, such as ``run``, ``exec`` or ``resume``."""
     by: str
-    """``USER@MACHINE``."""
+    """The user who started the run, as ``USER@MACHINE``."""
     sudo_user: str = ""
-    """The user who became that user by sudo."""
+    """The user who became *by* with sudo."""
     client: str = ""
-    """The address that this user came from by SSH."""
+    """The address from which the user came by SSH."""
     reason: str = ""
     version: str
-    """Of runbook."""
+    """The version of runbook."""
     process: ProcessIdentity
     inputs_digest: str = ""
-    """sha256 of the inputs, without the secret ones."""
+    """The SHA-256 of the inputs, without the secret inputs."""
     lent_secrets: bool = False
-    """Whether secrets were read for it (``secrets:`` of the playbook or the inventory), which no later run knows."""
+    """Whether secrets (``secrets:`` of the playbook or the inventory) were read for the run; no later run
+    knows them.
+    """
     tags: tuple[str, ...] = ()
     skip_tags: tuple[str, ...] = ()
     diagnose_only: bool = False
     resumes: str = ""
-    """The run that it goes on with."""
+    """The run that this run resumes."""
     applies: str = ""
-    """The saved plan that it carries out."""
+    """The saved plan that this run carries out."""
     undoes: str = ""
-    """The run that it undoes."""
+    """The run that this run undoes."""

@@ -1,4 +1,4 @@
-"""Read a ``secrets:`` section, of a playbook or of an inventory: where values are, never the values."""
+"""Read a ``secrets:`` section of a playbook or an inventory: the places of values, never the values."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ FORMS = "{env: NAME}, {file: PATH}, {command: [PROGRAM, ...]} or {keyring: {serv
 
 @dataclass(frozen=True, slots=True)
 class ReadSecrets:
-    """The entries of a ``secrets:`` section, and its mistakes."""
+    """The entries of a ``secrets:`` section, and the mistakes in it."""
 
     references: tuple[SecretReference, ...]
     problems: tuple[Problem, ...]
 
 
 def read_secrets(tree: object, where: Callable[[Path], Where], *, in_inventory: bool = False) -> ReadSecrets:
-    """Read the references under ``secrets:`` in *tree*; no message repeats a possible value."""
+    """Return the references under ``secrets:`` in *tree*; no message repeats a possible value."""
     reading = _Reading(where, in_inventory)
     return ReadSecrets(tuple(reading.all(tree)), tuple(reading.problems))
 
 
 def resembles_reference(tree: object) -> bool:
-    """Whether *tree* is most likely meant to be a reference: it has a key of one, maybe mistyped."""
+    """Whether *tree* is probably a reference: it has a key of a reference, maybe mistyped."""
     return isinstance(tree, Mapping) and any(
         get_close_matches(str(key).casefold(), SOURCES, n=1, cutoff=0.66) for key in tree
     )
@@ -100,7 +100,7 @@ class _Reading:
             self._wrong((*path, str(key)), f"secret {name}: {shown} is not allowed in a reference", hint)
 
     def _words(self, name: str, source: SecretSource, value: object, path: Path) -> tuple[str, ...] | None:
-        """Parse *value* of *source*; None, with a note, where it is wrong."""
+        """Return the words of *value* for *source*; return None, and record a mistake, if *value* is wrong."""
         words, why, hint = _words_of(source, value)
         if not why and any("{{" in word or "{%" in word for word in words):
             why, hint = "nothing is filled in here", "write it out, without {{ }}"
@@ -113,7 +113,7 @@ class _Reading:
 
 
 def _words_of(source: SecretSource, value: object) -> tuple[tuple[str, ...], str, str]:
-    """Parse *value* of *source*: its words, its mistake or nothing, and the expected form."""
+    """Return the words of *value* for *source*, the mistake in *value* (or an empty text), and the expected form."""
     match source, value:
         case SecretSource.ENVIRONMENT, str():
             return (value,), "" if VARIABLE.fullmatch(value) else "`env` is not the name of an environment variable", ""

@@ -12,12 +12,12 @@ from runbook.values.result import StepResult
 from runbook.values.types import Json
 
 DIGEST_CHARACTERS = 16
-"""Characters of a short digest."""
+"""The number of characters of a short digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterChange:
-    """The change that a step may come to make at its turn, and that the plan itself does not make yet."""
+    """A change that a step may make later in the run, and that the plan itself does not make yet."""
 
     summary: str
     risk: Risk
@@ -26,37 +26,37 @@ class LaterChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownStep:
-    """A remediate step as the plan showed it, by what can be compared with a fresh plan."""
+    """A remediate step as the plan showed it, in a form that can be compared with a new plan."""
 
     id: str
     decision: str
-    """``change``, ``no_change``, ``skip`` or ``blocked``."""
+    """The decision: ``change``, ``no_change``, ``skip`` or ``blocked``."""
     summary: str
     """The change that the step would make, or the reason why it would make none."""
     risk: Risk | None = None
     condition: str | None = None
     targets: tuple[Target, ...] = ()
-    """The most that it may touch, now or at its turn."""
+    """Everything that the step may touch, now or later in the run."""
     diff: str = ""
     commands: str = ""
-    """A digest of the commands that it would send."""
+    """A digest of the commands that the step would send."""
     lines: str = ""
-    """A digest of the same as they are shown, now or for its turn."""
+    """A digest of the commands as they are shown, for now or for later in the run."""
     args: Mapping[str, str] = field(default_factory=dict)
-    """Digests of its arguments, but of lists: what these select stands in the targets."""
+    """Digests of the arguments, except lists: the selected things are in *targets*."""
     then: LaterChange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownHost:
-    """The plan of one host; its findings and the words for its steps stand in the plan's ``result``."""
+    """The plan of one host; its findings and the words about its steps are in the plan's ``result``."""
 
     host: str
     steps: tuple[ShownStep, ...]
 
 
 def shown_lines(result: StepResult) -> str:
-    """A digest of the commands that *result* says would be sent."""
+    """Return a digest of the commands that would be sent according to *result*."""
     return short_digest(
         [
             [command.line, command.script, command.shown, command.effect]
@@ -67,15 +67,15 @@ def shown_lines(result: StepResult) -> str:
 
 
 def short_digest(value: Json) -> str:
-    """A short digest of a value, which only says whether two things are the same."""
+    """Return a short digest of *value*, by which equal values can be recognised."""
     return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:DIGEST_CHARACTERS]
 
 
 def described_later(later: Change | LaterChange | None) -> str:
-    """Describe the change of a step at its turn, as the end of a sentence."""
+    """Return words for the change *later*, for the end of a sentence; empty if there is none."""
     return f", then: {later.summary} ({later.risk})" if later else ""
 
 
 def described_rest(why: str, condition: str | None, later: Change | LaterChange | None) -> str:
-    """*why* a step finds all in order, and what it may come to do at its turn."""
+    """Return *why* nothing has to be done, and what the step may do later in the run."""
     return f"{why}; {condition}{described_later(later)}" if condition and later else why

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NewType, TypeAlias, Union
 
 Json: TypeAlias = Union[str, int, float, bool, None, Sequence["Json"], Mapping[str, "Json"]]  # noqa: UP007 - recursive
-"""Anything that survives ``json.dumps`` and ``json.loads``."""
+"""Any value that ``json.dumps`` and ``json.loads`` preserve."""
 
 Duration = NewType("Duration", float)
 """Seconds.  In playbooks: a number, or text such as ``10s``, ``5m``, ``2h``, ``500ms``, ``1d``."""
@@ -27,29 +27,29 @@ Regex = NewType("Regex", str)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Stands in a State field for an answer that could not be had; touching it makes an expression unknown."""
+    """The value of a State field that could not be determined; using it makes an expression unknown."""
 
     why: str
     probe: str = field(default="", compare=False)
-    """The id of the probe that gave no answer at all; empty: one of its values is unknown."""
+    """The id of the probe that gave no answer at all; empty if only one of its values is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A value under ``!raw``: kept as it is written, never rendered."""
+    """A value under ``!raw``; it is not changed and never rendered."""
 
     value: Json
 
 
 def plural(number: float, noun: str, many: str = "") -> str:
-    """``1 process``, ``2 processes``: *number* with *noun* in the right form."""
+    """Return *number* with *noun* in the right form: ``1 process``, ``2 processes``."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {many or noun + ('es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's')}"
 
 
 def long_ago(value: float) -> str:
-    """A time that may be long, roughly: ``40 days``, ``30 h``, ``12 min``."""
+    """Return a rough text for a time of *value* seconds: ``40 days``, ``30 h``, ``12 min``."""
     for unit, length, least in (("days", 86400, 2 * 86400), ("h", 3600, 7200), ("min", 60, 120)):
         if value >= least:
             return f"{int(value // length)} {unit}"
@@ -57,7 +57,7 @@ def long_ago(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration as people write it: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``, ``7 d``."""
+    """Return a duration of *value* seconds as text: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``, ``7 d``."""
     if value < 10:
         return f"{value:.1f} s".replace(".0 ", " ")
     whole = round(value)

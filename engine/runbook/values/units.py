@@ -24,14 +24,16 @@ BYTES = {
 
 
 MAX_DURATION = 366 * SECONDS["d"]
-"""Seconds that a duration may have: more is a slip."""
+"""The maximum number of seconds of a duration; a longer duration is assumed to be a mistake."""
 
 DURATION = r"\s*(\d+(\.\d+)?|(\d+(\.\d+)?(ms|s|m|h|d))+)\s*"
 """The form of a duration as text."""
 
 
 def duration(value: object) -> float:
-    """Seconds of ``10s``, ``5m``, ``2h``, ``500ms``, ``1d``, ``1h30m``, or a number of seconds.  Raises ConfigError."""
+    """Return the seconds of *value*: ``10s``, ``5m``, ``2h``, ``500ms``, ``1d``, ``1h30m``, or a number.  Raises
+    ConfigError.
+    """
     seconds = _seconds(value)
     if seconds is None:
         raise ConfigError(f"{_short(value)} is not a duration: write 500ms, 10s, 5m, 2h, 7d or a number of seconds")
@@ -41,14 +43,16 @@ def duration(value: object) -> float:
 
 
 def time_span(value: object) -> float:
-    """A duration in which something can happen: as ``duration``, and not 0.  Raises ConfigError."""
+    """Return the seconds of *value* like ``duration``, but refuse a time that is too short.  Raises ConfigError."""
     if (seconds := duration(value)) < SHORTEST:
         raise ConfigError(f"{_short(value)} is too short: {SHORTEST:g} s is the least")
     return seconds
 
 
 def share(value: object) -> Share:
-    """A number of hosts (``3``), or a percentage of them (``"10%"``).  Raises ConfigError."""
+    """Return the share in *value*: a number of hosts (``3``), or a percentage of hosts (``"10%"``).  Raises
+    ConfigError.
+    """
     text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
     found = re.fullmatch(SHARE, text)
     if found:
@@ -62,7 +66,7 @@ SHARE = r"(\d{1,7}(\.\d{1,3})?)\s*(%?)"
 """The form of a share of the hosts as text."""
 
 SHORTEST = 0.01
-"""Seconds; whatever is bounded or repeated takes at least so long."""
+"""The minimum number of seconds of a time limit or an interval."""
 
 
 def _seconds(value: object) -> float | None:
@@ -84,7 +88,7 @@ SIZE = r"\s*(\d+(?:\.\d+)?)\s*(B|[kKMGT]B|[KMGT]iB|)\s*"
 
 
 def size(value: object) -> int:
-    """Bytes of ``16GiB``, ``100MB``, or a number of bytes.  Raises ConfigError."""
+    """Return the bytes of *value*: ``16GiB``, ``100MB``, or a number of bytes.  Raises ConfigError."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     found = re.fullmatch(SIZE, value) if isinstance(value, str) and len(value) <= 100 else None

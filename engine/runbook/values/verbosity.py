@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Verbosity(StrEnum):
-    """Each level shows what the one before it does, and more."""
+    """The amount of output; each level shows everything of the level before it, and more."""
 
     QUIET = "quiet"  # hosts that are not well, and nothing where all are
     NORMAL = "normal"  # every host in a few lines

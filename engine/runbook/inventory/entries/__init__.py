@@ -1,1 +1,1 @@
-"""The special entries of our own inventories: ranges of hosts, defaults for all, and slips of top-level keys."""
+"""The special entries of runbook's own inventories: ranges of hosts, defaults, and mistyped top-level keys."""

@@ -1,4 +1,4 @@
-"""The fields under ``defaults:`` beside the hosts: for every host of the file that has not its own."""
+"""Read the fields under ``defaults:``, which apply to every host of the file that does not set them itself."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from runbook.text.suggestions import suggest
 
 DEFAULTS = "defaults"
 _OF_EACH = ("name", "ssh_host", "tailscale_ip", "fallback_host", "cloudflare_tunnel")
-"""The fields that no two hosts have in common."""
+"""The fields that each host must set itself."""
 
 
 def defaults_in(
     document: object, hosts: Iterable[object], notes: Notes, spelled: Mapping[str, str]
 ) -> Mapping[str, object]:
-    """Return the fields under ``defaults:`` in *document*, by our names; mistakes in names go to *notes*.
+    """Return the fields under ``defaults:`` in *document* by runbook's names; mistakes in names are added to *notes*.
 
-    Its *hosts* tell which fields there are besides ours; *spelled* gives our names of fields that the format calls
-    otherwise.
+    The fields of its *hosts* are also known names; *spelled* maps runbook's names of fields to those of the format,
+    where they differ.
     """
     tree = document.get(DEFAULTS) if isinstance(document, Mapping) else None
     if tree is None:
@@ -38,7 +38,7 @@ def defaults_in(
 
 
 def _mistake(key: str, field: str, known: Iterable[str]) -> tuple[str, str] | None:
-    """Return the reason why *key*, which means *field*, cannot be given for all hosts, and a remedy; None: it can.
+    """Return why *key*, which means *field*, cannot be given for all hosts, with a remedy; None if it can.
 
     *known*: the fields that hosts have.
     """

@@ -1,4 +1,4 @@
-"""An entry whose name has a range, ``gpu-[001-128]``: so many hosts with the same fields, each with its own address."""
+"""Expand an entry whose name has a range, ``gpu-[001-128]``: hosts with the same fields, each with its own address."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runbook.inventory.fields import Fields, value_in_words
 from runbook.text.name_ranges import MOST_NAMES, expanded
 
 NUMBERED = ("ssh_host", "tailscale_ip", "fallback_host", "cloudflare_tunnel", "ssh_port", "ssh_proxy")
-"""Fields that may have a range, too, which goes along with that of the name."""
+"""Fields that may have a range, too; the n-th value belongs to the n-th host."""
 
 _ADDRESSES = NUMBERED[:4]
 _IPV6 = re.compile(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%\w+)?\]")
@@ -18,14 +18,15 @@ _HINT = "ranges are numbers with a '-' between them, such as gpu-[01-16] or gpu-
 
 
 def is_range(name: object) -> bool:
-    """Whether *name* is meant to stand for several hosts."""
+    """Whether *name* contains a bracket, so that it should stand for several hosts."""
     return isinstance(name, str) and bool(set(name) & set("[]"))
 
 
 def entries_of(name: str, fields: Fields) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Each host that the range *name* stands for, with its values of *fields*; none, and a mistake, where it is wrong.
+    """Yield each host of the range *name* with its values of *fields*; yield none, and add a mistake, if the range is
+    wrong.
 
-    The place of *fields* is that of the whole entry.
+    The place of *fields* is the place of the whole entry.
     """
     notes = fields.notes
     try:
@@ -42,8 +43,9 @@ def entries_of(name: str, fields: Fields) -> Iterator[tuple[str, Mapping[str, ob
 
 
 def _along(key: str, count: int, fields: Fields) -> list[str]:
-    """Return the value of *key* for each of *count* hosts; empty where it has no range, or a wrong one, which is
-    noted."""
+    """Return the value of *key* for each of *count* hosts; empty if it has no range, or a wrong range (which is
+    reported).
+    """
     text = fields.values.get(key)
     if not isinstance(text, str) or not is_range(text) or _IPV6.fullmatch(text.strip().rpartition("@")[2]):
         return []
@@ -59,7 +61,7 @@ def _along(key: str, count: int, fields: Fields) -> list[str]:
 
 
 def _note_shared_addresses(along: Mapping[str, object], count: int, fields: Fields) -> None:
-    """Note each address that all hosts of the entry would have, and nothing else that tells them apart."""
+    """Add a mistake for an address that all hosts of the entry would share, if nothing else distinguishes them."""
     if count == 1 or fields.values.get("transport") == "local" or "ssh_proxy" in along:
         return
     for key in _ADDRESSES:

@@ -1,4 +1,4 @@
-"""Addresses that are still to be filled in."""
+"""Recognise addresses that still have to be filled in."""
 
 from __future__ import annotations
 

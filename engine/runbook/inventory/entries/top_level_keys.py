@@ -1,7 +1,7 @@
-"""Top-level keys of our inventories that are most likely meant for us, and that nobody would read.
+"""Find top-level keys that are probably mistyped keys of runbook's inventories.
 
-A key of another program is no mistake, for the files belong to other programs, too. A slip of one of ours would leave
-hosts, or what is to hold for all of them, out without a word.
+A key of another program is no mistake, because the files belong to other programs, too.  A mistyped key of runbook
+would silently leave out hosts, or fields for all hosts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ SECTIONS = ("hosts", "standard_hosts", "vast_hosts")
 KEYS = (*SECTIONS, DEFAULTS, "groups", SECRETS)
 ALIKE = 0.82
 _FOR_ALL = frozenset({"vars", "host_vars", "common", "host_defaults", "all_hosts", "all"})
-"""Other words for ``defaults``."""
+"""Other words that people use for ``defaults``."""
 
 
 def note_slips(document: object, notes: Notes) -> None:
-    """Note each mistyped key of *document*, if this has one of our formats."""
+    """Add a mistake for each mistyped key of *document*, if the document has one of runbook's formats."""
     if not isinstance(document, Mapping) or not any(section in document for section in SECTIONS):
         return
     for key, value in document.items():
@@ -31,7 +31,7 @@ def note_slips(document: object, notes: Notes) -> None:
 
 
 def _meant(key: str, value: object) -> str:
-    """Return the likely meaning of *key* with *value*, as a hint; empty if it is another program's."""
+    """Return a hint with the likely meaning of *key* with *value*; empty if the key belongs to another program."""
     if not isinstance(value, Mapping | list | tuple):
         field = key if key in HOST_FIELDS else slips([key], ()).get(key, "")
         ours = field.startswith("ssh_") and key.casefold().startswith("ssh")

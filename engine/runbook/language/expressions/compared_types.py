@@ -1,4 +1,4 @@
-"""Comparisons that can never be true, or fail whenever they are evaluated, because of the types of their sides."""
+"""Find comparisons that can never be true, or that always fail, because of the types of the two sides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runbook.text.suggestions import suggest
 from runbook.values.playbook import NO_LET, Let
 
 SIGNS = {"eq": "==", "ne": "!=", "gt": ">", "gteq": ">=", "lt": "<", "lteq": "<=", "in": "in", "notin": "not in"}
-"""Jinja's names of comparisons, as they are written."""
+"""Jinja's names of comparisons, each with its sign in an expression."""
 
 TESTS = {
     **dict.fromkeys(("==", "eq", "equalto"), "=="),
@@ -37,7 +37,7 @@ FILTERS = {"selectattr": 1, "rejectattr": 1, "select": 0, "reject": 0}
 NUMERIC = (Kind.NUMBER, Kind.BOOLEAN)
 WHOLES = (Kind.LIST, Kind.MAPPING)
 MAY_COMPARE = re.compile(r"[<>=]|\b(?:in|is|selectattr|rejectattr|select|reject)\b")
-"""The sign of a template that may have a comparison."""
+"""Matches every template that may contain a comparison."""
 
 _PARSER = Environment(autoescape=False)  # noqa: S701 - nothing is rendered
 
@@ -51,16 +51,16 @@ class _Side:
         self.constant = node.value if isinstance(node, nodes.Const) else None
 
     def said(self, side: str) -> str:
-        """Describe the value, in a sentence."""
+        """Return words for a message that name this side and its type; *side* is ``left`` or ``right``."""
         return f"{self.written or f'the {side} side'} is {self.kind.value}"
 
     def is_number_in_quotes(self) -> bool:
-        """Whether it is a text that would be a number without its quotes."""
+        """Whether the value is a text that would be a number if it had no quotes."""
         return isinstance(self.constant, str) and bool(re.fullmatch(r"-?\d+(?:\.\d+)?", self.constant))
 
 
 def mistakes_in_comparisons(template: str, names: Types, let: Let = NO_LET) -> Iterator[tuple[str, str]]:
-    """Yield the mistakes in the comparisons of *template*, with hints; *names* are the names whose types are known."""
+    """Yield each mistake in the comparisons of *template*, with a hint; *names* has the known types of names."""
     if not MAY_COMPARE.search(template) or (tree := tree_of(template, let)) is None:
         return
     names = unbound(tree, names)
@@ -74,7 +74,7 @@ def mistakes_in_comparisons(template: str, names: Types, let: Let = NO_LET) -> I
 
 @lru_cache(maxsize=4096)
 def tree_of(template: str, let: Let) -> nodes.Template | None:
-    """Return *template* parsed; None: it cannot be parsed, which is reported elsewhere."""
+    """Return the parsed *template*; None if it cannot be parsed (another check reports that)."""
     try:
         return named_values(_PARSER.parse(template), let, lambda value: _PARSER.parse(as_template(value)))
     except (TemplateError, RecursionError):
@@ -82,7 +82,7 @@ def tree_of(template: str, let: Let) -> nodes.Template | None:
 
 
 def unbound(tree: nodes.Template, names: Types) -> Types:
-    """Return *names* without the names that *tree* assigns itself."""
+    """Return *names* without the names to which *tree* itself assigns a value."""
     bound = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
     return {name: own for name, own in names.items() if name not in bound}
 
@@ -103,7 +103,7 @@ def _comparisons(tree: Any, names: Types) -> Iterator[tuple[str, _Side, _Side]]:
 
 
 def _of_elements(node: nodes.Filter, names: Types) -> Iterator[tuple[str, _Side, _Side]]:
-    """The comparison that a filter such as ``selectattr`` makes with each element."""
+    """Yield the comparison that a filter such as ``selectattr`` makes with each element: the sign and the two sides."""
     *attribute, test, given = node.args
     sign = TESTS.get(test.value) if isinstance(test, nodes.Const) else None
     path = attribute[0].value if attribute and isinstance(attribute[0], nodes.Const) else ""
@@ -115,7 +115,7 @@ def _of_elements(node: nodes.Filter, names: Types) -> Iterator[tuple[str, _Side,
 
 
 def _fault(sign: str, left: _Side, right: _Side) -> str:
-    """Return the mistake; empty: none is known."""
+    """Return the mistake in the comparison of *left* and *right* by *sign*; empty if no mistake is known."""
     if sign in ("in", "not in"):
         return _fault_in_search(sign, left, right)
     kinds = {left.kind, right.kind}
@@ -133,7 +133,7 @@ def _fault(sign: str, left: _Side, right: _Side) -> str:
 
 
 def _fault_in_search(sign: str, left: _Side, right: _Side) -> str:
-    """Return the mistake of ``in``."""
+    """Return the mistake in ``left in right`` or ``left not in right``; empty if no mistake is known."""
     if right.kind in (*NUMERIC, Kind.NONE):
         return f"always fails: {right.said('right')}, and nothing is in it"
     if left.kind is Kind.ANY:
@@ -151,7 +151,7 @@ def _fault_in_search(sign: str, left: _Side, right: _Side) -> str:
 
 
 def _names_in(side: _Side) -> tuple[str, ...]:
-    """Return the only texts that *side* can contain; none: it can contain any."""
+    """Return the only texts that *side* can contain; an empty tuple if it can contain any text."""
     return (side.type.keys or ()) if side.kind is Kind.MAPPING else (side.type.element or ANY).choices
 
 
@@ -160,7 +160,9 @@ def _alike(one: Kind, other: Kind) -> bool:
 
 
 def _not_a_choice(side: _Side, other: _Side, sign: str) -> str:
-    """Return the mistake of comparing *side*, which is one of a few texts, with another one."""
+    """Return the mistake if *side* can only be one of a few texts and *other* is a different text; empty if there is
+    none.
+    """
     if not side.type.choices or not isinstance(other.constant, str) or other.constant in side.type.choices:
         return ""
     few = ", ".join(repr(choice) for choice in side.type.choices)
@@ -168,7 +170,7 @@ def _not_a_choice(side: _Side, other: _Side, sign: str) -> str:
 
 
 def _meant(sign: str, left: _Side, right: _Side) -> str:
-    """Return the likely meaning."""
+    """Return a hint that says what the author probably meant by the comparison."""
     for side, other in ((left, right), (right, left)):
         if isinstance(other.constant, str) and (known := _names_in(side)):
             return suggest(other.constant, known, "")
@@ -193,7 +195,7 @@ def _meant(sign: str, left: _Side, right: _Side) -> str:
 
 
 def written(node: Any) -> str:
-    """*node* as its author wrote it; empty where it is too much for a sentence."""
+    """Return the source text of *node* for a sentence; empty if the source text is too long for a sentence."""
     match node:
         case nodes.Const():
             return str(node.value).lower() if isinstance(node.value, bool | None) else repr(node.value)[:40]

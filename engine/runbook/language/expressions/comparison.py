@@ -1,4 +1,4 @@
-"""Compare what the hosts of a run bring to a finding: the values behind ``across`` in its expressions."""
+"""Compare the values that the hosts of a run give to a finding; expressions read the result as ``across``."""
 
 from __future__ import annotations
 
@@ -12,32 +12,35 @@ from runbook.text.printable import on_one_line
 from runbook.values.types import Json, Unknown, plural
 
 ACROSS = "across"
-"""The name of what was compared, in the expressions and texts of a finding that compares."""
+"""The name of the comparison's result in the expressions and texts of a finding with ``across``."""
 
 FEWEST = 2
-"""The number of hosts whose values must be known before a comparison says anything."""
+"""The minimum number of hosts with a known value; with fewer hosts there is no result."""
 
 
 LONGEST_VALUE = 10_000
-"""The most characters of JSON that one host contributes, because the result on every host may contain all of them."""
+"""The maximum number of JSON characters of one host's value, because the result on every host may contain all values.
+"""
 
 LONGEST_WHY = 100
-"""Characters of the reason why a host is missing, which stands in the findings of all others."""
+"""The maximum number of characters of the reason why a host is missing; this reason appears in the findings of all
+other hosts.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The part of one host in the comparison."""
+    """The value and the group of one host in the comparison."""
 
     host: str
     value: Json | Unknown
-    """None: the host takes no part."""
+    """The value to compare; None if the host takes no part."""
     group: Json | Unknown = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostValue:
-    """A host with its value."""
+    """A host and its known value."""
 
     host: str
     value: Json
@@ -45,7 +48,7 @@ class HostValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingValue:
-    """A host whose value is not known."""
+    """A host whose value is not known, and the reason."""
 
     host: str
     why: str
@@ -53,10 +56,10 @@ class MissingValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """The value behind ``across.`` in expressions; a mapping with the key of unknown values is not known."""
+    """The value of ``across`` in expressions.  A mapping is not known if it has the key of unknown values."""
 
     value: Json
-    """Of the host itself."""
+    """The value of this host."""
     lowest: Json
     highest: Json
     usual: Json
@@ -64,25 +67,25 @@ class Compared:
     at_lowest: tuple[str, ...]
     at_highest: tuple[str, ...]
     unlike: tuple[str, ...] | Mapping[str, Json]
-    """The hosts with another value than the usual one."""
+    """The hosts whose value differs from the usual value."""
     alike: int = 0
-    """The number of hosts with the value of this one, itself included."""
+    """The number of hosts with the same value as this host, this host included."""
     hosts: tuple[HostValue, ...]
-    """Every host whose value is known, by name."""
+    """Every host whose value is known, sorted by name."""
     counted: int
     """The number of compared hosts."""
     total: int
     """The number of hosts that would have been compared if all values were known."""
     missing: tuple[MissingValue, ...]
     found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By the ids of earlier findings: the hosts of the comparison on which each is present."""
+    """Maps the id of each earlier finding to the compared hosts on which the finding is present."""
 
     often: Mapping[str, int] = field(default_factory=dict, repr=False, metadata={"private": True})
-    """The number of hosts with each value, by ``same``."""
+    """The number of hosts with each value; the keys are made by ``same``."""
 
     @property
     def words(self) -> str:
-        """Among how many hosts, and which are missing."""
+        """Return the number of compared hosts, and the names of the missing hosts, as words."""
         if not self.missing:
             return f"{self.counted} of {plural(self.total, 'host')}"
         named = ", ".join(f"{value.host} ({value.why})" for value in self.missing[:3])
@@ -91,9 +94,10 @@ class Compared:
 
 
 def compare(shares: Sequence[Share]) -> Mapping[str, Compared | Unknown | None]:
-    """Compare each host with the others of *shares*; None: the host takes no part, or no other host does.
+    """Compare each host with the others of *shares*, and return the result for each host.
 
-    A host whose value or group is unknown counts as missing in every group to which it may belong.
+    The result is None if the host takes no part, or if no other host does.  A host whose value or group is unknown
+    counts as missing in every group to which it may belong.
     """
     shares = [_bounded(each) for each in shares]
     part = sorted((each for each in shares if each.value is not None), key=lambda it: it.host)
@@ -128,7 +132,7 @@ def _own(share: Share, groups: Mapping[str, Compared | Unknown | None]) -> Compa
 
 
 def _group(part: Sequence[Share], group: str) -> Compared | Unknown | None:
-    """The hosts of *group* compared, with no value of a host's own."""
+    """Return the comparison of the hosts in *group*, without the fields that differ for each host."""
     there = [each for each in part if isinstance(each.group, Unknown) or same(each.group) == group]
     missing = tuple(value for share in there for value in _missing(share))
     counted = tuple(

@@ -11,7 +11,7 @@ from jinja2 import TemplateError, nodes
 from runbook.language.expressions.views import View
 
 SHOWN = 160
-"""Characters of the expression that are repeated."""
+"""The maximum number of characters of the expression that a message repeats."""
 
 BY_ATTRIBUTE = ("selectattr", "rejectattr", "map", "sum", "sort", "unique", "groupby", "min", "max")
 """Filters that take the name of an attribute of each item."""
@@ -32,11 +32,11 @@ _NO_LIST = re.compile(r"'(\w+)' object is not iterable|object of type '(\w+)' ha
 _WANTED = re.compile(r"(?:must be real number|argument must be a string or a real number), not '?(\w+)'?")
 
 Value = Callable[[nodes.Node], Any]
-"""Evaluates a part of an expression.  May raise anything."""
+"""A function that evaluates a part of an expression.  It may raise any exception."""
 
 
 def explained(text: str, error: Exception, tree: nodes.Template, value: Value, probes: Collection[str]) -> str:
-    """Explain why *text* cannot be filled in: the values that are missing, and the probes that it names.
+    """Explain why *text* cannot be filled in: name the missing values, and the probes that *text* uses.
 
     *tree* is *text*, parsed by Jinja.  *value* evaluates a part of it.  *probes* are the ids of all probes.
     """
@@ -71,7 +71,7 @@ def _kind(name: str) -> str:
 
 
 def _missing(tree: nodes.Template, value: Value) -> Iterator[str]:
-    """Yield the values in *tree* that are null, by name, and also in the items of a list."""
+    """Yield the names of the values in *tree* that are null; values in the items of a list count, too."""
     for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
         if (path := _path(node)) and _quietly(value, node, "") is None:
             yield path
@@ -96,7 +96,9 @@ def _lacks(item: Any, attribute: str) -> bool:
 
 
 def _attribute(node: nodes.Filter) -> str:
-    """Return the attribute of each item that a filter takes; empty: it takes none, or no constant one."""
+    """Return the attribute of each item that the filter *node* reads; empty if there is none, or if it is not
+    constant.
+    """
     if node.name not in BY_ATTRIBUTE:
         return ""
     by_name = [pair.value for pair in node.kwargs if pair.key == "attribute"]
@@ -106,7 +108,7 @@ def _attribute(node: nodes.Filter) -> str:
 
 
 def _path(node: nodes.Node) -> str:
-    """Return the path ``probe.field.other`` as it is written; empty: *node* is no such path."""
+    """Return the source text of a path such as ``probe.field.other``; empty if *node* is not such a path."""
     match node:
         case nodes.Name():
             return node.name

@@ -1,4 +1,4 @@
-"""The name ``history`` in expressions: what earlier runs of the playbook did to the host, and saw there."""
+"""The name ``history`` in expressions: what earlier runs of the playbook changed and saw on the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runbook.values.units import time_span
 
 HISTORY = "history"
 MASK = "***"
-"""The stand-in for a secret in a record."""
+"""The text that replaces a secret in a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +23,16 @@ class HistoryScope:
     """The host and playbook whose history expressions see."""
 
     past: RecordedPast | None
-    """None: this command reads no records."""
+    """The records of earlier runs; None if this command reads no records."""
     host: str
     part: str = ""
-    """The included playbook in which the expression stands, whose own names these are."""
+    """The included playbook that contains the expression; step and probe names in the expression belong to this
+    playbook.
+    """
 
 
 class History:
-    """The value of ``history`` in expressions; an unknown answer behaves like that of a probe."""
+    """The value of ``history`` in expressions.  If the history is unknown, it behaves like an unknown probe answer."""
 
     __slots__ = ("_scope",)
 
@@ -38,17 +40,19 @@ class History:
         self._scope = scope
 
     def runs(self, within: str) -> Any:
-        """Return the number of runs that changed the host within a time."""
+        """Return the number of runs that changed the host in the last *within* (a duration)."""
         found = self._changes(within)
         return found if isinstance(found, Silent) else len({each.run for each in found})
 
     def changed(self, step: str, within: str) -> Any:
-        """In how many runs a step changed the host within a time."""
+        """Return the number of runs in which *step* changed the host in the last *within* (a duration)."""
         found = self._changes(within)
         return found if isinstance(found, Silent) else len({each.run for each in found if each.step == self._own(step)})
 
     def last(self, what: str) -> Any:
-        """Return the seconds since the last change of the host; none: it was never changed."""
+        """Return the seconds since the last change of the host; None if it was never changed.  *what* must be
+        ``changed``.
+        """
         if what != "changed":
             raise ConfigError("`history.last` needs 'changed'")
         found = self._past().last_change(self._scope.host) if self._scope.past else _unread()
@@ -60,7 +64,9 @@ class History:
         return None
 
     def previous(self, path: str) -> Any:
-        """Return the newest recorded answer of a probe; none: no run has one."""
+        """Return the newest recorded value at *path* (probe and field names); None if no run recorded an answer of the
+        probe.
+        """
         probe, *inner = path.split(".")
         found = self._answer(probe)
         if not isinstance(found, RecordedAnswer):
@@ -68,7 +74,9 @@ class History:
         return self._inside(found.state, inner, path, found.run)
 
     def previous_at(self, probe: str) -> Any:
-        """Return the seconds since that run; none: there is no such run."""
+        """Return the seconds since the run that has the newest recorded answer of *probe*; None if there is no such
+        run.
+        """
         found = self._answer(probe)
         return found.ago if isinstance(found, RecordedAnswer) else found
 
@@ -89,7 +97,9 @@ class History:
         return _silent(found.why) if isinstance(found, Unknown) else found
 
     def _inside(self, state: Any, inner: list[str], path: str, run: str) -> Any:
-        """Return the value at *inner*; a missing value is unknown, because a record of another version may lack it."""
+        """Return the value at *inner* in *state*.  A missing value is unknown, because another version may not have
+        recorded it.
+        """
         value = state
         for name in inner:
             if isinstance(value, Mapping) and name in value:

@@ -1,4 +1,4 @@
-"""Keys of a mapping that are names in the same playbook, such as those of signatures: a mistyped one is a mistake."""
+"""Check the keys of a mapping that must be names from the same playbook (such as those of signatures)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from runbook.text.suggestions import suggest
 from runbook.values.playbook import Let
 
 OF_ELEMENTS = {"map": (), "groupby": (0,), "selectattr": (0,), "rejectattr": (0,)}
-"""Filters that take an attribute of each element: by keyword, or as this argument."""
+"""Filters that take an attribute of each element, with the position of the argument that names the attribute."""
 
 SINGLE = (Kind.LIST, Kind.TEXT, Kind.NUMBER, Kind.BOOLEAN)
-"""The kinds without keys."""
+"""The kinds of values that have no keys."""
 
 
 def mistakes_in_keys(template: str, names: Types, let: Let) -> Iterator[tuple[str, str]]:
-    """Yield the keys that *template* takes from a mapping that cannot have them, or from a list, with hints."""
+    """Yield each key that *template* reads from a mapping that cannot have the key, or from a list, with a hint."""
     if (tree := tree_of(template, let)) is None:
         return
     names = unbound(tree, names)
@@ -37,7 +37,7 @@ def mistakes_in_keys(template: str, names: Types, let: Let) -> Iterator[tuple[st
 
 
 def _taken(node: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the keys that *node* takes by a written name, and their owners."""
+    """Yield each constant key that *node* reads, with the node from which it is read."""
     match node:
         case nodes.Getattr():
             yield node.node, node.attr
@@ -48,7 +48,9 @@ def _taken(node: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _attribute(node: nodes.Filter) -> str:
-    """Return the attribute of each element that *node* takes; empty: it takes none, or no constant one."""
+    """Return the attribute of each element that the filter *node* reads; empty if there is none, or if it is not
+    constant.
+    """
     named = [keyword.value for keyword in node.kwargs if keyword.key == "attribute"]
     given = [node.args[place] for place in OF_ELEMENTS.get(node.name, ()) if place < len(node.args)]
     texts = [each.value for each in (*given, *named) if isinstance(each, nodes.Const) and isinstance(each.value, str)]
@@ -56,7 +58,9 @@ def _attribute(node: nodes.Filter) -> str:
 
 
 def _fault_in_path(whole: Type, path: str) -> dict[str, str]:
-    """The mistake in the keys of *path* (``counts.timed_out``), which begins at *whole*."""
+    """Return the first mistake in the keys of *path* (``counts.timed_out``) with its hint; *whole* is the type at its
+    start.
+    """
     for key in path.split("."):
         if whole.keys is not None and key not in whole.keys:
             return {f"`{path}`: there is no {key!r}": suggest(key, whole.keys)}
@@ -65,7 +69,7 @@ def _fault_in_path(whole: Type, path: str) -> dict[str, str]:
 
 
 def _fault(source: Type, key: str, node: Any) -> dict[str, str]:
-    """The mistake in taking *key* from *node*, which is a *source*."""
+    """Return the mistake in reading *key* from *node*, with its hint; *source* is the type of *node*."""
     name = written(node)
     if source.kind is Kind.MAPPING and source.keys is not None and key not in source.keys:
         return {f"{name or 'the mapping'} has no {key!r}": suggest(key, source.keys)}

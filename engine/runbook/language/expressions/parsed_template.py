@@ -1,6 +1,4 @@
-"""The parts of a template's tree that matter: its names, its filters over samples, and whether it has
-to be compiled.
-"""
+"""Read from a template's tree what other modules need: names, filters over samples, whether it must be compiled."""
 
 from __future__ import annotations
 
@@ -22,23 +20,23 @@ N = TypeVar("N", bound=nodes.Node)
 
 @dataclass(frozen=True, slots=True)
 class SampleFilter:
-    """A filter over samples, as it stands in a text."""
+    """A filter over the samples of a probe, as it is written in a text."""
 
     probe: str
-    """The name before it; empty where that is not a name."""
+    """The name of the probe before the filter; empty if the filter does not follow a name."""
     filter: str
     given: tuple[Any, ...]
-    """The arguments; None stands for an argument that is not constant."""
+    """The arguments of the filter; None in place of an argument that is not constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryCall:
-    """A use of ``history``, as it stands in a text."""
+    """A use of ``history``, as it is written in a text."""
 
     method: str
-    """Empty where the name stands alone."""
+    """The method, such as ``runs``; empty if ``history`` is used without a method."""
     given: tuple[str, ...] | None
-    """The texts in the call; None: it is not called, or its arguments are not constant."""
+    """The texts given to the call; None if there is no call, or if an argument is not constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +45,28 @@ class ElementAttribute:
 
     probe: str
     field: str
-    """The field of the probe that is the list."""
+    """The name of the probe's field that holds the list."""
     attribute: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedTemplate:
-    """The parts of a template's tree that matter."""
+    """The properties of a template that other modules need."""
 
     names: frozenset[tuple[str, str]]
     mentioned: frozenset[str]
-    """Every name in it, also those that it binds itself."""
+    """Every name in the template, also the names that the template itself assigns."""
     over_samples: tuple[SampleFilter, ...]
     plain: bool
-    """It is so simple that nothing can be wrong with it."""
+    """Whether the template is so simple that compiling it cannot fail."""
     path: tuple[str, ...]
-    """The name and the attributes of a template that is nothing but ``{{ name.attribute }}``."""
+    """The name and the attributes, if the template is only ``{{ name.attribute }}``; empty otherwise."""
     secrets: frozenset[str]
-    """The secrets that it inserts: NAME of ``{{ secrets.NAME }}``, and host.NAME of ``{{ host.secrets.NAME }}``."""
+    """The secrets that the template inserts: NAME for ``{{ secrets.NAME }}``, host.NAME for ``{{ host.secrets.NAME
+    }}``.
+    """
     bends_secrets: bool
-    """Whether it uses secrets for more than inserting them: the result could not be masked."""
+    """Whether the template uses a secret for more than inserting it; the result could then not be masked."""
     history: tuple[HistoryCall, ...]
     elements: tuple[ElementAttribute, ...]
     tree: nodes.Template
@@ -74,7 +74,7 @@ class ParsedTemplate:
 
     @cached_property
     def compiled(self) -> Any:
-        """Return the compiled template; None: it can be parsed but not compiled.  Compiling changes the tree."""
+        """Return the compiled template; None if it can be parsed but not compiled.  Compiling changes the tree."""
         try:
             return self.environment.from_string(self.tree)
         except (TemplateError, RecursionError, SyntaxError, ValueError):
@@ -82,9 +82,9 @@ class ParsedTemplate:
 
 
 class _NamedValues(NodeTransformer):
-    """Puts the expressions of named values (``let``) in the place of their names.
+    """Replaces the names of ``let`` in a tree by their expressions.
 
-    Each is a tree of its own, so that nothing beside a name takes its expression to pieces.
+    Each expression stays a tree of its own, so that operators beside a name cannot split the expression.
     """
 
     def __init__(self, let: Let, bound: Collection[str], parse: Callable[[str], nodes.Template]) -> None:
@@ -101,16 +101,16 @@ class _NamedValues(NodeTransformer):
 
 
 def named_values(tree: N, let: Let, parse: Callable[[str], nodes.Template]) -> N:
-    """Return *tree* with the expressions of *let* in the place of their names; *parse* makes a template of each.
+    """Return *tree* with each name of *let* replaced by its expression; *parse* makes a template from an expression.
 
-    A name that *tree* binds itself, as the variable of a loop, is its own.  Raises what *parse* raises.
+    A name that *tree* itself assigns, such as a loop variable, is not replaced.  Raises what *parse* raises.
     """
     bound = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
     return cast(N, _NamedValues(let, bound, parse).visit(tree)) if let else tree
 
 
 def read_tree(tree: nodes.Template, environment: Environment) -> ParsedTemplate:
-    """Read *tree*, which *environment* parsed."""
+    """Return the properties of *tree*, which was parsed by *environment*."""
     everything = list(_within(tree))
     inserted = _inserted_secrets(everything)
     return ParsedTemplate(
@@ -129,23 +129,23 @@ def read_tree(tree: nodes.Template, environment: Environment) -> ParsedTemplate:
 
 
 SECRETS = "secrets"
-"""The name behind which secrets stand."""
+"""The name through which expressions read secrets."""
 
 HOST = "host"
 OF_HOST = f"{HOST}."
-"""The beginning of the names of secrets behind ``host.secrets``."""
+"""The prefix of the names of secrets that are read through ``host.secrets``."""
 HOST_SECRETS = f"{HOST}.{SECRETS}"
-"""The name among the mentioned ones where such a secret is inserted."""
+"""The entry in ``ParsedTemplate.mentioned`` that says that the template inserts a secret of the host."""
 
 
 def _inserted_secrets(everything: list[Any]) -> list[str]:
-    """The names in every ``{{ secrets.NAME }}`` and ``{{ host.secrets.NAME }}``, as often as they stand there."""
+    """Return the names in every ``{{ secrets.NAME }}`` and ``{{ host.secrets.NAME }}``; repeated uses are repeated."""
     printed = (node for output in everything if isinstance(output, nodes.Output) for node in output.nodes)
     return [name for node in printed if (name := _inserted(node))]
 
 
 def _inserted(node: Any) -> str:
-    """The secret that *node* is; empty: it is anything else."""
+    """Return the name of the secret that *node* reads; empty if *node* is anything else."""
     step = _first_step(node)
     if step and step[0] == SECRETS:
         return step[1]
@@ -155,9 +155,9 @@ def _inserted(node: Any) -> str:
 
 
 def _bends_secrets(everything: list[Any], inserted: list[str]) -> bool:
-    """Whether secrets are used for more than inserting them.
+    """Whether the template uses a secret for more than inserting it.
 
-    With secrets of a host, ``host`` as a whole counts, too.
+    If it inserts secrets of the host, a use of ``host`` without an attribute counts, too.
     """
     of_host = sum(word.startswith(OF_HOST) for word in inserted)
     steps = [step for node in everything if (step := _first_step(node)) and step[0] == HOST]
@@ -173,7 +173,7 @@ def _mentioned(everything: list[Any], inserted: list[str]) -> frozenset[str]:
 
 
 def _path(tree: nodes.Template, environment: Environment) -> tuple[str, ...]:
-    """See ``ParsedTemplate.path``; empty where the template is more than that."""
+    """Return the value of ``ParsedTemplate.path``; empty if the template is anything else."""
     match tree.body:
         case [nodes.Output(nodes=[node])]:
             attributes: list[str] = []
@@ -186,7 +186,7 @@ def _path(tree: nodes.Template, environment: Environment) -> tuple[str, ...]:
 
 
 FEW = 40
-"""Nodes of a template in which nothing can be nested too deep."""
+"""A template with at most this number of nodes cannot be nested too deeply."""
 PLAIN = (
     *(nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Slice, nodes.CondExpr, nodes.List, nodes.Tuple),
     *(nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Keyword),
@@ -195,9 +195,9 @@ COMPUTED = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div)
 
 
 def _is_plain(node: Any, environment: Environment) -> bool:
-    """Whether *node* can be compiled at any place.
+    """Whether *node* can be compiled wherever it is.
 
-    That is so if its parts are known, Python itself need not check them, and compiling it computes no value.
+    This is true if its parts are known, Python has no rules of its own for them, and compiling it computes no value.
     """
     match node:
         case nodes.Filter():
@@ -213,7 +213,7 @@ def _is_plain(node: Any, environment: Environment) -> bool:
 
 
 def _is_of_name(node: Any) -> bool:
-    """Whether *node* is computed from the value of a name, so that nothing is computed before there is one."""
+    """Whether *node* depends on the value of a name, so that Jinja computes nothing while it compiles the template."""
     while isinstance(node, nodes.Getattr | nodes.Getitem | nodes.Filter):
         node = node.node
     if isinstance(node, COMPUTED):
@@ -222,7 +222,7 @@ def _is_of_name(node: Any) -> bool:
 
 
 def _within(node: Any) -> Iterator[Any]:
-    """Every node below *node*, in the order of the text."""
+    """Yield every node below *node*, in the order of the text."""
     for child in node.iter_child_nodes():
         yield child
         yield from _within(child)
@@ -243,7 +243,7 @@ def _names_in(tree: Any, everything: list[Any], environment: Environment) -> fro
 
 
 def _first_step(node: Any) -> tuple[str, str] | None:
-    """Return name and attribute of ``name.attribute`` or ``name['attribute']``; None for other nodes."""
+    """Return the name and the attribute of ``name.attribute`` or ``name['attribute']``; None for other nodes."""
     if not isinstance(node, nodes.Getattr | nodes.Getitem):
         return None
     if isinstance(node, nodes.Getattr):
@@ -265,7 +265,7 @@ def _over_samples(everything: list[Any]) -> Iterator[SampleFilter]:
 
 
 def _history(everything: list[Any]) -> Iterator[HistoryCall]:
-    """Every use of ``history``, those that are no call with texts, too."""
+    """Yield every use of ``history``, also the uses that are not a call with constant texts."""
     names = {id(node) for node in everything if isinstance(node, nodes.Name) and node.name == HISTORY}
     for node in everything:
         if isinstance(node, nodes.Call) and (step := _first_step(node.node)) and step[0] == HISTORY:
@@ -281,7 +281,7 @@ def _history(everything: list[Any]) -> Iterator[HistoryCall]:
 
 
 _SAME_ELEMENTS = frozenset({"selectattr", "rejectattr", "select", "reject", "list", "sort", "unique", "reverse"})
-"""Filters that give elements of the list that they are given."""
+"""Filters that return elements of their input list, unchanged."""
 _FIRST_ARGUMENT = frozenset({"selectattr", "rejectattr", "groupby"})
 """Filters whose first argument is an attribute of the elements."""
 
@@ -296,7 +296,7 @@ def _elements(everything: list[Any]) -> Iterator[ElementAttribute]:
 
 
 def _attribute_of(node: Any) -> tuple[str, Any]:
-    """Return the attribute that *node* takes from elements of a list, and the list.
+    """Return the attribute that *node* reads from the elements of a list, and the node of this list.
 
     The attribute is empty if there is none.
     """

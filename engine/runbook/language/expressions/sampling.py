@@ -15,14 +15,16 @@ from runbook.values.units import time_span
 T = TypeVar("T")
 
 MOST = 1000
-"""Samples of one probe."""
+"""The maximum number of samples of one probe."""
 
 LONGEST = 86400.0
-"""Seconds from the first sample to the last: more is a slip."""
+"""The maximum number of seconds from the first sample to the last; a longer time is assumed to be a mistake."""
 
 
 def sampling(written: Mapping[str, Json], scope: Scope) -> Sampling:
-    """Parse ``samples`` with the inputs of *scope*.  Raises ConfigError, each message with its key before it."""
+    """Return the sampling that ``samples`` (*written*) describes, with the inputs of *scope*.  Raises ConfigError;
+    each message begins with its key.
+    """
     problems: list[Problem] = []
 
     def read(key: str, convert: Callable[[Any], T], default: T) -> T:

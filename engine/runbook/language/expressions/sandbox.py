@@ -20,13 +20,13 @@ from runbook.language.expressions.views import LONGEST, Silent, View, finite, kn
 from runbook.values.types import plural
 
 MOST_ROUNDS = 100_000
-"""Rounds that the loops of one template may take, all of them together."""
+"""The maximum number of rounds that all loops of one template may take together."""
 
 LARGEST_ARGUMENT = 10_000
-"""A number that a filter or a method may be given: it may be a width, a count, a number of digits."""
+"""The largest number that a filter or a method may get, because the number may be a width or a count."""
 
 COMPARING = frozenset({"select", "reject", "selectattr", "rejectattr", "default"})
-"""Filters that only compare numbers or pass them on, so that these may have any size."""
+"""Filters that only compare numbers or return them unchanged, so that their numbers may be of any size."""
 
 WITHIN_BOUNDS = "_within_bounds"
 JOINED = "_joined"
@@ -38,10 +38,10 @@ METHODS = (
     *("startswith", "endswith", "find", "rfind", "index", "rindex", "count", "isdigit", "isdecimal", "isalpha"),
     *("isalnum", "isnumeric", "isspace", "islower", "isupper", "isascii"),
 )
-"""The methods of a text that may be called: nothing that pads, formats or encodes."""
+"""The methods of a text that a template may call; methods that pad, format or encode are not among them."""
 
 SHOWN = 8
-"""Keys that are named where one is missing."""
+"""The maximum number of existing keys that a message about a missing key names."""
 
 NO_GLOBALS = ("lipsum", "cycler", "joiner", "namespace", "dict")
 NO_FILTERS = ("attr", "pprint", "xmlattr", "urlize", "random", "center", "wordwrap", "batch", "slice", "indent")
@@ -50,7 +50,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Rounds:
-    """The number of rounds that the loops of a template have taken."""
+    """Counts the rounds that the loops of a template take."""
 
     def __init__(self) -> None:
         self._left = MOST_ROUNDS
@@ -65,38 +65,38 @@ class Rounds:
 
 @pass_context
 def _within_bounds(context: Any, items: Any) -> Any:
-    """*items* of a loop, each of them counted."""
+    """Return *items*, the items of a loop, so that each round is counted."""
     return context[ROUNDS]._count(known(items))
 
 
 def _joined(parts: Any) -> str:
-    """The texts of a ``~``."""
+    """Return the joined texts of a ``~`` expression."""
     return "".join(bounded([str(known(part)) for part in parts]))
 
 
 def _format(form: str, *values: Any) -> str:
-    """As ``%`` does, with widths of at most three digits."""
+    """Format *values* like Python's ``%``, but refuse widths of more than three digits."""
     if re.search(r"\*|\d{4}", str(form)):
         raise SecurityError("`format` takes no width of more than three digits")
     return str(bounded(str(form) % tuple(map(known, values))))
 
 
 def _counted(value: Any, noun: str, many: str = "") -> str:
-    """``1 process``, ``2 processes``: a number, or a list by its length, with its noun in the right form."""
+    """Return a number with its noun in the right form: ``1 process``, ``2 processes``; a list counts by its length."""
     found = known(value)
     number = found if isinstance(found, int | float) else len(list(found))
     return plural(number, str(noun), str(many))
 
 
 def _answered(value: Any) -> bool:
-    """Whether a probe could answer; also an unanswered probe can be tested: ``gpus is not answered``."""
+    """Whether the probe or the field *value* is known.  The test also accepts an unknown value."""
     if isinstance(value, Undefined):
         str(value)  # raises: a field that is not there was mistyped
     return not isinstance(value, Silent)
 
 
 class _Asking(NativeCodeGenerator):
-    """Of ``x.field is answered``, the fields are read without touching them: one may be unknown where ``x`` is not."""
+    """Compiles ``x.field is answered`` so that the fields are read without an error if they are unknown."""
 
     def visit_Test(self, node: nodes.Test, frame: Frame) -> None:  # noqa: N802 - as Jinja's visitor calls it
         asked = node.node
@@ -114,7 +114,9 @@ class _Asking(NativeCodeGenerator):
 
 
 class _Bounding(NodeTransformer):
-    """Counts loops and measures joined texts; refuses statements that could evade this."""
+    """Changes a tree so that loops are counted and joined texts are measured; refuses statements that could avoid
+    this.
+    """
 
     def __init__(self, environment: Environment) -> None:
         self._filters, self._tests = environment.filters, environment.tests
@@ -133,7 +135,7 @@ class _Bounding(NodeTransformer):
         return node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:  # noqa: N802 - as above
-        """A number written out, such as 1e999: Python would write it as `inf`, which is a name."""
+        """Refuse a number that is too large, such as 1e999: Python would write it as `inf`, which is a name."""
         try:
             finite(node.value)
         except ValueError as error:
@@ -141,7 +143,7 @@ class _Bounding(NodeTransformer):
         return node
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802 - as above
-        """Allow the author's own text to be evaluated within a sample, never a text of a host."""
+        """Check that filters over samples get an expression that the author wrote, never a text from a host."""
         self.generic_visit(node)
         self._named(node)
         if node.name in ("map", *SERIES) and (node.dyn_args or node.dyn_kwargs):
@@ -155,8 +157,9 @@ class _Bounding(NodeTransformer):
         return node
 
     def _named(self, node: nodes.Filter) -> None:
-        """Refuse a test or a filter that is named in quotes, and that is not there: Jinja looks it up only when it is
-        needed."""
+        """Refuse a test or a filter that is named in quotes and does not exist; Jinja itself would notice this only at
+        evaluation.
+        """
         place = {"select": 0, "reject": 0, "selectattr": 1, "rejectattr": 1, "map": 0}.get(node.name, len(node.args))
         name = _text(node.args[place]) if place < len(node.args) else ""
         kind, known_names = ("filter", self._filters) if node.name == "map" else ("test", self._tests)
@@ -174,7 +177,7 @@ def _text(node: nodes.Expr) -> str:
 
 
 class Missing(StrictUndefined):
-    """A name or a key that is not there, in the words of a playbook."""
+    """A missing name or key; its message uses the words of playbooks."""
 
     @property
     def _undefined_message(self) -> str:
@@ -187,7 +190,7 @@ class Missing(StrictUndefined):
 
 
 class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
-    """Sandboxed, strict about undefined names, native types, and bounded."""
+    """The Jinja environment: sandboxed, strict about undefined names, with native types and limits."""
 
     code_generator_class = _Asking
     intercepted_binops = frozenset({"*", "**", "+", "-", "/", "//", "%"})
@@ -221,7 +224,7 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
         return super().getattr(obj, attribute)
 
     def field(self, obj: Any, *path: str) -> Any:
-        """Return the value at *path* of *obj*: a ``Silent`` where it, or a part of it, is not known."""
+        """Return the value at *path* in *obj*; a ``Silent`` if a part of the path is not known."""
         for name in path:
             if isinstance(obj, Silent):
                 break
@@ -255,7 +258,7 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
 
 
 def bounded(value: Any) -> Any:
-    """*value*, if it is not too large; texts of a list count together."""
+    """Return *value* unchanged; raise SecurityError if it is too large.  The texts of a list count together."""
     size = len(value) if isinstance(value, str | list | tuple | Mapping) else 0
     if isinstance(value, list):
         size += sum(len(each) for each in value if isinstance(each, str))
@@ -266,7 +269,7 @@ def bounded(value: Any) -> Any:
 
 
 def _asked_of_known(test: Any) -> Any:
-    """Return *test* for known values only: an unknown value raises, because the test cannot be answered."""
+    """Return *test* for known values only: with an unknown value the returned test raises."""
     if hasattr(test, "jinja_pass_arg"):
         return test
 
@@ -278,7 +281,7 @@ def _asked_of_known(test: Any) -> Any:
 
 
 def _measured(name: str, function: F) -> F:
-    """The filter *function*, with bounds on what it is given and on what it makes."""
+    """Return the filter *function* with limits on its arguments and on its result."""
 
     @wraps(function)
     def within(*args: Any, **kwargs: Any) -> Any:
@@ -290,7 +293,9 @@ def _measured(name: str, function: F) -> F:
 
 
 def _refuse_large(name: str, value: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Numbers that are too large to be a width, and texts that would be put in too often."""
+    """Raise SecurityError if an argument is too large for a width or a count, or if `join` would repeat a text too
+    often.
+    """
     given = (*args, *kwargs.values())
     numbers = [each for each in given if isinstance(each, int) and not isinstance(each, bool)]
     if name not in COMPARING and any(

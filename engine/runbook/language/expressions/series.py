@@ -17,23 +17,25 @@ from runbook.values.units import duration, size
 NAMES = ("series", "sustained", "grows")
 
 FEWEST = 3
-"""Known samples from which growth can be determined."""
+"""The minimum number of known samples from which growth can be determined."""
 
 ROOTS = ("inputs", "host", "run")
-"""Names that mean the same within a sample as outside of it."""
+"""Names that have the same value within a sample and outside of it."""
 
 ROUNDS = "_rounds"
-"""The variable of a template that counts its rounds."""
+"""The variable of a template that holds its counter of loop rounds."""
 
 SAMPLE = "_sample"
-"""The variable of an expression that holds the sample."""
+"""The variable that holds the sample, in an expression over samples."""
 
 Inside = Callable[[str, Mapping[str, Any]], Any]
-"""An expression and its names, to its value.  Raises UnknownTouched."""
+"""A function from an expression and its names to the value of the expression.  Raises UnknownTouched."""
 
 
 class OfSample(NodeTransformer):
-    """Makes every other name in an expression a field of the sample, so that it is unknown only where it is touched."""
+    """Replaces every other name in an expression by a field of the sample, so that only a field that is used can make
+    the result unknown.
+    """
 
     def visit_Name(self, node: nodes.Name) -> nodes.Node:  # noqa: N802 - as Jinja's visitor calls it
         sample = nodes.Name(SAMPLE, "load", lineno=node.lineno)
@@ -41,22 +43,22 @@ class OfSample(NodeTransformer):
 
 
 def filters(inside: Inside) -> Mapping[str, Callable[..., Any]]:
-    """The filters; each takes an expression over the fields of one sample, written out as text."""
+    """Return the filters by name; each takes an expression (text) over the fields of one sample."""
 
     @pass_context
     def series(context: Any, probed: Any, expression: str) -> list[Any]:
-        """Return the value of *expression* in each sample; a gap where it is not known."""
+        """Return the value of *expression* in each sample; a ``Silent`` where the value is not known."""
         return [value for _, value in _values(inside, context, probed, expression, "series")]
 
     @pass_context
     def sustained(context: Any, probed: Any, condition: str, span: Any) -> bool:
-        """Whether *condition* held in every sample of the last *span*."""
+        """Whether *condition* was true in every sample of the last *span* (a duration)."""
         values = list(_values(inside, context, probed, condition, "sustained"))
         return not _absent(probed) and held_for(values, _span(span))
 
     @pass_context
     def grows(context: Any, probed: Any, expression: str, at_least: Any = 0, rises: int = 1) -> bool:
-        """Whether *expression* never falls, and rises by *at_least*, in so many samples at least."""
+        """Whether the value of *expression* never falls, and rises by *at_least* in *rises* steps or more."""
         values = [it for _, it in _values(inside, context, probed, expression, "grows")]
         return not _absent(probed) and growing(values, amount(at_least), rises)
 
@@ -64,7 +66,7 @@ def filters(inside: Inside) -> Mapping[str, Callable[..., Any]]:
 
 
 def fault_in_filter(name: str, given: tuple[Any, ...]) -> str:
-    """Return the reason why a filter cannot have these arguments; empty: it can.
+    """Return the reason why the filter *name* cannot take the arguments *given*; empty if it can.
 
     None in *given* stands for an argument that is not known yet.
     """
@@ -89,7 +91,7 @@ def _span(value: Any) -> float:
 
 
 def amount(value: Any) -> float:
-    """A number, or a size such as ``64MiB``.  Raises ConfigError."""
+    """Return *value* as a number; it may also be a size such as ``64MiB``.  Raises ConfigError."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return value
     return size(value)
@@ -143,7 +145,7 @@ def _number(value: Any) -> float:
 
 
 def _values(inside: Inside, context: Any, probed: Any, expression: str, name: str) -> Iterator[tuple[float, Any]]:
-    """When each sample was taken, with what *expression* is in it."""
+    """Yield for each sample the time when it was taken, and the value of *expression* in it."""
     if not isinstance(known(probed), View) or "samples" not in probed or "asked" not in probed:
         raise ConfigError(f"`{name}` must follow a probe with `samples`")
     names = {root: context[root] for root in (*ROOTS, ROUNDS)}

@@ -1,4 +1,4 @@
-"""The type of an expression, as far as it is known before the evaluation."""
+"""Determine the type of an expression before its evaluation, as far as possible."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a value; a value that may also be unknown or none has the type of its other values."""
+    """The type of a value.  If the value may also be unknown or none, this is the type of its other values."""
 
     kind: Kind
     fields: Mapping[str, Type] = field(default_factory=dict)
     element: Type | None = None
     """The type of the elements of a list, or of the values of a mapping; None: unknown."""
     choices: tuple[str, ...] = ()
-    """The only texts that it can be; empty: any text."""
+    """The only texts that the value can be; empty if it can be any text."""
     keys: tuple[str, ...] | None = None
-    """The only keys that a mapping can have; None: any key."""
+    """The only keys that a mapping can have; None if it can have any key."""
     named_by: tuple[str, ...] = ()
-    """The arguments of its probe that give it its keys or choices."""
+    """The arguments of the probe that define the keys or choices of this value."""
 
 
 ANY = Type(Kind.ANY)
@@ -50,7 +50,7 @@ RESULTS: Mapping[str, Type] = {
     **dict.fromkeys(("length", "count", "int", "float", "round", "abs", "wordcount"), NUMBER),
     **dict.fromkeys(("string", "join", "lower", "upper", "title", "capitalize", "trim", "replace", "counted"), TEXT),
 }
-"""Filters that give the same type, whatever they are given."""
+"""Filters whose result has always the same type."""
 
 SAME_ELEMENTS = frozenset({"selectattr", "rejectattr", "select", "reject", "list", "sort", "unique", "reverse"})
 ONE_ELEMENT = frozenset({"first", "last", "min", "max"})
@@ -58,7 +58,7 @@ ARITHMETIC = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.
 
 
 def type_of(node: Any, names: Types) -> Type:
-    """The type of the expression *node*, in which *names* have their types; ``ANY`` where it is not known."""
+    """Return the type of the expression *node*; *names* has the types of names.  ``ANY`` if it is not known."""
     match node:
         case nodes.Const():
             return _of_constant(node.value)
@@ -91,7 +91,7 @@ def type_of(node: Any, names: Types) -> Type:
 
 
 def field_of(whole: Type, path: str) -> Type:
-    """The type of what stands behind the names of *path* (``process.user``) in *whole*."""
+    """Return the type of the value at *path* (``process.user``) in a value of type *whole*."""
     for name in path.split("."):
         inner = whole.element if whole.kind is Kind.MAPPING else None
         whole = whole.fields.get(name) or inner or ANY
@@ -99,7 +99,7 @@ def field_of(whole: Type, path: str) -> Type:
 
 
 def common(types: Iterable[Type]) -> Type:
-    """Return the common type of *types*; the type of none is left out beside another type."""
+    """Return the type that all *types* have in common, or ``ANY``; the type of none is ignored."""
     found = [each for each in types if each.kind is not Kind.NONE]
     if not found or len({each.kind for each in found}) > 1:
         return ANY

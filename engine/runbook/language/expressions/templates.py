@@ -33,7 +33,7 @@ from runbook.values.playbook import NO_LET, Let
 from runbook.values.types import Json, Raw, Unknown
 
 INSTEAD = {"&": "and", "!": "not", "^": "and, or, not", "?": "A if CONDITION else B", "$": "a name as it is"}
-"""Characters without a meaning in expressions, each with the replacement for its meaning in other languages."""
+"""Characters that have no meaning in expressions, each with the replacement for its meaning in other languages."""
 
 ENDS = {"end of print statement": "`}}`", "end of statement block": "`%}`", "begin of statement block": "`{%`"}
 
@@ -41,7 +41,7 @@ _TAG_OPEN = re.compile(r"The innermost block that needs to be closed is '(\w+)'"
 
 
 def plainly(said: str, filters: Collection[str], tests: Collection[str]) -> str:
-    """Translate *said*, a message of Jinja, into plain words; an unknown message stays as it is."""
+    """Translate *said*, a message of Jinja, into plain words; return an unknown message unchanged."""
     said = said.strip().rstrip(".")
     if found := re.fullmatch(r"No (filter|test) named '(\w+)'", said):
         kind, name = found[1], found[2]
@@ -74,13 +74,13 @@ ROOTS = frozenset({"inputs", "host", "run", "item", SECRETS, HISTORY})
 
 
 FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
-"""The errors of a text that cannot be filled in."""
+"""The errors that can be raised while a text is filled in."""
 
 
 class SecretsAsWritten(Mapping[str, Json]):
-    """Gives ``{{ secrets.NAME }}`` for every name, and ``{{ host.secrets.NAME }}`` for ``host.NAME``.
+    """Returns for every name the reference itself instead of a value.
 
-    That is the reference instead of the value.
+    The name NAME gives ``{{ secrets.NAME }}``, and host.NAME gives ``{{ host.secrets.NAME }}``.
     """
 
     def __getitem__(self, name: str) -> str:
@@ -98,7 +98,7 @@ WRITTEN_SECRETS = SecretsAsWritten()
 
 
 class _OfHost(Mapping[str, Json]):
-    """The secrets behind ``host.secrets``, by their names there; they cannot be listed."""
+    """The secrets that ``host.secrets`` gives, by name; they cannot be listed."""
 
     def __init__(self, secrets: Mapping[str, Json]) -> None:
         self._secrets = secrets
@@ -123,14 +123,16 @@ class Scope:
     states: Mapping[str, Json | Unknown] = field(default_factory=dict)
     item: Json = None
     secrets: Mapping[str, Json] = field(default_factory=lambda: WRITTEN_SECRETS, repr=False)
-    """The values of secrets, only for a command that is sent; otherwise the text of the template itself."""
+    """The values of secrets, if a command is about to be sent; otherwise the references of the template are kept as
+    text.
+    """
     history: HistoryScope | None = field(default=None, repr=False)
-    """None: expressions of this kind have no history."""
+    """The history that expressions read; None if these expressions have no history."""
     let: Let = NO_LET
-    """The names of expressions."""
+    """The named expressions (``let``)."""
 
     def names(self, mentioned: Iterable[str]) -> dict[str, Any]:
-        """The variables of a template in which *mentioned* stand: of very many probes it names a few."""
+        """Return the variables of a template that uses the names *mentioned*; other probes are left out."""
         host = {**self.host, SECRETS: _OfHost(self.secrets)} if HOST_SECRETS in mentioned else self.host
         own = {name: view(it) for name, it in (("inputs", self.inputs), ("host", host), ("run", self.run))}
         states = {name: view(self.states[name]) for name in mentioned if name in self.states}
@@ -141,8 +143,9 @@ class Scope:
 
 @pass_context
 def _finalize(_context: Any, value: Any) -> Any:
-    """Return the text that `{{ }}` prints; taking the context keeps Jinja from printing constants as text at compile
-    time."""
+    """Return the value that `{{ }}` prints.  The parameter for the context stops Jinja from printing constants when it
+    compiles.
+    """
     return finite(known(value))
 
 
@@ -154,7 +157,7 @@ def _environment() -> Environment:
 
 
 def _inside(expression: str, names: Mapping[str, Any], let: Let = NO_LET) -> Any:
-    """Evaluate *expression* over one sample; *names* are the names of the surrounding template."""
+    """Return the value of *expression* in one sample; *names* are the names of the surrounding template."""
     template = _over_sample(expression, let)
     made = list(_pieces(template.root_render_func(template.new_context(dict(names)))))
     return _joined(as_template(expression), made, whole=False)
@@ -166,7 +169,7 @@ def _over_sample(expression: str, let: Let) -> Any:
 
 
 def evaluate(expression: str, scope: Scope) -> bool | Unknown:
-    """Return whether *expression* is true; Unknown: it uses the result of a probe that could not answer.
+    """Return whether *expression* is true; return Unknown if it uses the result of a probe that could not answer.
 
     Raises ConfigError if it cannot be evaluated at all.
     """
@@ -175,7 +178,7 @@ def evaluate(expression: str, scope: Scope) -> bool | Unknown:
 
 
 def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unknown:
-    """Evaluate *expression* to JSON; Unknown: it uses an unanswered probe.  Raises ConfigError.
+    """Return the value of *expression* as JSON; return Unknown if it uses an unanswered probe.  Raises ConfigError.
 
     With *gaps*, an unknown value within a list or a mapping becomes a text that says so, and the rest is returned.
     """
@@ -187,7 +190,7 @@ def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unk
 
 
 def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) -> bool | Unknown:
-    """Whether *condition* is true of one sample.  Raises ConfigError."""
+    """Return whether *condition* is true in one sample; Unknown if it uses an unknown value.  Raises ConfigError."""
     try:
         return bool(_inside(condition, {**scope.names(()), ROUNDS: Rounds(), SAMPLE: view(sample)}, scope.let))
     except UnknownTouched as error:
@@ -215,7 +218,7 @@ def render(tree: Any, scope: Scope) -> Json:
 
 
 def say(text: str, scope: Scope) -> str:
-    """Return *text* filled in for people; an unknown value becomes ``unknown``.  Raises ConfigError."""
+    """Return *text* filled in for people; an unknown value becomes the word ``unknown``.  Raises ConfigError."""
     try:
         return str(_native(text, scope, whole=True)) if is_template(text) else text
     except UnknownTouched:
@@ -235,12 +238,12 @@ def _said(part: str, scope: Scope) -> str:
 
 
 def is_template(text: str) -> bool:
-    """Whether there is anything in *text* to fill in."""
+    """Whether *text* contains a template (``{{``, ``{%`` or ``{#``)."""
     return "{{" in text or "{%" in text or "{#" in text
 
 
 def as_template(text: str) -> str:
-    """*text* as a template, which an expression is not yet."""
+    """Return *text* as a template; an expression is put into ``{{ }}``."""
     return text if is_template(text) else "{{ (" + text + "\n) }}"
 
 
@@ -261,7 +264,9 @@ def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False)
 
 
 def _at(path: tuple[str, ...], names: Mapping[str, Any]) -> Any:
-    """Look ``name.attribute...`` up as a compiled template does, which takes far longer to make."""
+    """Return the value of the attributes *path*, as a compiled template would, but without compiling (which takes far
+    longer).
+    """
     name, *attributes = path
     environment = _environment()
     value = names[name] if name in names else environment.undefined(name=name)
@@ -290,7 +295,7 @@ def _explained(text: str, error: Exception, scope: Scope) -> str:
 
 
 def _joined(text: str, pieces: list[Any], *, whole: bool, gaps: bool = False) -> Any:
-    """The text of all *pieces*, or the native value where *text* is nothing but one ``{{ }}``."""
+    """Return the text of all *pieces*; return the native value if *text* is only one ``{{ }}``."""
     if is_single(text) and not whole:
         values = [piece for piece in pieces if not (isinstance(piece, str) and not piece.strip() and len(pieces) > 1)]
         if len(values) == 1 and isinstance(values[0], Undefined):
@@ -300,12 +305,12 @@ def _joined(text: str, pieces: list[Any], *, whole: bool, gaps: bool = False) ->
 
 
 def is_single(text: str) -> bool:
-    """Whether *text* is nothing but one ``{{ }}``, and gives the native value."""
+    """Whether *text* is only one ``{{ }}``, so that its result is the native value."""
     return bool(re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL))
 
 
 def _pieces(made: Iterator[Any]) -> Iterator[Any]:
-    """Yield the output of a template, up to a limit."""
+    """Yield the pieces of a template's output; raise SecurityError if they are too large together."""
     size = 0
     for piece in made:
         size += len(piece) if isinstance(piece, str) else 1
@@ -332,17 +337,17 @@ def _reason(text: str, error: Exception) -> str:
 
 
 def _compiled(text: str, let: Let) -> Any:
-    """The template that *text* is.  Raises what Jinja has against it."""
+    """Return the compiled template of *text*.  Lets the errors of Jinja through."""
     return _parsed(text, let).compiled or _environment().from_string(_tree(text, let))
 
 
 def fault_in(text: str, let: Let = NO_LET) -> str:
-    """Return the reason why *text* is no template; empty: it is one."""
+    """Return the reason why *text* is not a valid template; empty if it is valid."""
     return _fault(lambda: _parsed(text, let).plain or _compiled(text, let))
 
 
 def _fault(read: Callable[[], object]) -> str:
-    """Return the reason why *read* fails; empty: it succeeds."""
+    """Return the reason why the call of *read* fails; empty if it succeeds."""
     try:
         read()
     except SecurityError as error:  # in our own words
@@ -354,7 +359,7 @@ def _fault(read: Callable[[], object]) -> str:
 
 
 def line_of_fault(text: str) -> int:
-    """The line of *text* in which it stops being a template; 0 where it is one, or nobody can tell."""
+    """Return the line of *text* that has the first syntax error; 0 if there is none or the line is not known."""
     try:
         _environment().parse(text)
     except (TemplateError, RecursionError, ValueError) as error:
@@ -363,7 +368,7 @@ def line_of_fault(text: str) -> int:
 
 
 def fault_in_expression(expression: str, let: Let = NO_LET) -> str:
-    """Return the reason why *expression* is malformed; empty: it is well-formed."""
+    """Return the reason why *expression* is malformed; empty if it is well-formed."""
     if is_template(expression):
         return "write an expression without {{ }}"
     braced = "{{ " + expression + "\n}}"
@@ -372,15 +377,16 @@ def fault_in_expression(expression: str, let: Let = NO_LET) -> str:
 
 
 def names(text: str, let: Let) -> frozenset[tuple[str, str]]:
-    """Every free name in an expression or a template with its first attribute, or an empty text without one.
+    """Return every free name in *text* with its first attribute (empty if it has none); *text* is an expression or a
+    template.
 
-    The names of *let* stand for those in their expressions.  Raises ConfigError when *text* cannot be parsed.
+    A name of *let* counts as the names in its expression.  Raises ConfigError if *text* cannot be parsed.
     """
     return _understood(text, let).names
 
 
 def _understood(text: str, let: Let) -> ParsedTemplate:
-    """As ``_parsed``, of an expression or a template.  Raises ConfigError."""
+    """Return the properties of *text*, an expression or a template.  Raises ConfigError if it cannot be parsed."""
     try:
         return _parsed(as_template(text), let)
     except (TemplateError, RecursionError) as error:
@@ -389,9 +395,9 @@ def _understood(text: str, let: Let) -> ParsedTemplate:
 
 @cache
 def _parsed(template: str, let: Let) -> ParsedTemplate:
-    """*template* parsed; every author writes the same ones again and again.
+    """Return the properties of *template*; the result is cached, because the same templates appear again and again.
 
-    Raises TemplateError or RecursionError where it cannot be parsed.
+    Raises TemplateError or RecursionError if it cannot be parsed.
     """
     return read_tree(_tree(template, let), _environment())
 
@@ -402,14 +408,14 @@ def _tree(template: str, let: Let) -> nodes.Template:
 
 
 def history_calls(text: str, let: Let) -> tuple[HistoryCall, ...]:
-    """Every use of ``history`` in *text*.  Raises ConfigError when it cannot be parsed."""
+    """Return every use of ``history`` in *text*.  Raises ConfigError if *text* cannot be parsed."""
     return _understood(text, let).history if any(HISTORY in each for each in (text, *dict(let).values())) else ()
 
 
 def secrets_in_template(text: str) -> frozenset[str]:
-    """Return the secrets that *text* inserts (``NAME``, ``host.NAME``).
+    """Return the names of the secrets that *text* inserts (``NAME``, ``host.NAME``).
 
-    A text that cannot be parsed gives none; it is reported elsewhere.
+    Returns none if *text* cannot be parsed; another check reports that.
     """
     if SECRETS not in text or not is_template(text) or fault_in(text):
         return frozenset()
@@ -417,15 +423,15 @@ def secrets_in_template(text: str) -> frozenset[str]:
 
 
 def bends_secrets(text: str, let: Let) -> bool:
-    """Whether *text* does more with secrets than to insert them.  Raises ConfigError when it cannot be parsed."""
+    """Whether *text* does more with secrets than insert them.  Raises ConfigError if *text* cannot be parsed."""
     return SECRETS in text and _understood(text, let).bends_secrets
 
 
 def element_attributes(text: str, let: Let) -> tuple[ElementAttribute, ...]:
-    """Every attribute that *text* takes from elements of a probe's lists.  Raises ConfigError."""
+    """Return every attribute that *text* reads from the elements of a probe's lists.  Raises ConfigError."""
     return _understood(text, let).elements
 
 
 def over_samples(text: str, let: Let) -> tuple[SampleFilter, ...]:
-    """Every filter over samples in *text*.  Raises ConfigError when it cannot be parsed."""
+    """Return every filter over samples in *text*.  Raises ConfigError if *text* cannot be parsed."""
     return _understood(text, let).over_samples

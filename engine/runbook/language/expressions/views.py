@@ -1,4 +1,4 @@
-"""JSON as expressions see it: keys are attributes, and touching an unknown value makes the expression unknown."""
+"""JSON values in expressions: keys are attributes, and using an unknown value makes the expression unknown."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from runbook.errors import ConfigError
 from runbook.values.types import Json, Raw, Unknown
 
 LONGEST = 1_000_000
-"""Characters or elements that one value may have."""
+"""The maximum number of characters or elements of one value."""
 
 
 class UnknownTouched(Exception):
-    """An expression used a value that no probe could give; the message names the value and the reason."""
+    """An expression used an unknown value; the message names the value and the reason why it is unknown."""
 
     def __init__(self, why: str, probe: str = "") -> None:
         super().__init__(why)
@@ -24,7 +24,7 @@ class UnknownTouched(Exception):
 
 
 class View(Mapping[str, Any]):
-    """A JSON object whose keys are attributes, also where a dict has a method of that name."""
+    """A JSON object whose keys are attributes, even if a dict has a method of the same name."""
 
     def __init__(self, inner: Mapping[str, Json]) -> None:
         self._inner = inner
@@ -33,11 +33,11 @@ class View(Mapping[str, Any]):
         return known(view(self._inner[key]))
 
     def field(self, key: str) -> Any:
-        """Return the value there, also an unknown one.  Raises KeyError."""
+        """Return the value of *key*, even if the value is unknown.  Raises KeyError."""
         return view(self._inner[key])
 
     def inside(self) -> Iterator[tuple[str, Any]]:
-        """Every key with its value, also where that is not known."""
+        """Return every key with its value, even if the value is unknown."""
         return ((key, view(value)) for key, value in self._inner.items())
 
     def __iter__(self) -> Iterator[str]:
@@ -50,7 +50,7 @@ class View(Mapping[str, Any]):
         return hash(repr(self._inner))
 
     def __eq__(self, other: object) -> bool:
-        """Raises UnknownTouched where that depends on what is not known."""
+        """Raises UnknownTouched if the result depends on an unknown value."""
         if not isinstance(other, Mapping) or set(self._inner) != set(other):
             return False
         theirs = other._inner if isinstance(other, View) else other
@@ -71,7 +71,9 @@ class View(Mapping[str, Any]):
 
 @dataclass(frozen=True, eq=False)
 class Silent:
-    """A probe, or a field of one, without an answer: touching it says so, also asking whether it is true or equal."""
+    """An unknown probe, or an unknown field of a probe: every use raises UnknownTouched, also a test for truth or
+    equality.
+    """
 
     why: str
     probe: str = ""
@@ -112,7 +114,7 @@ def known(value: Any) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """*value*, unless it is a number that no report can hold.  Raises ValueError."""
+    """Return *value* unchanged.  Raises ValueError if it is a number that no report can hold."""
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"the result is not a finite number ({value})")
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
@@ -121,7 +123,7 @@ def finite(value: Any) -> Any:
 
 
 def plain(value: Any, *, gaps: bool = False) -> Any:
-    """Return *value* as JSON has it, without views.
+    """Return *value* as plain JSON, without views.
 
     With *gaps*, an unknown value inside becomes a text that says so.
     """

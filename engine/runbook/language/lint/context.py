@@ -1,4 +1,4 @@
-"""A playbook with its file, as the lint rules see it."""
+"""A playbook and its file, in the form in which the lint rules read them."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ _WORD = re.compile(r"(?<![\w.])\w+")
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
-    """Something that a rule objects to."""
+    """A place in a playbook that breaks a lint rule."""
 
     path: Path
     message: str
     hint: str = ""
     written: bool = False
-    """Whether *path* is one of the file as it is written, before groups are written out."""
+    """Whether *path* is a path in the original file, before groups are written out."""
 
 
 @dataclass(frozen=True)
 class LintContext:
-    """A playbook, and where everything in it stands."""
+    """A playbook, with the places of its parts in the file."""
 
     book: Playbook
     document: Document
-    """With what ``defaults`` and groups stand for."""
+    """The file with ``defaults`` and groups written out."""
     written: Mapping[str, Any]
-    """The tree as it is written."""
+    """The tree of the original file."""
     actions: Mapping[str, Action]
 
     @cached_property
     def steps(self) -> tuple[tuple[Step, Path], ...]:
-        """The steps of this file, each with its path."""
+        """Return the steps of this file, each with its path."""
         by_place = {
             self.document.where((section, number)): (section, number)
             for section in ("diagnose", "remediate", "verify")
@@ -59,26 +59,28 @@ class LintContext:
 
     @cached_property
     def findings(self) -> tuple[tuple[FindingRule, Path], ...]:
-        """The findings of this file, each with its path."""
+        """Return the findings of this file, each with its path."""
         own = [finding for finding in self.book.findings if not finding.part]
         return tuple((it, ("findings", number)) for number, it in enumerate(own))
 
     @cached_property
     def drivers(self) -> tuple[FindingRule, ...]:
-        """The findings that drive remediation."""
+        """Return the findings that drive remediation."""
         return tuple(finding for finding in self.book.findings if finding.severity.drives)
 
     @property
     def let(self) -> Let:
-        """The names of expressions in this file."""
+        """Return the named expressions (``let``) of this file."""
         return self.book.let[""]
 
     def tree(self, text: str) -> nodes.Template:
-        """*text*, an expression or a template, with the expressions behind its names."""
+        """Return the tree of *text* (an expression or a template), with the expressions of ``let`` in place of their
+        names.
+        """
         return tree_of(as_template(text), self.let) or nodes.Template([])
 
     def constant(self, expression: str) -> bool | None:
-        """Return the constant value of *expression*; None: it is not constant."""
+        """Return the value of *expression* if it is a constant boolean; None otherwise."""
         try:
             if not expression or names(expression, self.let):
                 return None
@@ -88,11 +90,13 @@ class LintContext:
         return answer if isinstance(answer, bool) else None
 
     def action(self, step: Step) -> Action:
-        """The action of *step*."""
+        """Return the action of *step*."""
         return self.actions[step.action]
 
     def sampling(self, step: Step) -> Sampling | None:
-        """Return the sampling of *step* if every input has its default; None: no samples, or it is not known."""
+        """Return the sampling of *step* if every input has its default; None if it has no samples or they are not
+        known.
+        """
         inputs = {each.name: each.default for each in self.book.inputs if not each.required}
         try:
             return sampling(step.samples, Scope(inputs=inputs, let=self.let)) if step.samples else None
@@ -101,17 +105,19 @@ class LintContext:
 
     @cached_property
     def rungs(self) -> Rungs:
-        """The remediate steps of this file."""
+        """Return the remediate steps of this file."""
         return Rungs([(step, path) for step, path in self.steps if path[0] == "remediate"])
 
     @cached_property
     def killers(self) -> Rungs:
-        """The remediate steps of this file that end processes."""
+        """Return the remediate steps of this file that end processes."""
         own = [(step, path) for step, path in self.steps if path[0] == "remediate"]
         return Rungs([(step, path) for step, path in own if ends_processes(self.action(step))])
 
     def patterns(self, step: Step, path: Path) -> Iterator[tuple[str, Path]]:
-        """The patterns by which *step* chooses processes, also those that are defaults of an input."""
+        """Yield the patterns with which *step* chooses processes, each with its path; also patterns in the default of
+        an input.
+        """
         for name in pattern_arguments(self.action(step)):
             value, at = unraw(step.args.get(name)), (*path, step.action, name)
             found = re.fullmatch(r"\{\{\s*inputs\.(\w+)\s*\}\}", value) if isinstance(value, str) else None
@@ -123,13 +129,13 @@ class LintContext:
                     yield pattern, (*at, number)
 
     def texts(self) -> Iterator[str]:
-        """Every text of the file outside of ``inputs``."""
+        """Yield every text of the file except those under ``inputs``."""
         for section in ("let", "diagnose", "findings", "remediate", "verify"):
             yield from texts_of(self.document.value.get(section))
 
     @cached_property
     def inputs_named(self) -> frozenset[str]:
-        """The inputs that stand in any text of the file."""
+        """Return the inputs that any text of the file uses."""
         used = re.compile(r"""\binputs(?=\s*(?:\.\s*(\w+)|\[\s*(['"])(\w+)['"]))""")
         filled = (text for step, _ in self.steps for text in texts_in(step.args))  # also what a template's file names
         found = used.findall("\n".join([*self.texts(), *filled]))
@@ -137,7 +143,9 @@ class LintContext:
 
     @cached_property
     def words(self) -> Mapping[str, set[Path]]:
-        """Every word that could be a name, with the steps and findings in which it, or a name for it, stands."""
+        """Return every word that could be a name, with the paths of the steps and findings that use it, directly or
+        through ``let``.
+        """
         found: dict[str, set[Path]] = {}
         for section in ("diagnose", "findings", "remediate", "verify"):
             for number, tree in enumerate(self.document.value.get(section) or ()):
@@ -151,7 +159,7 @@ class LintContext:
 
 
 class Rungs:
-    """Steps of remediate, found by the finding that they are for."""
+    """Remediate steps; the steps for a finding can be looked up."""
 
     def __init__(self, steps: Sequence[tuple[Step, Path]]) -> None:
         self.steps = steps
@@ -162,12 +170,12 @@ class Rungs:
                 self._own.setdefault(name, []).append(number)
 
     def first(self, rule: FindingRule) -> tuple[Step, Path] | None:
-        """The first step that is for *rule*."""
+        """Return the first step that is for *rule*; None if there is none."""
         numbers = [some[0] for some in self._both(rule) if some]
         return self.steps[min(numbers)] if numbers else None
 
     def last(self, rule: FindingRule) -> tuple[Step, Path] | None:
-        """The last step that is for *rule*."""
+        """Return the last step that is for *rule*; None if there is none."""
         numbers = [some[-1] for some in self._both(rule) if some]
         return self.steps[max(numbers)] if numbers else None
 
@@ -176,7 +184,7 @@ class Rungs:
 
 
 def texts_of(tree: Any) -> Iterator[str]:
-    """Every text in a tree."""
+    """Yield every text in *tree*."""
     match tree:
         case str():
             yield tree
@@ -189,7 +197,7 @@ def texts_of(tree: Any) -> Iterator[str]:
 
 
 def pattern_arguments(action: Action) -> list[str]:
-    """The arguments of *action* that are patterns of processes."""
+    """Return the arguments of *action* that are patterns of processes."""
     hints = hints_of(action.Args)
     return [
         field.name
@@ -199,12 +207,12 @@ def pattern_arguments(action: Action) -> list[str]:
 
 
 def ends_processes(action: Action) -> bool:
-    """Whether *action* ends processes that something may start again."""
+    """Whether *action* ends processes, which a supervisor may start again."""
     return action.decide is not None and "signal" in {field.name for field in fields(action.Args)}
 
 
 def follows(step: Step) -> bool:
-    """Whether *step* follows what became of other steps, not a finding."""
+    """Whether *step* depends on the results of other steps, not on a finding."""
     return bool(step.if_failed or step.if_changed)
 
 

@@ -32,9 +32,10 @@ class LintWarning:
 
 
 def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> list[LintWarning]:
-    """Return every warning about *book*, whose file holds *text*, sorted by place.
+    """Return every warning about *book*, sorted by place; *text* is the content of its file.
 
-    Warnings that a comment in *text* allows are left out.  Included playbooks are not inspected: they have own files.
+    Warnings that a comment in *text* allows are left out.  Included playbooks are not checked: they have files of
+    their own.
     """
     plain = parse_playbook(text, book.path)
     document = written_out(plain)
@@ -55,7 +56,9 @@ def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> lis
 
 
 def _allowed(text: str) -> dict[tuple[int, str], int]:
-    """For each line, and each rule allowed there, the line of the comment: on that line, or right above it."""
+    """Return, for each line and each rule that is allowed there, the line of the comment (the same line or right
+    above).
+    """
     allowed: dict[tuple[int, str], int] = {}
     above: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -69,7 +72,9 @@ def _allowed(text: str) -> dict[tuple[int, str], int]:
 def _idle_comments(
     document: Document, allowed: Mapping[tuple[int, str], int], used: set[tuple[int, str]]
 ) -> Iterator[LintWarning]:
-    """Yield the comments that allow nothing: their rule is unknown, or there is nothing left to allow."""
+    """Yield a warning for each comment that allows nothing: its rule does not exist, or the rule finds nothing
+    there.
+    """
     known = [rule.id for rule in RULES]
     for line, name in sorted({(at, name) for (_, name), at in allowed.items()} - used):
         if name in known:
@@ -81,7 +86,7 @@ def _idle_comments(
 
 
 def rule_texts() -> Iterator[tuple[Rule, str]]:
-    """Every rule with its words."""
+    """Yield every rule with its text for ``runbook check --rules``."""
     for rule in RULES:
         yield (
             rule,

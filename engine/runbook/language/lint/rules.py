@@ -1,4 +1,4 @@
-"""The rules of the linter: each with an id, the reason for it, an example, and how it is seen."""
+"""The lint rules: each has an id, a reason, an example, and a function that finds its matches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ INSTEAD = "secrets: {NAME: {env: VARIABLE}} (or file, command, keyring), and {{ 
 
 
 def literal_secrets(context: LintContext) -> Iterator[RuleMatch]:
-    """Secrets that everybody can read who can read the playbook."""
+    """Yield the values in which a secret is written into the playbook, where everybody who reads the playbook
+    sees it.
+    """
     for step, path in context.steps:
         args: Any = unraw(step.args)
         check = args.get("check") if isinstance(args.get("check"), Mapping) else {}
@@ -70,7 +72,7 @@ def _on_command_line(args: Any, path: Path, inner: Path) -> Iterator[RuleMatch]:
 
 
 def undeclared_secrets(context: LintContext) -> Iterator[RuleMatch]:
-    """Secrets that only an inventory could have."""
+    """Yield the uses of secrets that the playbook does not declare, so that only an inventory can have them."""
     places = {id(step): path for step, path in context.steps}
     declared = {secret.name for secret in context.book.secrets}
     for use in secret_uses(context.book):
@@ -81,7 +83,7 @@ def undeclared_secrets(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def unused_secrets(context: LintContext) -> Iterator[RuleMatch]:
-    """References that nothing uses."""
+    """Yield the declared secrets that nothing uses."""
     used = {(use.secret, use.of_host) for use in secret_uses(context.book) if not use.step.part}
     for declared in context.book.secrets:
         of_host = declared.source is SecretSource.INVENTORY and (declared.name, True) in used
@@ -92,7 +94,7 @@ def unused_secrets(context: LintContext) -> Iterator[RuleMatch]:
 
 
 LONGEST = 160
-"""Characters of an expression that can be read at a glance."""
+"""The maximum number of characters of an expression that is easy to read."""
 
 _PIECES = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
@@ -100,7 +102,7 @@ SECTIONS = ("let", "diagnose", "findings", "remediate", "verify")
 
 
 def long_expressions(context: LintContext) -> Iterator[RuleMatch]:
-    """Expressions that are too long to be read, as they are written."""
+    """Yield the expressions in the file that are too long to read."""
     for section in SECTIONS:
         for path, text in _expressions(context.written.get(section), (section,), around=section):
             if (length := len(" ".join(text.split()))) > LONGEST:
@@ -109,7 +111,7 @@ def long_expressions(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def _expressions(tree: Any, path: Path, key: str = "", around: str = "") -> Iterator[tuple[Path, str]]:
-    """Every expression in *tree* with its place."""
+    """Yield every expression in *tree* with its path."""
     match tree:
         case str() if is_template(tree):
             yield from ((path, piece) for piece in _PIECES.findall(tree))
@@ -124,7 +126,7 @@ def _expressions(tree: Any, path: Path, key: str = "", around: str = "") -> Iter
 
 
 def unused_values(context: LintContext) -> Iterator[RuleMatch]:
-    """Values of ``let`` that nothing uses."""
+    """Yield the values of ``let`` that nothing uses."""
     tree = {key: context.written.get(key) for key in ("diagnose", "findings", "remediate", "verify")}
     for name in context.written.get("let") or ():
         later = [value for other, value in context.written["let"].items() if other != name]
@@ -133,7 +135,7 @@ def unused_values(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
-    """Remedies that end other processes, or more of them, than their finding names."""
+    """Yield the remedies that end other processes, or more processes, than their finding names."""
     lists = [step.id for step, _ in context.steps if step.action in ("processes", "device_holders")]
     chosen = {rule.id for rule, _ in context.findings if _chooses(context.tree(rule.when), lists)}
     rules = {rule.id: rule for rule, _ in context.findings}
@@ -152,9 +154,10 @@ def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def _other_processes(given: str, found: Sequence[FindingRule], context: LintContext) -> str:
-    """Return the reason why *given*, the expression of an `end`, may hit processes that no finding of *found* is about.
+    """Return the reason why *given*, the expression of an `end`, may select processes that no finding in *found* is
+    about.
 
-    Empty: there is none.
+    Empty if there is no such reason.
     """
     texts = [text for rule in found for text in (rule.when, rule.say, *rule.evidence.values())]
     theirs = {name for text in texts for name in names(text, context.let)}
@@ -170,7 +173,7 @@ def _other_processes(given: str, found: Sequence[FindingRule], context: LintCont
 
 
 def _only(tree: nodes.Template) -> nodes.Node | None:
-    """Return the expression that *tree* is; None: it is more than one, or text."""
+    """Return the only expression in *tree*; None if there are several, or text."""
     match tree.body:
         case [nodes.Output(nodes=[only])]:
             return only
@@ -178,7 +181,9 @@ def _only(tree: nodes.Template) -> nodes.Node | None:
 
 
 def _chooses(tree: nodes.Template, probes: Collection[str] = ()) -> bool:
-    """Whether *tree* takes some items out of the list of a probe; *probes* are those that count, without them all."""
+    """Whether *tree* selects some items of a probe's list of processes; if *probes* is given, only lists of these
+    probes count.
+    """
     for node in tree.find_all((nodes.Filter, nodes.Getitem)):
         if isinstance(node, nodes.Getitem) or node.name in _CHOOSING:  # type: ignore[attr-defined]  # of a Filter
             for listed in nodes.Output([node.node]).find_all(nodes.Getattr):  # type: ignore[attr-defined]  # of both
@@ -189,14 +194,14 @@ def _chooses(tree: nodes.Template, probes: Collection[str] = ()) -> bool:
 
 
 def _stands_in(part: nodes.Node | None, tree: nodes.Template) -> bool:
-    """Whether *part* stands in *tree* as a whole: nothing takes an item, or some of them, out of it there."""
+    """Whether *tree* uses *part* as a whole, that is, without a filter, an attribute or an index applied to it."""
     wholes = [node for node in tree.find_all(nodes.Node) if node == part]
     taken = {id(node.node) for node in tree.find_all((nodes.Filter, nodes.Getattr, nodes.Getitem))}  # type: ignore[attr-defined]
     return any(id(node) not in taken for node in wholes)
 
 
 def processes_elsewhere(context: LintContext) -> Iterator[RuleMatch]:
-    """Steps that end processes by the numbers that these have on another host."""
+    """Yield the steps that end processes with process ids that were read on another host."""
     probes = {step.id: step for step, path in context.steps if path[0] == "diagnose"}
     for step, path in context.killers.steps:
         given = step.args.get("processes")
@@ -212,7 +217,7 @@ def processes_elsewhere(context: LintContext) -> Iterator[RuleMatch]:
 
 
 _CHOOSING = ("selectattr", "rejectattr", "select", "reject", "first", "last")
-"""Filters that take some items out of a list."""
+"""Filters that select some items of a list."""
 
 _PROCESSES = ("matches", "processes", "leftover")
 """Fields of a probe that are lists of processes."""
@@ -220,7 +225,7 @@ _PROCESSES = ("matches", "processes", "leftover")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule."""
+    """A lint rule."""
 
     id: str
     why: str
@@ -229,7 +234,7 @@ class Rule:
 
 
 SHORT = 4
-"""Letters of a word that stands within too many others."""
+"""A word with at most this number of letters is contained in too many other words."""
 
 GENERIC = frozenset(
     (
@@ -248,14 +253,14 @@ GENERIC = frozenset(
         "start",
     )
 ) | {"launcher", "launch", "docker", "nvidia", "torch", "cuda", "service", "daemon", "process", "app"}
-"""Words on the command lines of programs that have nothing to do with each other."""
+"""Words that are on the command lines of many unrelated programs."""
 
 HANGS = (
     *("nvidia-smi", "dcgmi", "curl", "wget", "ssh", "scp", "rsync", "nc", "telnet", "ping", "mount", "umount", "df"),
     *("docker", "podman", "kubectl", "git", "apt-get", "apt", "dnf", "yum", "apk", "pip", "pip3", "conda", "torch"),
     *("showmount", "nfsstat", "lsof", "rpcinfo", "ibstat", "mountpoint", "findmnt"),
 )
-"""Programs that wait for a network, a GPU or a mount."""
+"""Matches programs that wait for a network, a GPU or a mount."""
 
 _HANGS = re.compile(rf"(?<![\w./-])(?:[\w./-]*/)?({'|'.join(HANGS)})(?![\w-])")
 _BOUNDED = re.compile(
@@ -264,7 +269,7 @@ _BOUNDED = re.compile(
 
 
 def wide_patterns(context: LintContext) -> Iterator[RuleMatch]:
-    """Patterns that would end processes of others."""
+    """Yield the patterns that would also match processes of other programs."""
     for step, path in context.steps:
         for pattern, at in context.patterns(step, path) if context.action(step).decide else ():
             word = re.sub(r"^(\.\*)+|(\.\*|\.|\?)+$", "", pattern)
@@ -278,7 +283,7 @@ def wide_patterns(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def no_timeouts(context: LintContext) -> Iterator[RuleMatch]:
-    """Commands that wait for a network, a GPU or a mount."""
+    """Yield the commands without a timeout that wait for a network, a GPU or a mount."""
     for step, path in context.steps:
         for text, inner in programs(step) if not step.timeout else ():
             found = _HANGS.search(text)
@@ -290,7 +295,7 @@ def no_timeouts(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def unchecked_changes(context: LintContext) -> Iterator[RuleMatch]:
-    """A ``do`` without ``check``."""
+    """Yield the commands with ``do`` but without ``check``."""
     for step, path in context.steps:
         if step.action == "command" and "do" in step.args and "check" not in step.args:
             what = "a change without a check is made on every run, and nothing shows whether it was needed or worked"
@@ -300,7 +305,7 @@ def unchecked_changes(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def idle_endings(context: LintContext) -> Iterator[RuleMatch]:
-    """Actions that end processes, where they can only read."""
+    """Yield the actions under diagnose that end processes under remediate, but only read here."""
     for step, path in context.steps:
         if path[0] == "diagnose" and ends_processes(context.action(step)):
             what = f"`{step.action}` under diagnose ends nothing, it only reads"
@@ -308,7 +313,7 @@ def idle_endings(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def no_advice(context: LintContext) -> Iterator[RuleMatch]:
-    """Findings without advice."""
+    """Yield the findings without advice."""
     for rule, path in context.findings:
         if rule.severity.drives and not rule.advise:
             yield RuleMatch(
@@ -319,7 +324,7 @@ def no_advice(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def volume_prunes(context: LintContext) -> Iterator[RuleMatch]:
-    """Volumes hold data that nothing brings back."""
+    """Yield the steps that remove volumes, because nothing brings back the data in them."""
     asked = re.compile(r"(docker|podman)\s+(volume\s+prune|system\s+prune\b.*--volumes)")
     for step, path in context.steps:
         named = [text for text, _ in programs(step) if asked.search(text)]
@@ -332,7 +337,7 @@ def volume_prunes(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def never_run(context: LintContext) -> Iterator[RuleMatch]:
-    """Steps and findings that nothing can call for."""
+    """Yield the steps and findings that can never be used."""
     dead = {rule.id for rule, _ in context.findings if context.constant(rule.when) is False}
     for rule, path in context.findings:
         if rule.id in dead:
@@ -350,7 +355,7 @@ def never_run(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def _never_followed(context: LintContext) -> Iterator[RuleMatch]:
-    """Steps that depend on an end that no earlier step can come to."""
+    """Yield the steps that wait for a result (failed, changed) that no earlier step can have."""
     still = {step.id for step, _ in context.steps if step.action == "note" or context.constant(step.when) is False}
     waits = {step.id for step, _ in context.steps if context.action(step).decide is None}
     for step, path in context.steps:
@@ -363,7 +368,7 @@ def _never_followed(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def unlinked_tags(context: LintContext) -> Iterator[RuleMatch]:
-    """Steps that follow each other, and are never chosen together."""
+    """Yield the steps that depend on each other but have no tag in common."""
     tags = {step.id: set(step.tags) for step, _ in context.steps}
     for step, path in context.steps:
         for key, named in (("after", step.after), ("if_changed", step.if_changed), ("if_failed", step.if_failed)):
@@ -374,7 +379,7 @@ def unlinked_tags(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def unused_inputs(context: LintContext) -> Iterator[RuleMatch]:
-    """Inputs that nothing uses."""
+    """Yield the inputs that nothing uses."""
     for one in context.book.inputs:
         if one.name not in context.inputs_named:
             yield RuleMatch(("inputs", one.name), f"the input {one.name!r} is not used", "use it, or remove it")
@@ -391,7 +396,7 @@ def unused_probes(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def ignored_last_rungs(context: LintContext) -> Iterator[RuleMatch]:
-    """The last that is tried, and nobody learns that it failed."""
+    """Yield the last step for a finding if its failure is ignored, so that nobody learns of the failure."""
     for rule in context.drivers:
         rung = context.rungs.last(rule)
         if rung and rung[0].ignore_failure:
@@ -403,7 +408,9 @@ def ignored_last_rungs(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def no_gone_for(context: LintContext) -> Iterator[RuleMatch]:
-    """Processes come back where a supervisor starts them."""
+    """Yield the findings without ``gone_for`` whose remedy ends processes, because a supervisor may start the
+    processes again.
+    """
     for rule, path in context.findings:
         first = context.killers.first(rule)
         if rule.severity.drives and first and not rule.gone_for:
@@ -414,14 +421,14 @@ def no_gone_for(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def batches_without_end(context: LintContext) -> Iterator[RuleMatch]:
-    """Batches without ``stop_after``."""
+    """Yield ``batches`` if the playbook has no ``stop_after``."""
     if context.book.limits.batches and context.book.limits.stop_after is None:
         what = "batches without stop_after: the next batch starts unless every host of the one before failed"
         yield RuleMatch(("limits", "batches"), what, 'stop_after: "10%"')
 
 
 def short_samples(context: LintContext) -> Iterator[RuleMatch]:
-    """Samples over less time than is asked about: the answer is never known."""
+    """Yield the conditions that need a longer time than the samples cover, so that their result is never known."""
     taken = {step.id: made for step, _ in context.steps if (made := context.sampling(step))}
     for rule, path in context.findings:
         for use in over_samples(rule.when, context.let) if not broken(rule.when) else ():
@@ -435,7 +442,7 @@ def short_samples(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def long_samples(context: LintContext) -> Iterator[RuleMatch]:
-    """Samples that take longer than the deadline."""
+    """Yield the samples that take longer than the deadline."""
     deadline = context.book.limits.deadline
     for step, path in context.steps:
         made = context.sampling(step)
@@ -448,7 +455,7 @@ _LINES = ("matches", "found", "counts")
 
 
 def lasting_lines(context: LintContext) -> Iterator[RuleMatch]:
-    """Findings that rest on lines of a log, and that a step is to make go."""
+    """Yield the findings that depend on lines of a log but should go after a step: lines stay in the log."""
     scans = {step.id for step, _ in context.steps if _reads_logs(context, step)}
     changing = (step for step, path in context.steps if path[0] == "remediate" and context.action(step).decide)
     cured = {name for step in changing for name in step.for_}
@@ -462,7 +469,7 @@ def lasting_lines(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def _reads_logs(context: LintContext, step: Step) -> bool:
-    """Whether *step* searches the lines of files, the oldest, too."""
+    """Whether *step* searches all lines of log files, including the oldest."""
     takes = {field.name for field in fields(context.action(step).Args)}
     args: Any = unraw(step.args)
     return {"files", "signatures", "since"} <= takes and bool(args.get("files")) and not args.get("since")

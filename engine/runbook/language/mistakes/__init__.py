@@ -1,1 +1,1 @@
-"""Mistakes that are recognised by what was meant, so that each of them is said once."""
+"""Recognise what the author meant by a mistake, so that each mistake gives one message."""

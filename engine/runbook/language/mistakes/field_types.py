@@ -1,4 +1,4 @@
-"""The types of what expressions may name: fields of probes, inputs and what is known of every host."""
+"""Determine the types of the names in expressions: fields of probes, inputs, and facts of every host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runbook.values.sampling import Series
 from runbook.values.types import Json, Unknown
 
 DEEPEST = 5
-"""The depth to which the types of fields within fields are known."""
+"""The maximum depth to which types of nested fields are determined."""
 
 SIMPLE: Mapping[Any, Type] = {str: TEXT, int: NUMBER, float: NUMBER, bool: BOOLEAN}
 HOST = Type(
@@ -36,7 +36,7 @@ OF_SCHEMA: Mapping[str, Type] = {
 
 
 def types_of_names(book: Playbook, actions: Mapping[str, Action]) -> Types:
-    """The types of what the expressions of *book* may name."""
+    """Return the types of all names that the expressions of *book* may use."""
     inputs = Type(Kind.ANY, {each.name: _of_schema(each.schema) for each in book.inputs})
     probes = {step.id: _of_probe(step, actions[step.action]) for step in book.diagnose}
     return {**probes, "inputs": inputs, "host": HOST, "run": RUN, ACROSS: _of_hint(Compared, DEEPEST)}
@@ -51,7 +51,7 @@ def _of_probe(step: Step, action: Action) -> Type:
 
 
 def _with_names(made: Type, step: Step, action: Action) -> Type:
-    """*made* with the keys and choices that are names in the arguments of *step* (``named_by`` of a field)."""
+    """Return *made* with the keys and choices that the arguments of *step* define (``named_by`` of a field)."""
     inner = {name: _with_names(each, step, action) for name, each in made.fields.items()}
     element = _with_names(made.element, step, action) if made.element else None
     made = replace(made, fields=inner, element=element) if inner or element else made
@@ -67,7 +67,7 @@ def _with_names(made: Type, step: Step, action: Action) -> Type:
 
 
 def _names_given(step: Step, action: Action, arguments: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the names in *arguments* of *step*; None: one is known only when it is filled in."""
+    """Return the names in *arguments* of *step*; None if one of them contains a template."""
     defaults = {
         each.name: each.default_factory() if each.default_factory is not MISSING else each.default
         for each in fields(action.Args)
@@ -98,7 +98,7 @@ def _of_schema(schema: Mapping[str, Json]) -> Type:
 
 @cache
 def _of_hint(hint: Any, deepest: int) -> Type:
-    """The type that an annotation of a field means."""
+    """Return the type that *hint*, the annotation of a field, describes."""
     origin, given = get_origin(hint), get_args(hint)
     if hint in SIMPLE:
         return SIMPLE[hint]

@@ -1,4 +1,4 @@
-"""Mistakes that only follow from another mistake, and are therefore not reported."""
+"""Find the mistakes that only follow from another mistake, so that they are not reported."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from runbook.values.playbook import Playbook
 
 SECTIONS = ("diagnose", "findings", "remediate", "verify")
 MOST_COMPARED = 50
-"""Ids that are none, with which names are compared."""
+"""The maximum number of invalid ids with which an unknown name is compared."""
 
 MOST_LINES = 5
-"""Lines that are named beside a mistake that stands in several places."""
+"""The maximum number of lines that the message about a repeated mistake names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Names that a playbook gives to what could not be read."""
+    """Names whose step, finding or include could not be read."""
 
     names: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
-    """Of what is in playbooks that could not be included."""
+    """The prefixes of ids in playbooks that could not be included."""
     misnamed: tuple[str, ...] = ()
-    """Ids that are none, each of which has been reported."""
+    """Invalid ids, each of which is already reported."""
     has_nameless: bool = False
-    """Whether a probe or a finding has no id, which has been reported."""
+    """Whether a probe or a finding has no id, which is already reported."""
 
     def explains(self, name: str, hint: str) -> bool:
-        """Whether a mistake elsewhere explains that *name* is unknown; *hint* gives similar names, if any."""
+        """Whether another mistake explains why *name* is unknown; *hint* proposes similar names, if there are any."""
         if name in self.names or name.startswith(self.prefixes):
             return True
         if any(name in re.split(r"\W+", wrong) or nearest(name, [wrong]) for wrong in self.misnamed):
@@ -42,7 +42,9 @@ class Lost:
 
 
 def lost_names(tree: Mapping[str, Any], book: Playbook, brought: Iterable[str]) -> Lost:
-    """Return the names in *tree* that *book*, read from it with the parts *brought*, does not have."""
+    """Return the names in *tree* that *book* does not have; *brought* are the ids of the includes that could be
+    read.
+    """
     entries = list(_entries(tree))
     ids = [entry["id"] for _, entry in entries if isinstance(entry.get("id"), str)]
     there = {*(step.id for step in book.steps), *(rule.id for rule in book.findings)}
@@ -71,7 +73,7 @@ _UNDEFINED = re.compile(
 
 
 def once(problems: Iterable[Problem]) -> list[Problem]:
-    """Return *problems*, sorted; an undefined name that is used at several places is one mistake."""
+    """Return *problems*, sorted; an undefined name that is used in several places is reported once."""
     found: dict[object, list[Problem]] = {}
     for problem in sorted(set(problems)):
         is_name = _UNDEFINED.fullmatch(problem.message)

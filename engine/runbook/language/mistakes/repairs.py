@@ -1,4 +1,4 @@
-"""Read keys that are mistyped, or in the wrong place, as they were meant, so that no other mistake follows."""
+"""Correct keys that are mistyped or in the wrong place, so that no other mistake follows from them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from runbook.text.suggestions import nearest
 STEPS = ("diagnose", "remediate", "verify")
 OF_INPUT = (*INPUT, *KEYWORDS)
 NEAR = 0.75
-"""The least likeness of a wrong key to the key that it is read as: what follows from a bolder guess is noise."""
+"""The minimum similarity of a wrong key to the key that replaces it; a bolder guess would cause wrong messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """A document as it was meant, and the mistakes that it has no more."""
+    """A document with its wrong keys corrected, and the mistakes that were corrected."""
 
     document: Document
     problems: tuple[Problem, ...]
 
 
 def repaired(document: Document, actions: Mapping[str, Action]) -> Repaired:
-    """*document*, a mapping, with those keys in their places of which it is clear where they belong."""
+    """Return *document*, a mapping, with its wrong keys corrected where the meaning is clear."""
     repair = _Repair(document, actions)
     tree = repair.playbook(document.value)
     if not repair.problems:
@@ -48,7 +48,7 @@ class _Keys:
     others: Collection[str] = ()
     """Keys that are left unchanged, whatever they mean."""
     owner: str = ""
-    """The beginning of a message about one of them."""
+    """The beginning of a message about one of these keys."""
     lists: Collection[str] = ()
     """The keys that may be a list."""
 
@@ -62,7 +62,7 @@ def _keys_of(keys: Mapping[str, Key]) -> _Keys:
 
 
 class _Repair:
-    """Goes through a tree, noting mistakes, and which paths have moved where."""
+    """Walks through a tree, corrects keys, and records the mistakes and the new paths."""
 
     def __init__(self, document: Document, actions: Mapping[str, Action]) -> None:
         self._document, self._actions = document, actions
@@ -71,14 +71,14 @@ class _Repair:
         self.problems: list[Problem] = []
 
     def moved(self, path: Path) -> Path:
-        """The path in the repaired tree of what stands at *path* in the document."""
+        """Return the path in the repaired tree of the value that is at *path* in the document."""
         made: Path = ()
         for length, key in enumerate(path, 1):
             made = self._moves.get(path[:length], (*made, key))
         return made
 
     def playbook(self, tree: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole tree as it was meant."""
+        """Return the whole *tree* with its keys corrected."""
         whole = self._keys(tree, (), _keys_of(PLAYBOOK))
         for section in STEPS:
             if isinstance(whole.get(section), list):
@@ -91,7 +91,7 @@ class _Repair:
         return whole
 
     def _written_at(self, section: str) -> Path:
-        """The path in the document of what is read as *section*."""
+        """Return the path in the document of the value that is read as *section*."""
         return next((old for old, new in self._moves.items() if new == (section,)), (section,))
 
     def _listed(self, whole: Mapping[str, Any], section: str) -> Iterator[tuple[Any, Path]]:
@@ -112,7 +112,9 @@ class _Repair:
         return near if near in self._actions else ""
 
     def _within_action(self, tree: dict[str, Any], path: Path, written: str, action: str) -> dict[str, Any]:
-        """The step *tree*, whose action is *written*, with the arguments of *action* that stand beside it within it."""
+        """Return the step *tree* with the arguments that are beside its action moved into the action; *written* is the
+        action in the file.
+        """
         if not action:
             return tree
         names = _arguments(self._actions[action])
@@ -130,7 +132,9 @@ class _Repair:
         return {**tree, written: {**within, **given}}
 
     def _misplaced(self, beside: list[str], path: Path, action: str, given: Any) -> None:
-        """Say that *beside* are arguments of *action*, which has those that are *given* already."""
+        """Record that the keys *beside* are arguments of *action* in the wrong place; *given* is the present value of
+        the action.
+        """
         quoted = [repr(key) for key in beside]
         some = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
         verb, they = ("is an argument", "it") if len(beside) == 1 else ("are arguments", "them")
@@ -143,7 +147,7 @@ class _Repair:
         self.problems.append(self._document.problem((*path, beside[0]), words, hint))
 
     def _last_line(self, path: Path) -> int:
-        """The line of the last thing that begins at *path*, or within it."""
+        """Return the line of the last value that begins at *path* or within it."""
         tree = self._document.value
         for key in path:
             tree = tree[key]
@@ -166,7 +170,9 @@ class _Repair:
         )
 
     def _keys(self, tree: Mapping[str, Any], path: Path, keys: _Keys) -> dict[str, Any]:
-        """*tree* with its mistyped keys as those of *keys* that were meant, and texts with the commas in them."""
+        """Return *tree* with its mistyped keys replaced by the right keys of *keys*, and with texts joined that a
+        comma had split.
+        """
         made: dict[str, Any] = {}
         parts: dict[str, list[str]] = {}
         before = ""
@@ -183,12 +189,12 @@ class _Repair:
         return {**made, **{key: self._joined((*path, key), several, keys) for key, several in parts.items()}}
 
     def _goes_on(self, tree: Mapping[str, Any], path: Path, before: str, key: str) -> bool:
-        """Whether *key* is a part of the text of *before*: within braces keys stand on one line."""
+        """Whether *key* is really a part of the text of key *before*: within braces, both are on the same line."""
         of_text = isinstance(tree.get(before), str) and before not in ("id", "severity")
         return of_text and self._line((*path, before)) == self._line((*path, key))
 
     def _joined(self, path: Path, parts: list[str], keys: _Keys) -> str | list[str]:
-        """Return the likely value at *path*, which YAML has split into *parts*."""
+        """Return the value at *path* that was probably meant; YAML has split it into *parts*."""
         key = path[-1]
         if key in keys.lists:
             words = f"several need brackets: `{key}: [{', '.join(parts)}]`"
@@ -208,7 +214,7 @@ class _Repair:
 
 
 def _arguments(action: Action) -> tuple[str, ...]:
-    """The names of the arguments of *action*, as playbooks have them."""
+    """Return the names of the arguments of *action*, in the form that playbooks use."""
     return tuple(field.name.rstrip("_") for field in fields(action.Args))
 
 
@@ -219,7 +225,7 @@ def _lists(action: Action) -> tuple[str, ...]:
 
 
 def _meant(key: str, tree: Mapping[str, Any], made: Mapping[str, Any], known: Collection[str]) -> str:
-    """Return the key of *known* that *key* must mean; empty: that is not clear."""
+    """Return the key in *known* that was meant by *key*; empty if this is not clear."""
     near = nearest(key, known)
     if not near or near in tree or near in made or key in ELSEWHERE:
         return ""

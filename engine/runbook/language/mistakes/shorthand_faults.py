@@ -11,9 +11,9 @@ from runbook.language.yaml_source import Document, Path
 
 
 def faults_in_shorthand(document: Document, allowed: Allowed) -> dict[Path, list[Problem]]:
-    """Return the mistakes in values (``let``) and in the conditions of groups, by place.
+    """Return the mistakes in the values of ``let`` and in the conditions of groups; the keys are their paths.
 
-    *document* is not written out yet; *allowed*: the names that may be used.
+    *document* still has its groups in the short form; *allowed*: the names that may be used.
     """
     naming, found = Naming(document), dict[Path, list[Problem]]()
     for number, (name, value) in enumerate(let_of(document)):

@@ -1,4 +1,4 @@
-"""The errors of YAML's parser, as mistakes with a place and a remedy."""
+"""Turn the errors of YAML's parser into mistakes with a place and a remedy."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NOT_YAML = {
     "did not find expected '-' indicator": "see that the items of one list start in one column, each with `- `",
     "while scanning a quoted scalar": "close the quote; within '...' a quote is written twice",
 }
-"""The remedy for each message of YAML's parser."""
+"""The remedy for each message of YAML's parser; the keys are the messages."""
 
 
 def as_problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
-    """Return the mistake behind *error*, which was raised while *text* was read."""
+    """Return the mistake that caused *error*, which was raised while *text* was read."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark, words = error.problem_mark, " ".join(filter(None, (error.context, error.problem)))
         around = (error.context_mark.line, error.context_mark.column) if error.context_mark else None
@@ -46,7 +46,7 @@ def as_problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
 
 
 def _odd_start(lines: list[str], column: int) -> tuple[str, str]:
-    """Words for a character that YAML lets begin nothing."""
+    """Return the message and the hint for a character that cannot begin a value in YAML."""
     there = lines[0][column : column + 1] if lines else ""
     if there == "\t":
         return "a tab, which YAML does not allow for indentation", "use spaces"
@@ -54,22 +54,22 @@ def _odd_start(lines: list[str], column: int) -> tuple[str, str]:
 
 
 def place_of(text: str, at: int) -> tuple[int, int]:
-    """Line and column of the character at *at*; zeros where that is not known."""
+    """Return line and column of the character at index *at*; zeros if *at* is negative (not known)."""
     return (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)) if at >= 0 else (0, 0)
 
 
 def reworded(problem: Problem, text: str) -> Problem:
-    """*problem* in better words where it is a mapping for a key, which a template without quotes is read as."""
+    """Return *problem* with a better message if YAML has read a template without quotes as a mapping for a key."""
     found = template_at(text, problem.line - 1, problem.column - 1) if problem.message == NO_KEY else None
     return replace(problem, column=found.column + 1, message=found.message, hint="") if found else problem
 
 
 ANCHORED = re.compile(r"(?m)^[ ]*(?:-[ ]+)*(?:about|name|say|text):[ ]+&(?P<name>\w+)[ ]+[^\s#]")
-"""A line with a sentence that begins like an anchor; an unused anchor in another line does no harm."""
+"""Matches a line whose sentence begins like an anchor; an unused anchor in another line does no harm."""
 
 
 def unused_anchors(text: str, file: str) -> Iterator[Problem]:
-    """Return the texts of *text*, valid YAML, whose first word is lost because YAML reads it as an anchor."""
+    """Yield the texts in *text*, valid YAML, whose first word is lost because YAML reads it as an anchor."""
     names = {found["name"] for found in ANCHORED.finditer(text)}
     alone = {name for name in names if not re.search(rf"\*{re.escape(name)}\b", text)}
     events = yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if alone else ()

@@ -1,4 +1,4 @@
-"""Values that need quotes in YAML: what its parser says of them, in words that say where and how."""
+"""Find values that need quotes in YAML, and explain where the quotes are missing."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass
 
 LONGEST = 100
-"""Characters of a value that is shown with its quotes."""
+"""The maximum number of characters of a value that a message shows with its quotes."""
 
 NAMES_ONLY = re.compile(r"\{\{[\w.\s|()]*\}\}")
-"""A template that has nothing but names in it."""
+"""A template that contains only names."""
 
 SENTENCES = frozenset({"about", "advise", "each", "name", "say", "text", "when", "while"})
 """Keys whose values are shown; other values may be secrets, which cannot be recognised in broken YAML."""
 
 ENTRY = re.compile(r"""[ ]*(?:-[ ]+)*(?:(?P<key>[\w.-]+|"[^"]*"|'[^']*'):[ ]+)?(?P<value>\S.*)""")
-"""A line with a value, which may have a key."""
+"""A line with a value and maybe a key."""
 
 INNER = re.compile(
     r"""(?:(?P<key>[\w.-]+):[ ]+|(?<=[\[{,])[ ]*)(?P<value>\{\{(?:[^}]|\}(?!\}))*\}\}(?:[^,\]}]|\}(?=\}\}))*)"""
@@ -23,19 +23,19 @@ INNER = re.compile(
 """A template within [ ] or { }."""
 
 MEMBER = re.compile(r"""(?P<key>[\w.-]+):[ ]+(?P<value>[^\s'"\[{,\]}][^,\]}]*)""")
-"""A key with plain text within { }."""
+"""A key and its plain text within { }."""
 
 BRACKETED = re.compile(
     r"""(?P<key>[\w.-]+):[ ]+(?P<value>[^\s'"\[{,\]}|>][^,\]}\[{]*(?P<bracket>[\[{]).*?)(?=,[ ]+[\w.-]+:[ ]|\}*\s*$)"""
 )
-"""A key with plain text within { } that has a bracket."""
+"""A key and its plain text within { }, if the text has a bracket."""
 
 BEGINNINGS = {"'": "a quote", '"': "a quote", "[": "[", "{": "{"}
 
 
 @dataclass(frozen=True, slots=True)
 class Quoting:
-    """A mistake in a value, and its place (both from 0)."""
+    """A mistake in the quoting of a value, with its line and column (both counted from 0)."""
 
     line: int
     column: int
@@ -44,32 +44,33 @@ class Quoting:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value as it is written on its line."""
+    """A value in the form in which it is written on its line."""
 
     line: int
     column: int
     before: str
-    """Its key with a colon, or the dash before it; empty within brackets."""
+    """The key with its colon, or the dash before the value; empty within brackets."""
     text: str
 
     def needs_quotes(self, what: str) -> Quoting:
-        """Return the mistake of *what*, which this value is, without quotes."""
+        """Return the mistake that this value, described by *what*, has no quotes."""
         is_shown = self.before.removesuffix(": ") in SENTENCES or NAMES_ONLY.fullmatch(self.text)
         shown = in_quotes(self.text) if is_shown and len(self.text) <= LONGEST else '"..."'
         return Quoting(self.line, self.column, f"{what} needs quotes: `{self.before}{shown}`")
 
 
 def in_quotes(value: str) -> str:
-    """*value* in the quotes that change least of it."""
+    """Return *value* in quotes; the kind of quotes is chosen so that the value needs few escapes."""
     if '"' not in value and "\\" not in value:
         return f'"{value}"'
     return "'" + value.replace("'", "''") + "'"
 
 
 def quoting_mistake(text: str, said: str, line: int, column: int, opened: tuple[int, int] | None) -> Quoting | None:
-    """The value of *text* without which YAML's parser would not have *said* that of the place (both from 0).
+    """Return the value in *text* whose wrong quoting caused the error *said* of YAML's parser; None if there is none.
 
-    *opened* is where the list or mapping began that it was reading.
+    *line* and *column* (both from 0) are the place of the error.  *opened* is the place where the list or mapping
+    begins that the parser was reading.
     """
     lines = text.split("\n")
     if line >= len(lines) and not opened:
@@ -93,14 +94,18 @@ def quoting_mistake(text: str, said: str, line: int, column: int, opened: tuple[
 
 
 def template_at(text: str, line: int, column: int) -> Quoting | None:
-    """The template without quotes that stands around a place (both from 0) of *text*."""
+    """Return the mistake of the template without quotes at *line* and *column* (both from 0) of *text*; None if there
+    is none.
+    """
     lines = text.split("\n")
     found = _template(lines[line], line, column) if line < len(lines) else None
     return found.needs_quotes("a value that begins with {{") if found else None
 
 
 def anchored_text(text: str, line: int, column: int) -> Quoting | None:
-    """Return the text, at a place of *text* (both numbers from 0), whose first word is read as an anchor."""
+    """Return the mistake of the text at *line* and *column* (both from 0) whose first word is read as an anchor; None
+    if there is none.
+    """
     value = _of_line(text.split("\n")[line], line)
     if value and value.column == column and value.text.startswith("&"):
         return value.needs_quotes("a text that begins with & (which means an anchor, and none is used here)")
@@ -108,7 +113,7 @@ def anchored_text(text: str, line: int, column: int) -> Quoting | None:
 
 
 def _of_line(here: str, line: int) -> _Value | None:
-    """The value of a line, without the comment behind it."""
+    """Return the value on the line *here*, without a comment after it; None if there is no value."""
     found = ENTRY.match(here)
     if not found:
         return None
@@ -118,7 +123,7 @@ def _of_line(here: str, line: int) -> _Value | None:
 
 
 def _template(here: str, line: int, column: int) -> _Value | None:
-    """The value that begins with ``{{`` at *column*, or before it."""
+    """Return the value that begins with ``{{`` at *column* or before it; None if there is none."""
     value = _of_line(here, line)
     if value and value.text.startswith("{{") and value.column <= column:
         return value
@@ -127,7 +132,7 @@ def _template(here: str, line: int, column: int) -> _Value | None:
 
 
 def _found(found: re.Match[str], here: str, line: int) -> _Value:
-    """Return the value that was *found* within [ ] or { } of a line."""
+    """Return the value of the match *found*, which is within [ ] or { } of the line *here*."""
     key, value = (here[slice(*found.span(group))] if found[group] else "" for group in ("key", "value"))
     return _Value(line, found.start("value"), f"{key}: " if key else "", value.rstrip())
 
@@ -139,7 +144,7 @@ def _alias(value: _Value | None, column: int) -> Quoting | None:
 
 
 def _with_colon(value: _Value | None, column: int) -> Quoting | None:
-    """The text in which the colon at *column* stands."""
+    """Return the mistake of *value*, a text that contains the colon at *column*; None if there is no such mistake."""
     if (
         value
         and value.before
@@ -152,7 +157,7 @@ def _with_colon(value: _Value | None, column: int) -> Quoting | None:
 
 
 def _colon_within(here: str, line: int, column: int) -> Quoting | None:
-    """The same within { }."""
+    """Return the mistake of a text within { } that contains the colon at *column*; None if there is no such mistake."""
     for found in MEMBER.finditer(_masked(here)):
         if found.start("value") < column <= found.end("value") + 1 and re.search(r":(?:[ ]|$)", found["value"]):
             return _found(found, here, line).needs_quotes("a text with `: ` in it")
@@ -160,7 +165,9 @@ def _colon_within(here: str, line: int, column: int) -> Quoting | None:
 
 
 def _bracket_within(here: str, line: int, column: int) -> Quoting | None:
-    """The text within { } in which the bracket at *column* stands."""
+    """Return the mistake of the text within { } that contains the bracket at *column*; None if there is no such
+    mistake.
+    """
     for found in BRACKETED.finditer(_masked(here)):
         if found.start("bracket") == column:
             return _found(found, here, line).needs_quotes("a text with [ or { in it, within { },")
@@ -168,7 +175,9 @@ def _bracket_within(here: str, line: int, column: int) -> Quoting | None:
 
 
 def _unclosed(lines: list[str], line: int, opened: tuple[int, int]) -> Quoting | None:
-    """The bracket at *opened*, if the next key of the playbook, or its end, comes before its own end."""
+    """Return the mistake of the bracket at *opened* if it is not closed before the next key or the end of the
+    playbook.
+    """
     first, column = opened
     if line <= first:
         return None
@@ -191,5 +200,5 @@ def _depth(text: str) -> int:
 
 
 def _masked(text: str) -> str:
-    """*text*, as long as it is, without anything that could be taken for YAML in its texts in quotes."""
+    """Return *text* at the same length, with the content of all quoted texts replaced."""
     return re.sub(r"""(?<!\w)(?:'[^'\n]*'|"(?:[^"\\\n]|\\.)*")""", lambda found: "'" + "x" * (len(found[0]) - 1), text)

@@ -1,1 +1,1 @@
-"""Sections of a playbook, from its tree to values: the limits and the findings."""
+"""Read sections of a playbook from its tree: limits, findings, symptoms and others."""

@@ -15,13 +15,13 @@ from runbook.text.suggestions import suggest
 from runbook.values.playbook import FindingRule, Let, Playbook
 
 Fault = tuple[Path, str, str]
-"""Where in the entry of the finding, what is wrong there, and a hint."""
+"""A mistake: its path in the entry of the finding, the message, and a hint."""
 
 ALONE = "let a playbook without `across` change the host, and run it with --hosts on the ones that were named"
 
 
 def faults_in_comparison(rule: FindingRule, book: Playbook, tree: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield the mistakes of *rule*, a finding of *book* that compares hosts, written as *tree*."""
+    """Yield the mistakes of *rule*, a finding of *book* that compares hosts; *tree* is its entry in the file."""
     if isinstance(tree[ACROSS], Mapping) and "value" not in tree[ACROSS]:
         yield (ACROSS,), "'value' is missing", "an expression that each host evaluates"
     for section in ("remediate", "verify"):
@@ -43,7 +43,7 @@ _FOUND = re.compile(rf"\b{ACROSS}\s*\.\s*found\s*\.\s*(\w+)")
 
 
 def _unknown_findings(rule: FindingRule, book: Playbook) -> Iterator[Fault]:
-    """Names behind ``across.found.`` that no earlier finding has."""
+    """Yield a mistake for each name after ``across.found.`` that is not the id of an earlier finding."""
     earlier = [finding_rule.id for finding_rule in takewhile(lambda it: it is not rule, book.findings)]
     texts: list[tuple[Path, str]] = [(("when",), rule.when), (("say",), rule.say)]
     texts += [(("evidence", name), text) for name, text in rule.evidence.items()]
@@ -55,7 +55,7 @@ def _unknown_findings(rule: FindingRule, book: Playbook) -> Iterator[Fault]:
 
 
 def faults_of_included(part: str, book: Playbook) -> Iterator[Fault]:
-    """Yield the mistakes of including the playbook *part* in *book*, because *part* compares hosts."""
+    """Yield the mistakes that come from including the playbook *part*, which compares hosts, in *book*."""
     compares = [comparison.id for comparison in book.comparisons if comparison.part == part]
     for section in ("remediate", "verify"):
         if compares and getattr(book, section):
@@ -66,7 +66,7 @@ def faults_of_included(part: str, book: Playbook) -> Iterator[Fault]:
 
 
 def _names_comparison(when: str, let: Let) -> bool:
-    """Whether *when* uses the result of a comparison; True also if it cannot be parsed, which is reported elsewhere."""
+    """Whether *when* uses the result of a comparison; True also if it cannot be parsed (another check reports that)."""
     try:
         return any(root == ACROSS for root, _ in names(when, let))
     except ConfigError:

@@ -13,7 +13,7 @@ from runbook.values.playbook import FindingRule, Let, Step
 
 
 def findings_of(listed: Any, values: PlacedValues, diagnose: tuple[Step, ...], let: Let) -> tuple[FindingRule, ...]:
-    """The rules of *listed*, the list under ``findings``; *diagnose* are the probes that they rest on."""
+    """Return the findings in *listed*, the list under ``findings``; *diagnose* are the probes that they may use."""
     made = []
     behind = ProbesBehind(diagnose, let)
     for number, tree in enumerate(listed if isinstance(listed, list) else ()):

@@ -1,4 +1,4 @@
-"""Read single values of a playbook's tree; a value that is not one is a mistake with its place."""
+"""Read single values of a playbook's tree; a wrong value is reported with its place."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from runbook.values.units import duration, share
 
 
 class PlacedValues:
-    """Values of *document*; mistakes are added to *problems*, each with its place."""
+    """Reads values of *document*; mistakes are added to *problems*, each with its place."""
 
     def __init__(self, document: Document, problems: list[Problem]) -> None:
         self._document, self._problems = document, problems
 
     def wrong(self, path: Path, message: str, hint: str = "") -> None:
-        """Add a mistake at *path*."""
+        """Add the mistake *message* at *path*."""
         self._problems.append(self._document.problem(path, message, hint))
 
     def where(self, path: Path) -> Where:
-        """The place of *path* in the file."""
+        """Return the place of *path* in the file."""
         return self._document.where(path)
 
     def seconds(
@@ -34,7 +34,9 @@ class PlacedValues:
         default: float = 0.0,
         read: Callable[[object], float] = duration,
     ) -> float:
-        """Return the seconds of the duration *key* of *tree*, which is at *path*; *default* if the key is missing."""
+        """Return the duration *key* of *tree* in seconds; *default* if the key is missing.  *path* is the path of
+        *tree*.
+        """
         if key not in tree or not isinstance(tree[key], str | int | float):
             return default
         try:
@@ -44,7 +46,7 @@ class PlacedValues:
             return default
 
     def share(self, value: Any, path: Path) -> Share | None:
-        """*value*, which stands at *path* in ``limits``, as a share of the hosts."""
+        """Return *value*, which is at *path* in ``limits``, as a share of the hosts; None if it is not a share."""
         try:
             return share(value)
         except ConfigError as error:
@@ -54,7 +56,7 @@ class PlacedValues:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A mapping of a playbook, with its place: a step, a finding, the limits."""
+    """A mapping of a playbook (a step, a finding, the limits) with its place."""
 
     tree: Mapping[str, Any]
     path: Path
@@ -62,14 +64,16 @@ class Entry:
 
 
 Reader = Callable[[Entry, str], Any]
-"""Turns an entry and the name of a key into the value of a field; adds mistakes to the problems of the entry."""
+"""A function from an entry and the name of a key to the value of a field; it adds mistakes to the problems of the
+entry.
+"""
 
 
 def value_of(read: Callable[[Any], Any]) -> Reader:
-    """A reader by *read*, which takes the value of the key, or None."""
+    """Return a reader that calls *read* with the value of the key, or with None."""
     return lambda entry, key: read(entry.tree.get(key))
 
 
 def duration_of(read: Callable[[object], float] = duration, default: float = 0.0) -> Reader:
-    """A reader of seconds."""
+    """Return a reader of a duration in seconds."""
     return lambda entry, key: entry.values.seconds(entry.tree, key, entry.path, default, read)

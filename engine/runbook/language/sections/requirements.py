@@ -9,7 +9,7 @@ from runbook.language.sections.placed_values import PlacedValues
 
 
 def required_packages(listed: Any, values: PlacedValues) -> tuple[str, ...]:
-    """Return the packages of *listed*, the list under ``requires``; a package that is not installed is a mistake."""
+    """Return the packages in *listed*, the list under ``requires``; a package that is not installed is a mistake."""
     names = tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
     for number, name in enumerate(names):
         if not is_installed(name):

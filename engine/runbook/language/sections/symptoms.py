@@ -27,11 +27,11 @@ _SIGNS: Mapping[str, Json] = {
     "properties": {"signs": _TEXT, "of": {"type": "array", "minItems": 1, "items": _TEXT}},
 }
 SYMPTOMS: Mapping[str, Json] = {"type": "array", "minItems": 1, "items": {"oneOf": [_TEXT, _PATTERN, _SIGNS]}}
-"""The shape of the section."""
+"""The JSON Schema of the section."""
 
 
 def symptoms_of(listed: Any, values: PlacedValues) -> tuple[Symptom, ...]:
-    """Return the symptoms of *listed*, the list under ``symptom``; a symptom that matches every text is a mistake."""
+    """Return the symptoms in *listed*, the list under ``symptom``; a symptom that matches every text is a mistake."""
     return tuple(_symptoms(listed, values)) if isinstance(listed, list) else ()
 
 
@@ -50,7 +50,7 @@ def _symptoms(listed: list[Any], values: PlacedValues) -> Iterator[Symptom]:
 
 
 def _symptom(entry: Any) -> Symptom | None:
-    """Return the symptom in *entry*; None: the schema has already rejected it."""
+    """Return the symptom in *entry*; None if the schema has already rejected it."""
     match entry:
         case str(written) if written:
             return Symptom(written=written)
@@ -73,7 +73,7 @@ def _fault(symptom: Symptom) -> str:
 def with_signs(
     listed: Iterable[Symptom], steps: Iterable[Step], actions: Mapping[str, Action], values: PlacedValues
 ) -> tuple[Symptom, ...]:
-    """Return *listed* with the patterns of steps in place of the symptoms that name steps."""
+    """Return *listed* with each symptom that names a step replaced by the patterns of this step."""
     return tuple(dict.fromkeys(_with_signs(tuple(listed), {step.id: step for step in steps}, actions, values)))
 
 

@@ -25,10 +25,10 @@ State = CommandAnswer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One thing to run: a program with its arguments, or POSIX sh text with its parameters."""
+    """A program with its arguments, or POSIX sh text with its parameters."""
 
     argv: tuple[str, ...] = ()
-    """The program and its arguments; no shell reads them."""
+    """The program and its arguments; they are not passed through a shell."""
     script: str = ""
     """POSIX sh text, instead of `argv`."""
     params: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Program:
         return bool(self.argv or self.script)
 
     def command(self, effect: Effect, accepts: tuple[int, ...]) -> Command:
-        """This, as a command."""
+        """Return the command that runs this program."""
         argv = self.params if self.script else self.argv
         confined = effect is Effect.READ and is_to_be_confined(argv, self.script)
         return Command(argv=argv, script=self.script, effect=effect, accepts=accepts, foreign=True, confined=confined)
@@ -63,13 +63,15 @@ class Args:
     params: tuple[str, ...] = ()
     """Parameters of the script: $1, $2 ..."""
     parse: Json = "text"
-    """The form that .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."""
+    """The form in which the output is parsed into .value: text, lines, json, csv (first row: names), or {regex:
+    ...}.
+    """
     accepts: tuple[int, ...] = field(default=(0,), metadata={"min_items": 1})
     """Exit codes that count as success."""
     check: Program = Program()
-    """A probe before the change: exit 0 nothing to do, 1 needed, else unknown."""
+    """A probe before the change. Exit code 0: nothing to do; 1: the change is needed; other codes: unknown."""
     do: Program = Program()
-    """A change: what makes it."""
+    """The command that makes the change."""
 
     def __post_init__(self) -> None:
         program = Program(argv=self.argv, script=self.script, params=self.params)
@@ -84,7 +86,7 @@ class Args:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Run the probe, or the check; a change without a check is not probed."""
+    """Run the probe, or the check of a change; a change without a check is not probed."""
     if args.do and not args.check:
         return UNASKED
     program = args.check or Program(argv=args.argv, script=args.script, params=args.params)
@@ -93,7 +95,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Exit code 0 of the check means that no change is needed.
+    """Return no change if the check exits with 0, otherwise the change.
 
     Without a check, the change is always made, and not verified.
     """
@@ -105,7 +107,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def latent(args: Args) -> Change:
-    """Return the change that is made when the check calls for it."""
+    """Return the change that is made if the check says that it is needed."""
     return Change(
         summary=f"run {_short(args.do)}",
         commands=(args.do.command(Effect.WRITE, args.accepts),),
@@ -115,32 +117,32 @@ def latent(args: Args) -> Change:
 
 
 def _risk(args: Args) -> Risk:
-    """Return the risk that is known of the program, where a check guards it; an author's own program
-    can do anything.
+    """Return the known risk of the program if there is a check; otherwise the risk is unknown, because the program can
+    do anything.
     """
     found = mutating_command(args.do.argv, args.do.script) if args.check else None
     return found.risk if found else Risk.UNKNOWN
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """The words for a check that still says that the change is needed."""
+    """Return the message for a check that still fails after the change."""
     return still_needed(after)
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """A probe holds when its exit code is accepted; a check holds when it says that there is nothing to do."""
+    """Check the exit code: a probe must have an accepted one, a check must have 0."""
     return holding(state, checked=bool(args.check))
 
 
 def objection(args: Args) -> str:
-    """A probe, or a check, that runs a program which is known to change things."""
+    """Return the reason why the probe or the check is not allowed: it runs a program that is known to change things."""
     return objection_to_look("a probe", args.argv, args.script, "command") or objection_to_look(
         "a check", args.check.argv, args.check.script, "command"
     )
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The line that a person would paste."""
+    """Return the command that a person would run by hand."""
     program = args.do or Program(argv=args.argv, script=args.script, params=args.params)
     return (str(program.command(Effect.READ, (0,))),)
 

@@ -1,7 +1,7 @@
 """Run a shell script from a file beside the playbook: as a probe, or as a change with a check.
 
-The file is read when the playbook is loaded, so that the plan rests on its text. The text is sent to the host, and no
-file is left there. The first line chooses sh, dash, ash or bash; without such a line it is sh.
+The file is read when the playbook is loaded, so that the plan is made from its text. The text is sent to the host, and
+no file is left there. The first line of the file selects sh, dash, ash or bash; without such a line, sh is used.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ State = CommandAnswer
 _SHEBANG = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-S[ \t]*)?)?(?:\S*/)?(\S+)[ \t]*(.*)")
 _FLAGS = re.compile(r"-[a-zA-Z]+|")
 _BASH = 'exec 3<&0 </dev/null; exec bash "$@"'
-"""The text comes on stdin, and what it runs must not read it."""
+"""The start of bash: the script comes on stdin, and its programs must not read from stdin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One script to run."""
+    """A script to run."""
 
     file: str = ""
     """The script file on this machine: a path within the playbook's folder, or an absolute path."""
     args: tuple[str, ...] = ()
-    """Its arguments: $1, $2 ..."""
+    """The arguments of the script: $1, $2 ..."""
     text: str = field(default="", metadata={"content_of": "file"})
     """The text of the file; read from it when the playbook is loaded."""
 
@@ -57,7 +57,7 @@ class Script:
         return " ".join((self.file, *self.args))
 
     def command(self, effect: Effect, accepts: tuple[int, ...]) -> Command:
-        """This, as a command."""
+        """Return the command that runs this script."""
         made = replace(self._whole(effect, accepts), called=(self.file, *self.args))
         return replace(made, confined=effect is Effect.READ and is_to_be_confined((), self.text))
 
@@ -71,7 +71,7 @@ class Script:
 
 
 def _first_line(text: str) -> tuple[str, str]:
-    """The shell that is wanted, and its flags."""
+    """Return the shell that the first line of *text* names, and its flags."""
     found = _SHEBANG.match(text)
     return (found[1], found[2].strip()) if found else ("sh", "")
 
@@ -96,17 +96,19 @@ class Args:
     file: str = ""
     """A probe: the script file on this machine: a path within the playbook's folder, or an absolute path."""
     args: tuple[str, ...] = ()
-    """Its arguments: $1, $2 ..."""
+    """The arguments of the script: $1, $2 ..."""
     text: str = field(default="", metadata={"content_of": "file"})
     """The text of the file; read from it when the playbook is loaded."""
     parse: Json = "text"
-    """The form that .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."""
+    """The form in which the output is parsed into .value: text, lines, json, csv (first row: names), or {regex:
+    ...}.
+    """
     accepts: tuple[int, ...] = field(default=(0,), metadata={"min_items": 1})
     """Exit codes that count as success."""
     check: Script = Script()
-    """A probe before the change: exit 0 nothing to do, 1 needed, else unknown."""
+    """A probe before the change. Exit code 0: nothing to do; 1: the change is needed; other codes: unknown."""
     do: Script = Script()
-    """A change: what makes it."""
+    """The script that makes the change."""
 
     def __post_init__(self) -> None:
         if bool(self.query) == bool(self.do):
@@ -120,12 +122,12 @@ class Args:
 
     @property
     def query(self) -> Script:
-        """The script of a probe."""
+        """Return the script of the probe."""
         return Script(file=self.file, args=self.args, text=self.text)
 
 
 def probe(args: Args) -> Probe[State]:
-    """Run the probe, or the check; a change without a check is not probed."""
+    """Run the probe, or the check of a change; a change without a check is not probed."""
     if args.do and not args.check:
         return UNASKED
     command = (args.check or args.query).command(Effect.READ, (0, 1) if args.check else args.accepts)
@@ -133,7 +135,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Exit code 0 of the check means that no change is needed.
+    """Return no change if the check exits with 0, otherwise the change.
 
     Without a check, the change is always made, and not verified.
     """
@@ -145,7 +147,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def latent(args: Args) -> Change:
-    """Return the change that is made when the check calls for it."""
+    """Return the change that is made if the check says that it is needed."""
     found = mutating_command((), args.do.text) if args.check else None
     return Change(
         summary=f"run {args.do}",
@@ -156,23 +158,25 @@ def latent(args: Args) -> Change:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """The words for a check that still says that the change is needed."""
+    """Return the message for a check that still fails after the change."""
     return still_needed(after)
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """A probe holds when its exit code is accepted; a check holds when it says that there is nothing to do."""
+    """Check the exit code: a probe must have an accepted one, a check must have 0."""
     return holding(state, checked=bool(args.check))
 
 
 def objection(args: Args) -> str:
-    """A probe, or a check, whose script runs a program which is known to change things."""
+    """Return the reason why the probe or the check is not allowed: its script runs a program that is known to change
+    things.
+    """
     return objection_to_look(f"the probe {args.file}", (), args.text, "script") or objection_to_look(
         f"the check {args.check.file}", (), args.check.text, "script"
     )
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The line that a person would paste."""
+    """Return the command that a person would run by hand."""
     it = args.do or args.query
     return (f"ssh HOST {_first_line(it.text)[0]} -s -- {' '.join(it.args)} <{it.file}".replace("  ", " "),)

@@ -24,13 +24,13 @@ class Args:
     session: str
     """The session's name: letters, digits, - and _."""
     argv: tuple[str, ...] = ()
-    """The program and its arguments; no shell reads them."""
+    """The program and its arguments; they are not passed through a shell."""
     script: str = ""
     """POSIX sh text, instead of `argv`."""
     folder: str = ""
-    """The absolute path of the directory that the command starts in."""
+    """The absolute path of the directory in which the command starts."""
     steady: Duration = field(default=Duration(1.0), metadata={"minimum": 0, "maximum": 300})
-    """The pause after the start before the session is probed again."""
+    """The time to wait after the start before the session is probed again."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.session):
@@ -43,24 +43,24 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Whether there is such a session."""
+    """Whether the session exists, and its processes."""
 
     installed: bool
     """Whether tmux is installed on this host."""
     exists: bool = False
     """Whether a session of that name exists."""
     pids: tuple[int, ...] = ()
-    """The processes that run in the session's panes."""
+    """The pids of the processes in the session's panes."""
     tree: tuple[int, ...] = ()
     """`pids` and all their descendants that have not been reparented."""
     created: int = 0
-    """When the session was started: seconds since 1970."""
+    """When the session was started, in seconds since 1970."""
     refused: str = ""
-    """The reason why root refuses to start programs in `folder`; empty: not refused."""
+    """The reason why root refuses to start programs in `folder`; empty if root does not refuse."""
 
 
 def probe(args: Args) -> Probe[State]:
-    """List the session and its processes, as the user whose sessions these are."""
+    """List the session and its processes, as the user to whom the sessions belong."""
     done: Completed = yield read_script(_IS_THERE + SAFE + _FOLDER + _LOOK, args.session, args.folder)
     if done.timed_out or done.exit_code != 0:
         raise ProbeError(" ".join(done.stderr.split()) or "tmux did not list its sessions")
@@ -91,7 +91,9 @@ _FOLDER = script(__package__, "tmux_folder")
 _LOOK = script(__package__, "tmux_probe")
 
 _START = script(__package__, "tmux_start")
-"""``$1`` session, ``$2`` folder, ``$3`` seconds, then the program: with several words tmux starts no shell for it."""
+"""The script; ``$1`` session, ``$2`` folder, ``$3`` seconds, then the program (with several words tmux starts no
+shell).
+"""
 
 
 def _line(args: Args, words: tuple[str, ...]) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ def _line(args: Args, words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Start it, if it is not there."""
+    """Start the session if it does not exist."""
     if not state.installed:
         return Blocked(why="tmux is not installed on this host: the action `package` installs it")
     if state.exists:
@@ -136,17 +138,17 @@ def _short(args: Args, most: int = 80) -> str:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Say why there is no session."""
+    """Return the message for a session that ended again at once."""
     return f"started, but the session {args.session} is gone: its command has ended already"
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """The session is there, and something runs in it."""
+    """Check that the session exists and that a process runs in it."""
     if state.pids:
         return Holds(why=f"the session {args.session} exists ({_processes(state)})")
     return Fails(why=f"no process runs in a session named {args.session}")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (f"tmux new-session -d -s {args.session} {_short(args)!r}", f"tmux attach -t {args.session}")

@@ -207,6 +207,6 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     words = {(location.file, key_path(location.key)[-1]): None for location in args.read.values()}
     return tuple(f"grep -n -- {shlex.quote(word)} {shlex.quote(file)}" for file, word in words)

@@ -212,7 +212,7 @@ def undo(args: Args, state: State, change: Change) -> Undo:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The line that a person would paste."""
+    """Return the command that a person would run by hand."""
     words: list[str] = [args.do]
     if args.do in ("stop", "restart"):
         words.append(f"--time={args.grace:.0f}")

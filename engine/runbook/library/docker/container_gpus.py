@@ -171,7 +171,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (
         "nvidia-smi -L      # on the host",
         f"docker exec {args.name or 'NAME'} nvidia-smi -L      # in the container",

@@ -129,5 +129,5 @@ def _searched(args: Args, state: State, stamped: Sequence[str], now: float) -> S
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The line that a person would paste."""
+    """Return the command that a person would run by hand."""
     return (f"docker logs --timestamps --tail {args.tail} {shlex.quote(args.container)}",)

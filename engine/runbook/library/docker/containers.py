@@ -324,7 +324,7 @@ def _looping(
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (
         "docker ps -a --no-trunc",
         f"docker inspect --format '{{{{json .State}}}}' {args.name or 'NAME'}",

@@ -126,5 +126,5 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (f"dockerd --validate --config-file {args.path}", "docker info --format '{{.Plugins.Log}}'")

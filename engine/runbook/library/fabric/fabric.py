@@ -51,7 +51,7 @@ class State:
     smi: str = "answers"
     """The kind of nvidia-smi's answer: answers, hung, mismatch, no_driver, no_devices, not_installed ..."""
     smi_said: str = ""
-    """The reason why nvidia-smi gave no answer; empty: it gave one."""
+    """The reason why nvidia-smi gave no answer; empty if it answered."""
     switches: int = 0
     """NVSwitches that this host shows."""
     states: tuple[str, ...] | Unknown = ()
@@ -269,7 +269,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (
         "ls /proc/driver/nvidia-nvswitch/devices; lspci -Dnn -d 10de: | grep '\\[0680\\]'      # NVSwitches",
         "nv-fabricmanager --version; cat /sys/module/nvidia/version      # must be the same",

@@ -105,7 +105,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read it all in one script."""
+    """Read the whole state with one script."""
     return read_state((yield _ask(args)))
 
 
@@ -262,7 +262,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (
         "grep . /sys/class/infiniband/*/ports/*/{link_layer,state,phys_state,rate}",
         "grep . /sys/class/infiniband/*/ports/*/counters/{link_downed,link_error_recovery,symbol_error}   # twice",

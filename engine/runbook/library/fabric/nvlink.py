@@ -71,7 +71,7 @@ class State:
     smi: str = "answers"
     """The kind of nvidia-smi's answer: answers, hung, mismatch ..."""
     smi_said: str = ""
-    """The reason why nvidia-smi gave no answer; empty: it gave one."""
+    """The reason why nvidia-smi gave no answer; empty if it answered."""
     gpus: tuple[GpuLinks, ...] | Unknown = ()
     """Each GPU: index, uuid, bus_id, name, mig, and its active and inactive links."""
     active: int | Unknown = 0
@@ -279,7 +279,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (
         "timeout -k 5 60 nvidia-smi nvlink -s      # <inactive>: a link that is down, or that this board does not use",
         f"nvidia-smi nvlink -e; sleep {args.apart:g}; nvidia-smi nvlink -e      # which counters grow?",

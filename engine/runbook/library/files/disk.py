@@ -17,15 +17,15 @@ from runbook.values.types import Size, Unknown, plural
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     paths: tuple[str, ...] = field(default=("/",), metadata={"min_items": 1})
-    """Absolute, or ~/ for the home of the login user."""
+    """Absolute paths; ~/ is the home of the login user."""
     below: float = field(default=90, metadata={"minimum": 1, "maximum": 100})
-    """A file system is full if this much (percent) or more is used."""
+    """A file system is full if this percentage of its space, or more, is used."""
     inodes_below: float = field(default=90, metadata={"minimum": 1, "maximum": 100})
-    """A file system is also full if this many of its inodes (percent) or more are used."""
+    """A file system is also full if this percentage of its inodes, or more, is used."""
     avail_at_least: Size = Size(0)
-    """A file system is also full if less than this is free; 0: not checked."""
+    """A file system is also full if less space than this is free; 0: not checked."""
     writable: bool = False
-    """Require also that no file system is mounted read-only."""
+    """Also require that no file system is mounted read-only."""
 
     def __post_init__(self) -> None:
         for path in self.paths:
@@ -38,25 +38,25 @@ class State:
     """The file systems behind the paths."""
 
     disks: tuple[Disk, ...] = ()
-    """Each: path, mount, device, kind, size, used, avail (bytes), percent, inodes_percent ..."""
+    """Each file system: path, mount, device, kind, size, used, avail (bytes), percent, inodes_percent ..."""
     full: tuple[str, ...] | Unknown = ()
-    """Paths whose file system is full, by space or by inodes."""
+    """Paths whose file system has too little space or too few inodes left."""
     read_only: tuple[str, ...] | Unknown = ()
     """Paths whose file system is mounted read-only."""
     missing: tuple[str, ...] = ()
     """Paths that do not exist."""
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Path to why its file system could not be examined."""
+    """Paths whose file system could not be examined, each with the reason."""
     percent: float | Unknown
-    """Space used, in percent, on the fullest file system."""
+    """The used space in percent of the fullest file system."""
     inodes_percent: float | Unknown
-    """Inodes used, in percent, on the file system with the highest share."""
+    """The used inodes in percent of the file system with the highest share."""
     avail: int | Unknown
-    """Bytes free on the file system with the least."""
+    """The free bytes of the file system with the least free space."""
 
 
 def probe(args: Args) -> Probe[State]:
-    """Ask df for blocks and inodes of each path separately, so that a hanging path does not delay the others."""
+    """Ask df for blocks and inodes of each path separately, so that a path that hangs does not delay the others."""
     done: Completed = yield ask_disks(args.paths)
     seen = read_disks(done, args.paths)
     lost = next((Unknown(why=f"{path}: {why}") for path, why in seen.unknown.items()), None)
@@ -98,7 +98,7 @@ def _least(values: list[int | Unknown], otherwise: Unknown) -> int | Unknown:
 
 
 def _troubles(disk: Disk, args: Args) -> list[str]:
-    """Name the parts of *disk* that are too full, in words."""
+    """Describe the parts of *disk* that are too full."""
     said: list[str] = []
     if not isinstance(disk.percent, Unknown) and disk.percent >= args.below:
         said.append(f"{disk.percent:g} % of {disk.mount} is used")
@@ -110,7 +110,7 @@ def _troubles(disk: Disk, args: Args) -> list[str]:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """Every path is there, and no file system is too full."""
+    """Check that every path exists and that no file system is too full."""
     said = [f"{text} does not exist" for text in state.missing]
     said += [word for disk in state.disks for word in _troubles(disk, args)]
     said += [f"{disk.mount} is mounted read-only" for disk in state.disks if args.writable and disk.read_only is True]
@@ -123,6 +123,6 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     paths = shlex.join(args.paths)
     return (f"df -P -h -- {paths}", f"df -P -i -- {paths}")

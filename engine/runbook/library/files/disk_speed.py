@@ -1,7 +1,8 @@
-"""Measure how fast a directory's disk writes and reads: once, with a temporary file, past the page cache if possible.
+"""Measure how fast a directory's disk writes and reads, once, with a temporary file, bypassing the page cache if
+possible.
 
-The file has no name while it is used, so that nothing remains however the measurement ends; where a file system does
-not allow that, the file is always deleted at the end. A file system that compresses (zfs, btrfs) appears faster here.
+The file has no name while it is used, so that nothing remains however the measurement ends; if a file system does not
+allow that, the file is always deleted at the end. A file system that compresses (zfs, btrfs) appears faster here.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Where, how much, and what slow is."""
+    """The directory, the size of the file, and the limits."""
 
     path: str
-    """A directory: absolute, or ~/ for the home of the login user."""
+    """The directory; an absolute path, or ~/ for the home of the login user."""
     size: Size = field(default=Size(1 << 30), metadata={"minimum": MIB, "maximum": 1 << 40})
-    """The size of the file that is written and read; whole MiB."""
+    """The size of the file that is written and read, in whole MiB."""
     leave: Size = Size(1 << 30)
-    """The bytes that must stay free beside the file; otherwise the test does not start."""
+    """The bytes that must stay free beside the file; otherwise the measurement does not start."""
     slow_below: Size = field(default=Size(100_000_000), metadata={"minimum": 1})
-    """Less than this per second is slow."""
+    """A speed below this (bytes per second) is slow."""
     at_most: Duration = field(default=Duration(120), metadata={"minimum": 1, "maximum": 3600})
     """Stop the measurement after this time."""
 
@@ -57,9 +58,9 @@ class State:
     slow: bool | Unknown
     """Whether `write` or `read` is below `slow_below`."""
     how: str = ""
-    """direct: past the page cache; fsync: O_DIRECT was refused, and the data was flushed at the end."""
+    """direct: the page cache was bypassed; fsync: O_DIRECT was refused, and the data was flushed at the end."""
     avail: int | Unknown
-    """Bytes that were free before the measurement."""
+    """The bytes that were free before the measurement."""
 
 
 def probe(args: Args) -> Probe[State]:
@@ -81,7 +82,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _room(args: Args) -> Generator[Command, Any, Disk]:
-    """The disk, if there is room on it."""
+    """Return the disk; raise ProbeError if it has too little room."""
     seen = read_disks((yield ask_disks((args.path,))), (args.path,))
     if not seen.disks:
         raise ProbeError(f"{args.path}: {seen.unknown.get(args.path) or 'the path does not exist'}")
@@ -98,7 +99,7 @@ _MEASURE = SCRATCH_HEAD + script(__package__, "disk_speed_measure")
 
 
 def _parts_by_line(output: str) -> dict[str, str]:
-    """Return the parts of *output* by the line above each; the last one of each kind."""
+    """Return the parts of *output*; the key of each part is the line above it. The last part of each kind is used."""
     reported: dict[str, str] = {}
     at = ""
     for line in output.split("\n"):
@@ -127,7 +128,9 @@ def _rate(reported: dict[str, str], name: str, count: int) -> float | Unknown:
 
 
 def _late(args: Args, reported: dict[str, str], disk: Disk) -> State:
-    """Time was up: what was not done is slower than its size in all the time that it had."""
+    """Return the state if the time was up: an unfinished part is slower than its size divided by the time
+    that it had.
+    """
     write = _rate(reported, "write", -(-args.size // MIB))
     spent = 0.0 if isinstance(write, Unknown) else args.size / write
     bound = args.size / max(0.1, args.at_most - spent)
@@ -147,7 +150,7 @@ def _state(args: Args, write: float | Unknown, read: float | Unknown, reported: 
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     place, count = shlex.quote(f"{args.path.rstrip('/')}/speed-probe"), -(-args.size // MIB)
     return (
         f"dd if=/dev/zero of={place} bs=1M count={count} oflag=direct",

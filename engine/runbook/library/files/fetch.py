@@ -25,7 +25,7 @@ from runbook.values.types import Duration, Size, Unknown, plural, seconds
 from runbook.values.undo import Undo
 
 MAX_FETCHED_BYTES = 8 * 1024 * 1024
-"""Bytes that one step may fetch."""
+"""The maximum number of bytes that one step may fetch."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
@@ -33,21 +33,23 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     file: str = ""
-    """An absolute path on the host; a regular file."""
+    """The absolute path of a regular file on the host."""
     argv: tuple[str, ...] = ()
-    """A program that only reads, and its arguments; stdout and stderr are fetched."""
+    """A program that only reads, and its arguments; its stdout and stderr are fetched."""
     needs: tuple[str, ...] = ()
-    """Programs that `argv` calls: where one is missing, the step is skipped. Its own is among them."""
+    """Programs that `argv` calls; if one of them, or the program itself, is missing, the step is skipped."""
     save_as: str = ""
-    """The name of the file in the record; empty: that of `file` or of the program."""
+    """The name of the file in the record; empty: the name of `file` or of the program."""
     most: Size = field(default=Size(1024 * 1024), metadata={"minimum": 1, "maximum": MAX_FETCHED_BYTES})
-    """So much of it is kept; where there is more, that is said."""
+    """The maximum size that is kept; a larger file is cut, and the result says so."""
     part: Literal["beginning", "end"] = "end"
-    """The part that is kept where there is more than `most`."""
+    """The part that is kept if there is more than `most`."""
     at_most_for: Duration = field(default=Duration(60.0), metadata={"minimum": 1})
-    """The time that the program may take; then it is ended."""
+    """The maximum time for the program; after this time the program is ended."""
     own_directory: bool = False
-    """Start a program that writes files in a new directory below /var/tmp, which is removed again."""
+    """Start the program in a new directory below /var/tmp, which is removed afterwards; for a program that writes
+    files.
+    """
 
     def __post_init__(self) -> None:
         if bool(self.file) == bool(self.argv):
@@ -66,7 +68,7 @@ class Args:
 
     @property
     def name(self) -> str:
-        """The name of the file in the record."""
+        """Return the name of the file in the record."""
         return self.save_as or (self.file or self.argv[0]).rstrip("/").rpartition("/")[2]
 
 
@@ -77,15 +79,15 @@ class State:
     there: bool | Unknown = False
     """Whether the file or the program is there."""
     size: int | Unknown = 0
-    """Bytes of the file; of what a program will print it is unknown."""
+    """The size of the file in bytes; unknown for a program's output."""
     missing: tuple[str, ...] = ()
-    """The programs that the host has not got."""
+    """The programs that are missing on the host."""
     why: str = ""
-    """The reason why the file must not be read; empty: it may be."""
+    """The reason why the file must not be read; empty if it may be read."""
 
 
 def probe(args: Args) -> Probe[State]:
-    """Ask whether the file, or the programs, are there."""
+    """Check whether the file, or the programs, exist."""
     if args.argv:
         return (yield from _programs((args.argv[0], *args.needs)))
     command = ask_file(args.file)
@@ -114,7 +116,7 @@ def _programs(names: tuple[str, ...]) -> Probe[State]:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Fetch it, where it is there and may be read."""
+    """Fetch the file or the output, if it exists and may be read."""
     if state.there is False:
         absent = " and ".join(state.missing)
         return Skip(why=f"{absent} is not installed here" if absent else f"this host has no {args.file}")
@@ -139,30 +141,32 @@ def _command(args: Args) -> Command:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """The words for a file that must not be read any more."""
+    """Return the reason why the file must not be read any more; empty for other failures."""
     why = completed.stderr.strip()
     return f"nothing is kept: {why}" if why and not completed.timed_out and completed.exit_code else ""
 
 
 def undo(args: Args, state: State, change: Change) -> Undo:
-    """Nothing was changed on the host."""
+    """Return an empty undo, because nothing was changed on the host."""
     return Undo()
 
 
 def objection(args: Args) -> str:
-    """A program that is known to change things; one with a directory of its own may write there."""
+    """Return why `argv` is not allowed: it is known to change things (with a directory of its own, a program may write
+    there).
+    """
     found = None if args.own_directory or not args.argv else mutating_command(args.argv)
     return f"`fetch` changes nothing on a host, and `{found.words}` does ({found.risk}): use `command`" if found else ""
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The line that a person would paste."""
+    """Return the command that a person would run by hand."""
     line = f"cat {args.file}" if args.file else _line(args)
     return (f"ssh HOST {line!r} >{args.name}",)
 
 
 def _shown_command(args: Args) -> str:
-    """Return the program, for people; for a shell text only its length and the programs it calls."""
+    """Return the program as text for people; for a shell text, only its length and the programs that it calls."""
     text = next((word for word in args.argv if "\n" in word), "")
     if not text:
         return f"`{_line(args)}`"

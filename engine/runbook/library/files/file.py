@@ -31,17 +31,19 @@ class Args:
     state: Literal["file", "directory"] = "file"
     """The kind of entry that the path should be."""
     content: str | int | float | bool | None = field(default=None, metadata={"exact": True})
-    """The content of the file, to the last byte; null: any content."""
+    """The exact content of the file; null: any content."""
     source: str = ""
-    """A file beside the playbook, whose text is the content, unchanged."""
+    """A file beside the playbook, whose text becomes the content unchanged."""
     template: str = ""
-    """A file beside the playbook, whose text is the content once its templates are filled in."""
+    """A file beside the playbook, whose text becomes the content after its templates are filled in."""
     text: str = field(default="", metadata={"content_of": "source"})
-    """The text of `source`; read from the file."""
+    """The text of the file `source`."""
     filled: str | int | float | bool | None = field(default=None, metadata={"content_of": "template", "rendered": True})
-    """The text of `template`; read from the file."""
+    """The text of the file `template`."""
     mode: str = ""
-    """Octal, in quotes: "0644"; empty: unchanged (new: 644, or 755). Three digits keep setgid."""
+    """The permissions, octal, in quotes: "0644"; empty: unchanged (a new file gets 644, a directory 755). Three digits
+    keep setgid.
+    """
     owner: str = ""
     """The owner; empty: unchanged."""
     group: str = ""
@@ -72,7 +74,7 @@ class Args:
 
     @property
     def wanted_text(self) -> str | None:
-        """Return its content as wanted; None: any content."""
+        """Return the required content; None if any content is allowed."""
         if self.source:
             return self.text
         given = self.filled if self.template else self.content
@@ -84,24 +86,24 @@ class State:
     path: str
     """The path, or with `follow` the target of the link."""
     kind: str
-    """absent, file, directory, link or other."""
+    """The kind: absent, file, directory, link or other."""
     digest: str = ""
-    """sha256 of a file's content."""
+    """The sha256 of the content of a file."""
     mode: str = ""
-    """Its permissions in octal, such as 644; empty: absent."""
+    """The permissions in octal, such as 644; empty if absent."""
     owner: str = ""
-    """The name of its owner; empty: absent."""
+    """The name of the owner; empty if absent."""
     group: str = ""
-    """The name of its group; empty: absent."""
+    """The name of the group; empty if absent."""
     needs: tuple[str, ...] = ()
-    """The parts that have to be changed: content, mode, owner ..."""
+    """The parts that must be changed: content, mode, owner ..."""
     diff: str = ""
-    """The change of its content, as `diff -u` shows it."""
+    """The change of the content, in the form of `diff -u`."""
     place: PathState = field(repr=False, metadata={"private": True})
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read the path's state."""
+    """Read the present state of the path."""
     asked = ask_place(args.path, follow=args.follow, owner=args.owner, group=args.group)
     place = read_place(args.path, (yield asked))
     needs = tuple(_needs(args, place))
@@ -136,15 +138,15 @@ def _needs(args: Args, place: PathState) -> Iterator[str]:
 
 
 def _compared(args: Args, place: PathState) -> int:
-    """The bits of its mode that are held against those that are wanted: a mode of three digits leaves a directory its
-    setuid and setgid bits.
+    """Return the mode bits that are compared; a required mode of three digits leaves setuid and setgid of a directory
+    unchanged.
     """
     there = int(place.mode, 8)
     return there & ~0o6000 if place.kind == "directory" and len(args.mode) == 3 else there
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Create or change the path, unless it is as wanted, or something of another kind is in its place."""
+    """Create or change the path, unless it is already correct, or something of another kind is in its place."""
     place = state.place
     if place.kind not in ("absent", args.state):
         return Blocked(why=_in_the_way(args, place))
@@ -174,12 +176,12 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _key(state: State) -> str:
-    """The identity of the place: its content is a part of it where that is to be replaced."""
+    """Return the identity of the path; it includes the content if the content will be replaced."""
     return state.place.key if "content" in state.needs else state.place.itself
 
 
 def _parted(state: State) -> str:
-    """Say what becomes of the other names of a file: a new file takes the place of only one of them."""
+    """Describe the effect on other hard links of the file: the new file replaces only one name."""
     others = state.place.links - 1 if "content" in state.needs else 0
     return f"; its other hard links ({others}) keep the old content" if others else ""
 
@@ -199,24 +201,24 @@ def _in_the_way(args: Args, place: PathState) -> str:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Say what a second probe still misses."""
+    """Describe what the second probe still finds wrong."""
     words = ", ".join(after.needs) or _in_the_way(args, after.place)
     return f"done, but a second probe still finds a difference: {words}; another program may be rewriting {after.path}"
 
 
 def without(state: State, keys: frozenset[str]) -> State:
-    """*state* with nothing to do where its one target is in *keys*."""
+    """Return *state* with nothing to do if its one target is in *keys*."""
     return replace(state, needs=()) if _key(state) in keys else state
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """Return the host's own words, where it has left everything as it was."""
+    """Return the host's own words if nothing was written."""
     said = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
     return " / ".join(said[-3:]) if "nothing was written" in completed.stderr else ""
 
 
 def undo(args: Args, state: State, change: Change) -> Undo:
-    """The earlier content, mode and owner of a file; a directory stays as it is."""
+    """Return the earlier content, mode and owner of a file, as an undo; a directory is not undone."""
     place = state.place
     if args.state == "directory":
         left = f" (it was {place.mode} {place.owner}:{place.group})" if place.kind == "directory" else ""
@@ -239,7 +241,7 @@ def undo(args: Args, state: State, change: Change) -> Undo:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """The path exists, and is as wanted."""
+    """Check that the path exists and is correct."""
     if state.kind not in ("absent", args.state):
         return Fails(why=_in_the_way(args, state.place))
     if state.needs:
@@ -248,7 +250,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     lines = [f"mkdir {args.path}" if args.state == "directory" else f"vi {args.path}"]
     lines += [f"chmod {args.mode} {args.path}"] if args.mode else []
     owner = args.owner + (f":{args.group}" if args.group else "")

@@ -1,4 +1,4 @@
-"""List files: how many there are, how large and old, which is the newest, and whether they grow."""
+"""List files: their number, sizes and ages, the newest file, and whether they grow."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from runbook.values.types import Duration, Unknown, plural
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     paths: tuple[str, ...] = field(metadata={"min_items": 1})
-    """Absolute; * ? [] are globs, and ~/ is the home of the login user."""
+    """Absolute paths; * ? [] are globs, and ~/ is the home of the login user."""
     inside: str = ""
-    """List instead the files with such names (*.pt), at any depth, in the matching directories."""
+    """Instead list the files with names like this (*.pt), at any depth, in the matching directories."""
     without: str = ""
-    """With `inside`: leave out files with such names (*.tmp)."""
+    """With `inside`: leave out files with names like this (*.tmp)."""
     apart: Duration = field(default=Duration(0), metadata={"maximum": 600})
-    """Probe twice with this interval to see whether they grow."""
+    """Probe twice with this time between the probes, to see whether the files grow."""
     at_least: int = field(default=1, metadata={"minimum": 0})
     """Require at least this many files."""
     younger_than: Duration = Duration(0)
-    """Require that the newest file was written to within this time; 0: not checked."""
+    """Require that the newest file was written within this time; 0: not checked."""
     growing: bool = False
     """Require that the files grow between two probes; needs `apart`."""
 
@@ -44,7 +44,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The files that are there, on the last probe."""
+    """The files at the last probe."""
 
     files: tuple[File, ...] = ()
     """The newest 1000 files, newest first: path, size, age (seconds), written, kind, number."""
@@ -53,17 +53,17 @@ class State:
     total: int | Unknown
     """Bytes of all files together."""
     newest: str | Unknown
-    """The path of the file last written to."""
+    """The path of the file that was written last."""
     age: float | Unknown
-    """Seconds since `newest` was written to; unknown if that time is ahead of the host's clock."""
+    """The seconds since `newest` was written; unknown if that time is ahead of the host's clock."""
     highest: str | Unknown
     """The path with the highest number in its name: step_10, not step_9."""
     number: int | Unknown
     """The number in the name of `highest`."""
     growing: bool | Unknown
-    """Whether a file was added, grew or was written to between the two probes."""
+    """Whether a file was added, grew or was written between the two probes."""
     grown: int | Unknown
-    """By how many bytes all files together grew."""
+    """The growth of all files together between the two probes, in bytes."""
     added: tuple[str, ...] | Unknown
     """Paths that did not exist at the first probe."""
     missing: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """List them once or twice, in one script."""
+    """List the files once or twice, with one script."""
     asked = ask_files(args.paths, args.inside, args.apart, args.without)
     done: Completed = yield replace(asked, timeout=args.apart + 30) if args.apart else asked
     return _state(read_files(done))
@@ -119,7 +119,7 @@ def _growth(seen: FilesFound) -> tuple[bool | Unknown, int | Unknown, tuple[str,
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """There are enough of them, young enough, and growing if that is asked."""
+    """Check that there are enough files, and that they are new enough and grow if that is required."""
     what = " ".join((*args.paths, *([args.inside] if args.inside else [])))
     if isinstance(state.count, Unknown):
         raise ProbeError(state.count.why)
@@ -137,7 +137,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste; globs stand as they are, so that the shell expands them."""
+    """Return the commands that a person would run; globs are not quoted, so that the shell expands them."""
     paths = " ".join(_as_glob(path) for path in args.paths)
     if args.inside:
         return (f"find {paths} -type f -name {shlex.quote(args.inside)} -exec ls -ld {{}} +",)
@@ -145,7 +145,7 @@ def by_hand(args: Args) -> tuple[str, ...]:
 
 
 def _as_glob(path: str) -> str:
-    """*path* quoted, but for what makes it a glob and for a leading ``~/``."""
+    """Return *path* quoted, except for its glob characters and a leading ``~/``."""
     home, rest = ("~/", path[2:]) if path.startswith("~/") else ("", path)
     parts = re.split(r"([*?\[\]]+)", rest)
     return home + "".join(part if at % 2 else shlex.quote(part) if part else "" for at, part in enumerate(parts))

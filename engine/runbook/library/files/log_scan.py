@@ -1,4 +1,4 @@
-"""Search the ends of log files on the host for known signatures, and find logs that are no longer written to."""
+"""Search the ends of log files on the host for known signatures, and find logs to which nothing is written any more."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from runbook.values.playbook import Symptom, SymptomKind
 from runbook.values.types import Duration, Json, Raw, Unknown
 
 LINE = 10_000
-"""Characters of a line that are inspected."""
+"""The maximum number of characters of a line that are searched."""
 
 DIGITS = 15
-"""Digits of a number in a line, such as that of a step."""
+"""The maximum number of digits of a number in a line, such as the number of a step."""
 
 KEPT = 200
-"""Matches that are kept; all are counted."""
+"""The maximum number of matches that are kept; all are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Where to search, and what for."""
+    """The files and the signatures."""
 
     files: tuple[str, ...] = ()
     """Paths on the host; * ? [] are globs, and ~/ is the home of the login user."""
     signatures: Mapping[str, Json] = field(default_factory=dict)
-    """Name to Python regular expression, searched in each line; the digits in its group (?P<number>...), if any, become
-    the `number` of a match.
+    """For each name, a Python regular expression that is searched in each line. If it has a group (?P<number>...), the
+    digits in this group become the `number` of a match.
     """
     text: str = ""
     """Search this text instead of files."""
@@ -45,18 +45,18 @@ class Args:
     newest: int = field(default=0, metadata={"minimum": 0})
     """Read only this many of the newest files; 0: all."""
     within: Duration = Duration(0)
-    """With `newest`: only those last written to within this time of the newest; 0: all."""
+    """With `newest`: only files that were written at most this time before the newest one; 0: all."""
     since: str = ""
-    """Search only the lines from this time on, such as 10m (ago) or 2026-01-31T12:00:00Z, by the times that they begin
-    with. A line without a time has that of the line before it; a log without any time is unknown if it was written to
-    since.
+    """Search only the lines since this time, such as 10m (ago) or 2026-01-31T12:00:00Z, by the times at the beginning
+    of lines. A line without a time gets the time of the line before it. A log without any time is unknown if it was
+    written since then.
     """
     ignore_case: bool = False
-    """Do not distinguish upper and lower case."""
+    """Ignore upper and lower case."""
     rotated: bool = False
     """Also search FILE.1, the most recently rotated part of each log."""
     stalled_for: Duration = Duration(0)
-    """A log is stalled if nothing was written to it for this long; 0: stalled logs are not searched for."""
+    """A log is stalled if nothing was written to it for this time; 0: stalled logs are not searched for."""
 
     def __post_init__(self) -> None:
         if bool(self.files) == bool(self.text):
@@ -73,30 +73,32 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFileMatch:
-    """A line with a signature in it."""
+    """A line that matches a signature."""
 
     signature: str = field(metadata={"named_by": ("signatures",)})
-    """The name of the signature that the line has: a key of `signatures`."""
+    """The name of the signature: a key of `signatures`."""
     file: str
-    """The path of the log; ``text`` where `text` was searched."""
+    """The path of the log; ``text`` if `text` was searched."""
     line: int
-    """From the file's beginning where all of it was read; else negative, from its end: -1 is the last line."""
+    """The number of the line, from the beginning if the whole file was read; otherwise negative, from the end: -1 is
+    the last line.
+    """
     text: str
     """The line, without white space around it; at most 10000 characters."""
     number: int | None = None
-    """The match of the group ``(?P<number>...)`` of its regular expression; null where there is none."""
+    """The number in the group ``(?P<number>...)`` of the regular expression; null if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastLine:
-    """Where a log stands."""
+    """The last line of a log."""
 
     file: str
     """The path of the log."""
     text: str
-    """The last line with anything in it, at most its last 10000 characters; empty: there is none."""
+    """The last line that is not blank, at most its last 10000 characters; empty if there is none."""
     age: float | Unknown
-    """Seconds since the file was last written to."""
+    """The seconds since the file was last written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +122,7 @@ class State:
 
 
 def signs(written: Mapping[str, Any]) -> Mapping[str, Symptom]:
-    """The signatures that are written out, without those that come from an input."""
+    """Return the signatures that are written in the playbook, without those that come from an input."""
     given = written.get("signatures")
     flags = "(?i)" if written.get("ignore_case") is True else ""
     texts = {
@@ -135,7 +137,7 @@ def signs(written: Mapping[str, Any]) -> Mapping[str, Symptom]:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read the ends of the files in one script; they are searched here."""
+    """Read the ends of the files with one script; the search is done on the controller."""
     if args.text:
         whole = LogFile(path="text", whole=True, lines=tuple(args.text.split("\n")))
         return _searched(args, LogReading(files=(whole,)))
@@ -170,7 +172,7 @@ def _searched(args: Args, reading: LogReading) -> State:
 
 
 def _stalled(args: Args, files: tuple[LogFile, ...], blind: Unknown | None) -> tuple[LastLine, ...] | Unknown:
-    """Return the logs to which nothing was written for too long; a rotated part does not count."""
+    """Return the logs to which nothing was written for too long; rotated parts do not count."""
     if not args.stalled_for:
         return ()
     ages = [(file.age, file) for file in files if not file.rotated]
@@ -192,7 +194,7 @@ def _hits(file: LogFile, search: SignatureSearch, args: Args) -> Iterator[LogFil
 
 
 def _number(found: SearchMatch) -> int | None:
-    """Return the match of the group ``number`` of the pattern."""
+    """Return the number in the group ``number`` of the match."""
     text = found.groupdict().get("number")
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= DIGITS else None
 
@@ -205,7 +207,7 @@ def _last(file: LogFile) -> LastLine | None:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     flags = "-niE" if args.ignore_case else "-nE"
     files = " ".join(args.files) or "FILE"
     still = (f"ls -l --time-style=full-iso {files}; date",) if args.stalled_for else ()

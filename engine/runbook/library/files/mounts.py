@@ -26,21 +26,21 @@ from runbook.protocols import Fails, Holds, Probe
 from runbook.values.types import Duration, plural
 
 NAMED = 5
-"""Mounts that a sentence names."""
+"""The maximum number of mounts in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     only: tuple[str, ...] = ()
-    """Only what is mounted at these paths; * ? [] match any characters, / among them."""
+    """Only mounts at these paths; * ? [] match any characters, also /."""
     types: tuple[str, ...] = ()
     """Only file systems of these types: nfs*, fuse.sshfs, tmpfs ..."""
     remote: bool = False
-    """Only file systems that a server or a program (FUSE) serves."""
+    """Only file systems that are served by a server or a program (FUSE)."""
     ask: bool = True
-    """Ask each whether it answers; false only reads the table."""
+    """Ask each file system whether it answers; false: only read the table."""
     within: Duration = field(default=Duration(5), metadata={"minimum": 1, "maximum": 60})
-    """Time in which each must answer."""
+    """The time within which each file system must answer."""
     pid: int = field(default=0, metadata={"minimum": 0})
     """The process whose mounts are read, such as one of a container; 0: the mounts of the host."""
 
@@ -52,26 +52,26 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The mounts that were asked for, in the order of the table."""
+    """The selected mounts, in the order of the table."""
 
     mounts: tuple[Mount, ...] = ()
     """Each: target, source, server, type, options, read_only, remote, answer (ok, hung, failed, unknown, not asked),
     said, say (in one line), size, avail (bytes), percent, inodes_free.
     """
     hung: tuple[Mount, ...] = ()
-    """The mounts of `mounts` that do not answer in time."""
+    """The mounts in `mounts` that do not answer in time."""
     failed: tuple[Mount, ...] = ()
-    """The mounts of `mounts` that answer with an error, such as `Stale file handle`."""
+    """The mounts in `mounts` that answer with an error, such as `Stale file handle`."""
     not_known: tuple[Mount, ...] = ()
-    """The mounts of `mounts` that should have been asked, and could not be."""
+    """The mounts in `mounts` that should have been asked but could not be asked."""
     private: tuple[Mount, ...] = ()
-    """The mounts of `mounts` (FUSE) that answer only the user who mounted them."""
+    """The FUSE mounts in `mounts` that answer only the user who mounted them."""
     read_only: tuple[str, ...] = ()
     """Targets that are mounted read-only."""
     missing: tuple[str, ...] = ()
-    """Paths of `only` at which nothing of that kind is mounted."""
+    """Paths in `only` at which no selected file system is mounted."""
     pid: int = 0
-    """The process that has these mounts; 0: they are those of the host."""
+    """The process with these mounts; 0: they are the mounts of the host."""
 
 
 def probe(args: Args) -> Probe[State]:
@@ -103,7 +103,7 @@ def _is_meant(args: Args, mount: Mount) -> bool:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """All of them are there, and answer."""
+    """Check that all of them are mounted and answer."""
     if state.hung or state.failed:
         words = "; ".join(
             f"{mount.target} ({mount.source}): {mount.said}" for mount in (*state.hung, *state.failed)[:NAMED]
@@ -117,7 +117,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste; `df` without a path may hang."""
+    """Return the commands that a person would run; `df` without a path may hang."""
     table = f"/proc/{args.pid or 'self'}/mountinfo"
     path = next(iter(args.only), "PATH") if len(args.only) == 1 else "PATH"
     above = f"/proc/{args.pid}/root" if args.pid else ""

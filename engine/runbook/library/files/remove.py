@@ -20,10 +20,10 @@ from runbook.values.plan import Blocked, Change, Decision, NoChange, Risk, Targe
 from runbook.values.types import Duration, plural
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is made there
-"""Of the directories below /dev, the only one that may be a root (shm_overview(7))."""
+"""The only directory below /dev that may be a root (shm_overview(7))."""
 
 NAMED = 5
-"""Entries that a summary names."""
+"""The maximum number of entries in a summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +31,15 @@ class Args:
     paths: tuple[str, ...] = field(metadata={"min_items": 1})
     """Absolute paths; * ? [] are globs, and never match a / or a leading dot."""
     allowed_roots: tuple[str, ...] = field(metadata={"min_items": 1})
-    """Absolute directories; only what is below one of them is removed."""
+    """Absolute directories; only files and directories below them are removed."""
     directories: bool = False
-    """Remove directories too, with all their content."""
+    """Also remove directories, with all their content."""
     keep_newest: int = field(default=0, metadata={"minimum": 0})
-    """The number of matches of each path to keep: of each owner, those that changed last."""
+    """The number of matches of each path to keep for each owner: those that changed last."""
     older_than: Duration = field(default=Duration(0), metadata={"minimum": 0})
     """Keep matches that changed within this time."""
     unused: bool = False
-    """Only plain files that no process has open or mapped into its memory, as root sees it; needed for /dev/shm."""
+    """Remove only plain files that no process has open or mapped, as root sees it; required for /dev/shm."""
 
     def __post_init__(self) -> None:
         if self.unused and self.directories:
@@ -60,7 +60,7 @@ class Args:
                 raise ValueError(f"paths: {path!r} is not an absolute path (without ~, .. and a / at the end)")
 
     def _is_shared_memory(self, allowed_root: str) -> bool:
-        """Whether it is the directory of POSIX shared memory, and what is in use there stays."""
+        """Whether *allowed_root* is the directory of POSIX shared memory, and files in use are kept."""
         return self.unused and allowed_root.rstrip("/") == SHARED_MEMORY
 
 
@@ -101,14 +101,15 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _is_plain(entry: Entry) -> bool:
-    """Whether its name and kind let it be compared with what processes have open."""
+    """Whether the name and the kind of *entry* allow a comparison with the files that processes have open."""
     return entry.kind == "file" and entry.path.isprintable()
 
 
 def _going(args: Args, found: Found) -> tuple[Entry, ...]:
     """Return the entries that no pattern keeps, oldest first.
 
-    The newest of each owner are kept: nobody's new entries make another user's go.
+    The newest entries of each owner are kept separately, so that new entries of one user never cause the removal of
+    another user's.
     """
     ordered = sorted(found.entries, key=lambda entry: (entry.modified, entry.moment, entry.path))
     kept: set[str] = {each.path for each in ordered if args.older_than and found.now - each.modified < args.older_than}
@@ -120,7 +121,7 @@ def _going(args: Args, found: Found) -> tuple[Entry, ...]:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Remove it all, if all of it may go."""
+    """Remove all entries, if each of them may be removed."""
     kept = [f"{plural(len(state.kept), 'newer one')} kept"] if state.kept else []
     kept += [f"{len(state.in_use)} in use kept"] if state.in_use else []
     spared = f" ({', '.join(kept)})" if kept else ""
@@ -145,7 +146,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Say what is still there."""
+    """Describe the entries that still exist."""
     still = _still(before, after)
     return f"done, but {plural(len(still), 'match')} still there: {', '.join(still[:NAMED])}"
 
@@ -157,26 +158,26 @@ def _still(before: State, after: State) -> list[str]:
 
 
 def without(state: State, keys: frozenset[str]) -> State:
-    """*state* without the entries of *keys*."""
+    """Return *state* without the entries in *keys*."""
     left = tuple(entry for entry in state.entries if entry.key not in keys)
     return replace(state, entries=left, bytes=sum(each.bytes for each in left))
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """Name the entries that were left alone, and the reasons."""
+    """Return the entries that were not removed, with the reasons."""
     lines = [line.strip() for line in completed.stderr.splitlines() if "left alone" in line]
     return first_few(lines, NAMED, "; ")
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """Nothing is left that would go."""
+    """Check that nothing remains to be removed."""
     if state.entries:
         return Fails(why=f"{plural(len(state.entries), 'match')} to remove: {state.entries[0].path} ...")
     return Holds(why=f"nothing to remove matches {', '.join(args.paths)}")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Check first; what is newest is kept by hand."""
+    """Return the commands that a person would run: first a check; the person must keep the newest entries."""
     globs = " ".join(re.sub(r"\\([*?\[\]])", r"\1", re.sub(r"([^\w./*?\[\]-])", r"\\\1", path)) for path in args.paths)
     flags = "-rf" if args.directories else "-f"
     users = ("ls -l /proc/[0-9]*/fd | grep NAME", "grep -l NAME /proc/[0-9]*/maps   # as root; nothing may be found")

@@ -30,28 +30,28 @@ class Args:
     path: str
     """The absolute path of the file."""
     run: str
-    """The id of the run that changed it."""
+    """The id of the run that changed the file."""
     before: str
-    """sha256 of its content before that run; empty: it did not exist."""
+    """The sha256 of the content before that run; empty: the file did not exist."""
     wrote: tuple[str, ...] = field(metadata={"min_items": 1})
-    """sha256 of each content that the run gave it; empty: it removed it."""
+    """The sha256 of each content that the run gave the file; empty: the run removed the file."""
     content: bool = True
-    """Whether the run changed its content."""
+    """Whether the run changed the content."""
     mode: str = ""
-    """Its mode before the run, octal."""
+    """The mode before the run, octal."""
     owner: str = ""
-    """Its owner before the run."""
+    """The owner before the run."""
     group: str = ""
-    """Its group before the run."""
+    """The group before the run."""
     left_mode: str = ""
-    """The mode that the run left; empty: not compared."""
+    """The mode after the run; empty: not compared."""
     left_owner: str = ""
-    """The owner that the run left; empty: not compared."""
+    """The owner after the run; empty: not compared."""
     left_group: str = ""
-    """The group that the run left; empty: not compared."""
+    """The group after the run; empty: not compared."""
 
     masked: bool = False
-    """Whether it may hold a secret of that run, so that no difference is shown."""
+    """Whether the file may contain a secret of that run, so that no difference is shown."""
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or self.path.endswith("/") or "\0" in self.path:
@@ -63,13 +63,13 @@ class Args:
 
     @property
     def was(self) -> Ownership:
-        """Mode, owner and group before the run."""
+        """Return mode, owner and group before the run."""
         return Ownership(mode=self.mode, owner=self.owner, group=self.group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The file, and the copy of what it was."""
+    """The file, and the copy of its earlier content."""
 
     path: str
     """The path of the file."""
@@ -234,7 +234,7 @@ def refused(command: Command, completed: Completed) -> str:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     path = shlex.quote(args.path)
     if not args.before:
         return (f"sha256sum {path}  # must begin with {args.wrote[-1][:12]}", f"rm -- {path}")

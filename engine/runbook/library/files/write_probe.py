@@ -108,6 +108,6 @@ def _took(reported: dict[str, str]) -> float | Unknown:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """A line that a person would paste."""
+    """Return a command that a person would run by hand."""
     place = shlex.quote(f"{args.path.rstrip('/')}/write-probe")
     return (f"echo probe >{place} && cat {place}; rm -f {place}",)

@@ -32,10 +32,10 @@ def probe(args: Args) -> Probe[State]:
 
 
 def waits(args: Args) -> str:
-    """The words for it in a plan."""
+    """Return the description of the change for a plan."""
     return f"wait {words(args.seconds)}"
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The line that a person would paste."""
+    """Return the command that a person would run by hand."""
     return (f"sleep {args.seconds:g}",)

@@ -60,7 +60,7 @@ _WAIT = script(__package__, "wait_for")
 
 
 def waits(args: Args) -> str:
-    """The words for it in a plan."""
+    """Return the description of the change for a plan."""
     return f"wait until {_what(args)}, at most {seconds(args.at_most)}"
 
 
@@ -71,7 +71,7 @@ def _what(args: Args) -> str:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """A line that a person would paste."""
+    """Return a command that a person would run by hand."""
     negation = "" if args.gone else "! "
     test = f"test -e {shlex.quote(args.path)}" if args.path else f"ss -ltn | grep -q ':{args.port} '"
     return (f"while {negation}{test}; do sleep {args.every:g}; done",)

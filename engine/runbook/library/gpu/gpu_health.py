@@ -1,9 +1,9 @@
-"""Give each GPU one verdict: healthy, unknown, or the most urgent thing that is wrong with it.
+"""Give each GPU one verdict: healthy, unknown, or its most urgent fault.
 
-The PCI bus, the driver's own table and the versions of driver and library are read first; they answer also while the
-driver hangs. nvidia-smi is asked once, and not at all while an earlier nvidia-smi is stuck in the driver or the driver
-is not loaded. A GPU is healthy only if every value that says so is there: `not_checked` names values that this driver
-does not report.
+The PCI bus, the driver's own table, and the versions of driver and library are read first, because they answer even
+while the driver hangs.  nvidia-smi is queried once, but not while an earlier nvidia-smi hangs in the driver, and not
+if the driver is not loaded.  A GPU is healthy only if every value that is needed for this verdict is known:
+`not_checked` names the values that this driver does not report.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runbook.values.command import Completed
 from runbook.values.types import Unknown, plural
 
 LIBRARY = "libnvidia-ml.so.1"
-"""The library of nvidia-smi and of every CUDA program, which must be of the driver's version."""
+"""The library of nvidia-smi and of every CUDA program; its version must be the version of the driver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The GPUs, each with its verdict; lists name GPUs by index and bus id, with the reason."""
+    """The GPUs, each with its verdict; lists give GPUs by index and bus id, with the reason."""
 
     gpus: tuple[GpuVerdict, ...] = ()
     """Each GPU: bus_id, index, uuid, name, verdict (healthy, unknown, or the most urgent condition), conditions, why,
@@ -50,75 +50,75 @@ class State:
     ill: tuple[str, ...] = ()
     """Bus ids of the GPUs that are not healthy."""
     off_the_bus: tuple[str, ...] = ()
-    """Bus ids of `lost`."""
+    """Bus ids of the GPUs in `lost`."""
     smi: str = "answers"
     """The kind of nvidia-smi's answer: answers, hung, mismatch (driver and library of two versions), no_driver,
     no_devices, not_installed, failed.
     """
     smi_said: str = ""
-    """The reason why nvidia-smi gave no answer; empty: it gave one."""
+    """The reason why nvidia-smi gave no answer; empty if it answered."""
     on_bus: int = 0
-    """GPUs on the PCI bus."""
+    """The number of GPUs on the PCI bus."""
     in_driver: int | Unknown = 0
-    """GPUs in the driver's own table."""
+    """The number of GPUs in the driver's own table."""
     listed: int | Unknown = 0
-    """GPUs that nvidia-smi lists."""
+    """The number of GPUs that nvidia-smi lists."""
     missing: int | Unknown = 0
-    """The number of `expect_gpus` that the bus, the driver or nvidia-smi does not show."""
+    """The number of expected GPUs (`expect_gpus`) that are missing on the bus, in the driver or in nvidia-smi."""
     healthy: int = 0
     """The number of healthy GPUs."""
     lost: tuple[str, ...] | Unknown = ()
     """GPUs that have fallen off the bus."""
     not_started: tuple[str, ...] | Unknown = ()
-    """GPUs on the bus, or with a device node, that the driver or nvidia-smi does not have."""
+    """GPUs that are on the bus, or have a device node, but are missing in the driver or in nvidia-smi."""
     need_reboot: tuple[str, ...] | Unknown = ()
-    """GPUs for which the driver asks for something else than a reset."""
+    """GPUs for which the driver requires more than a reset."""
     need_service: tuple[str, ...] | Unknown = ()
-    """GPUs that go to the vendor: remapping failed, too many SRAM errors, a corrupted infoROM."""
+    """GPUs that need the vendor's service: a failed row remapping, too many SRAM errors, a corrupted infoROM."""
     need_reset: tuple[str, ...] | Unknown = ()
     """GPUs that require a reset according to the driver."""
     no_values: tuple[str, ...] | Unknown = ()
-    """GPUs that lack a value which every healthy GPU has."""
+    """GPUs without a value that every healthy GPU has."""
     one_value: tuple[str, ...] | Unknown = ()
-    """GPUs of which one reading (power, a clock) fails, and nothing else."""
+    """GPUs with exactly one value (power, a clock) that cannot be read, and no other fault."""
     memory_errors: tuple[str, ...] | Unknown = ()
     """GPUs with uncorrected memory errors since the driver was loaded."""
     memory_waits: tuple[str, ...] | Unknown = ()
     """GPUs whose memory waits for a reset (rows to be remapped, pages to be retired)."""
     narrow: tuple[str, ...] | Unknown = ()
-    """GPUs with fewer PCI lanes than device and slot could use."""
+    """GPUs whose link uses fewer PCI lanes than both device and slot support."""
     slowed: tuple[str, ...] | Unknown = ()
-    """GPUs that the hardware slows down: heat, or the power brake of the chassis."""
+    """GPUs that the hardware slows down, because of heat or the power brake of the chassis."""
     warm: tuple[str, ...] | Unknown = ()
-    """GPUs that the driver slows down for heat."""
+    """GPUs that the driver slows down because of heat."""
     too_hot: tuple[str, ...] | Unknown = ()
-    """The GPUs of `slowed` that the hardware slows down for heat."""
+    """The GPUs in `slowed` that are slowed down because of heat."""
     braked: tuple[str, ...] | Unknown = ()
-    """The GPUs of `slowed` that the chassis' power supply slows down (power brake)."""
+    """The GPUs in `slowed` that are slowed down by the power supply of the chassis (power brake)."""
     capped: tuple[str, ...] | Unknown = ()
-    """GPUs at their power limit, as under any full load."""
+    """GPUs that run at their power limit; this is normal under full load."""
     limited: tuple[str, ...] | Unknown = ()
     """GPUs whose power limit is set below the default."""
     held_back: tuple[str, ...] | Unknown = ()
     """GPUs whose power limit is more than a quarter below the default, or below that of an equal GPU."""
     not_in_fabric: tuple[str, ...] | Unknown = ()
-    """GPUs whose registration with the NVLink fabric is not complete."""
+    """GPUs that have not joined the NVLink fabric completely."""
     unlicensed: tuple[str, ...] | Unknown = ()
-    """Shares of a GPU (vGPU) without a license: the driver slows them down."""
+    """Shares of a GPU (vGPU) without a license, so that the driver slows them down."""
     mig_waits: tuple[str, ...] | Unknown = ()
-    """GPUs whose MIG mode changes with the next reset."""
+    """GPUs whose MIG mode will change at the next reset."""
     unknown: tuple[str, ...] = ()
-    """GPUs of which it is not known that they are well."""
+    """GPUs whose health is not known."""
     no_persistence: tuple[str, ...] | Unknown = ()
-    """GPUs without persistence mode: the driver starts again for each program."""
+    """GPUs without persistence mode, so that the driver starts again for each program."""
     not_checked: tuple[str, ...] = ()
-    """Checks that this driver gives no value for, each once with the reason."""
+    """Checks for which this driver reports no value, each once, with the reason."""
     complaints: tuple[str, ...] = ()
-    """The lines that nvidia-smi printed beside its rows."""
+    """The error messages that nvidia-smi printed beside its rows."""
     driver: str | Unknown = ""
     """The version of the loaded driver."""
     installed: str | Unknown = ""
-    """The version of the installed driver (modinfo)."""
+    """The version of the installed driver, as reported by modinfo."""
     library: str | Unknown = ""
     """The version of libnvidia-ml.so.1."""
     health: Mapping[str, GpuHealth] = field(default_factory=dict)
@@ -126,13 +126,13 @@ class State:
     power_draw, power_limit (W), clock (MHz), temperature_memory, headroom ...
     """
     temperatures: Mapping[str, float | Unknown] = field(default_factory=dict)
-    """By bus id: degrees Celsius."""
+    """The temperature of each GPU in degrees Celsius, by bus id."""
     boot_id: str | Unknown = ""
-    """The kernel's name for this boot."""
+    """The kernel's id of this boot."""
 
 
 def probe(args: Args) -> Probe[State]:
-    """Ask what answers without the driver's help; then nvidia-smi, if the driver is there."""
+    """Read first what answers without the driver, then query nvidia-smi if the driver is loaded."""
     bus, versions, present = yield ask_pci(), ask_module("nvidia", LIBRARY), ask_presence()
     pci = read_pci(bus)
     module = _module(versions)
@@ -263,7 +263,7 @@ def _lists(
 
 
 def _slow(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth], reason: str) -> tuple[str, ...] | Unknown:
-    """The GPUs whose clocks are low for *reason*, with temperature and power."""
+    """Return the GPUs whose clocks are low because of *reason*, with temperature and power."""
     if isinstance(rows, Unknown):
         return rows
     found = []
@@ -278,7 +278,7 @@ def _slow(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth], reas
 
 
 def _conditions(gpu: Gpu, health: GpuHealth) -> str:
-    """The temperature, power and clock of a GPU, as far as they are known."""
+    """Return the known temperature, power and clock of a GPU as text."""
     values = (
         (gpu.temperature, "{:.0f} degrees"),
         (health.power_draw, "{:.0f} W"),
@@ -302,7 +302,7 @@ def _limited(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth]) -
 
 
 HELD_BACK = 0.75
-"""Of the usual power limit: a GPU with less is named, as a job over several GPUs waits for the slowest."""
+"""The fraction of the usual power limit below which a GPU is reported; a job on several GPUs waits for the slowest."""
 
 
 def _held_back(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth]) -> tuple[str, ...] | Unknown:
@@ -329,7 +329,7 @@ def _short(gpu: GpuVerdict) -> str:
 
 
 def _missing(args: Args, on_bus: int, listed: int | Unknown, *, container: bool) -> int | Unknown:
-    """Return the number of GPUs that should be there and that some count lacks."""
+    """Return how many of the expected GPUs are missing on the bus or in nvidia-smi, whichever number is higher."""
     if not args.expect_gpus:
         return 0
     lacking_on_bus = 0 if container else max(0, args.expect_gpus - on_bus)
@@ -345,7 +345,7 @@ def _without_persistence(rows: tuple[Gpu, ...] | Unknown) -> tuple[str, ...] | U
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """Every GPU is healthy, and as many as expected are there."""
+    """Check that every GPU is healthy, and that there are as many as expected."""
     if state.smi == SmiCondition.HUNG:
         raise ProbeError(state.smi_said)
     ill = [str(gpu) for gpu in state.gpus if gpu.verdict != "healthy"]
@@ -356,7 +356,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste: what answers without the driver first."""
+    """Return the commands that a person would run, first those that answer without the driver."""
     fields = "index,pci.bus_id,gpu_recovery_action,ecc.errors.uncorrected.volatile.total,remapped_rows.pending"
     return (
         "lspci -Dnn -d 10de:; ls /proc/driver/nvidia/gpus; cat /proc/driver/nvidia/version",

@@ -16,17 +16,17 @@ class Args:
     below: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
     """A GPU is idle at this utilization (percent) or less."""
     gpus: tuple[str, ...] = ()
-    """UUIDs, PCI bus ids or indexes, as text; none: every GPU of the host."""
+    """UUIDs, PCI bus ids or indexes, as text; empty: every GPU of the host."""
     memory_below_mib: float = field(default=0, metadata={"minimum": 0})
-    """Require also at most this much memory in use (MiB); 0: not checked."""
+    """Also require that at most this much memory (MiB) is in use; 0: not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The GPUs that were asked for."""
+    """The GPUs that the step checks."""
 
     gpus: tuple[Gpu, ...] = ()
-    """Each GPU, as `nvidia_smi` shows it."""
+    """Each GPU, with the fields of `nvidia_smi`."""
     idle: tuple[str, ...] = ()
     """UUIDs of the idle GPUs."""
     busy: tuple[str, ...] = ()
@@ -38,7 +38,9 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Probe once.  Raises ProbeError if the utilization of a GPU is unknown: unknown is never idle."""
+    """Read the GPUs once.  Raises ProbeError if the utilization of a GPU is unknown, because an unknown GPU never
+    counts as idle.
+    """
     present, smi = yield ask_presence(), ask_gpus()
     presence = read_presence(present)
     if presence.absent:
@@ -74,7 +76,7 @@ def _must_be_known(gpu: Gpu, args: Args) -> None:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """Every GPU that was asked for exists, and is idle."""
+    """Check that every GPU of `gpus` exists and is idle."""
     troubles = [f"GPU {gpu.index} ({gpu.key}) {_work(gpu)}" for gpu in state.gpus if gpu.key in state.busy]
     troubles += [f"no GPU {word} on this host" for word in state.missing]
     if not args.gpus:

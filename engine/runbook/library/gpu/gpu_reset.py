@@ -1,8 +1,9 @@
 """Reset wedged GPUs one by one, only if no process holds them and nothing else would be affected.
 
-What a reset takes away is set again on every way out: persistence mode, compute mode, power limit, application clocks.
-MIG instances and locked clocks (`nvidia-smi -lgc`) are not. The driver must say everything about the GPU again; then a
-line in the logs says that it was reset, by which `kernel_log` knows that the faults before it are over.
+The settings that a reset removes are restored however the step ends: persistence mode, compute mode, power limit,
+application clocks.  MIG instances and locked clocks (`nvidia-smi -lgc`) are not restored.  Afterwards the driver must
+report all values of the GPU again; then a line in the logs says that the GPU was reset, so that `kernel_log` ignores
+the faults before this line.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ from runbook.values.plan import Blocked, Change, Decision, NoChange, Risk, Targe
 from runbook.values.types import Unknown, plural
 
 BUSY_ABOVE = 5.0
-"""Percent; a GPU that is busier than this on two probes, although no process holds it, is wedged."""
+"""A utilization in percent; a GPU that is busier on two probes although no process holds it is wedged."""
 
 SPARE = 180.0
-"""Seconds for everything else between stopping services and starting them again."""
+"""The seconds for everything else between the stop and the start of services."""
 
 APART = 2.0
-"""Seconds between the two probes."""
+"""The seconds between the two probes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +67,9 @@ class Args:
     gpus: tuple[str, ...] = ()
     """UUIDs, PCI bus ids or indexes, as text; `all`: every GPU. Empty: nothing is reset."""
     only: Literal["wedged", "any"] = "wedged"
-    """wedged: only the wedged ones of `gpus`; any: all of `gpus`."""
+    """wedged: only the wedged GPUs in `gpus`; any: all of `gpus`."""
     force: bool = False
-    """Reset also in MIG mode (instances are destroyed), without its NVLink peers, and a vGPU."""
+    """Also reset a GPU in MIG mode (its instances are destroyed), a GPU without its NVLink peers, and a vGPU."""
     stop: tuple[str, ...] = ()
     """systemd services that may be stopped for the reset if they hold a GPU; exactly those are started again, also if
     the reset fails.
@@ -81,10 +82,10 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The GPUs that were asked for, and what stands in the way."""
+    """The GPUs that the step may reset, and the obstacles."""
 
     gpus: tuple[Gpu, ...] = ()
-    """The GPUs of `gpus` that this host has."""
+    """The GPUs in `gpus` that exist on this host."""
     there: int = 0
     """The number of GPUs of the host."""
     missing: tuple[str, ...] = ()
@@ -92,27 +93,29 @@ class State:
     lost: tuple[str, ...] = ()
     """Bus ids of GPUs that have fallen off the bus."""
     wedged: Mapping[str, bool | Unknown] = field(default_factory=dict)
-    """UUID to whether the GPU requires a reset, or is busy although no process holds it."""
+    """For each UUID, whether the GPU requires a reset, or is busy although no process holds it."""
     holders: Mapping[str, tuple[str, ...] | Unknown] = field(default_factory=dict)
-    """UUID to the processes that have the GPU's device node open."""
+    """For each UUID, the processes that have the GPU's device node open."""
     stops: tuple[str, ...] = ()
-    """Services that hold a GPU, and would be stopped and started again."""
+    """Services that hold a GPU; they would be stopped, and started again."""
     running: tuple[str, ...] = ()
-    """The services of `stop` that run."""
+    """The services in `stop` that are running."""
     pulled: tuple[str, ...] = ()
     """Other running units that systemd would stop together with `stops`."""
     root: bool = False
     """Whether the step runs as root."""
     joined: str = ""
-    """The reason why NVLink does not allow resetting only these GPUs; empty: it allows it."""
+    """The reason why NVLink does not allow a reset of only these GPUs; empty if it does."""
     settings: Mapping[str, GpuSettings] = field(default_factory=dict)
-    """UUID to what a reset takes away and is set again after it: compute_mode, power_limit, clocks."""
+    """For each UUID, the settings that a reset removes and that are restored after it: compute_mode, power_limit,
+    clocks.
+    """
     groups: tuple[tuple[str, ...], ...] = ()
-    """UUIDs of GPUs that must be reset together, by one command."""
+    """UUIDs of GPUs that must be reset together, with one command."""
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read the GPUs, who holds them, and (only where a reset may come) what joins them."""
+    """Read the GPUs and the processes that hold them; read the NVLink connections only if a reset may follow."""
     if not args.gpus:
         return State()
     questions = (ask_presence(), ask_gpus(APART, apps=True), ask_users(), read("id", "-u"))
@@ -169,12 +172,12 @@ def _with_links(args: Args, state: State, links: Links) -> State:
 
 
 def _wanted(args: Args, state: State) -> tuple[Gpu, ...]:
-    """The GPUs that are to be reset, if nothing stands in the way."""
+    """Return the GPUs that would be reset if there were no obstacle."""
     return tuple(gpu for gpu in state.gpus if args.only == "any" or state.wedged[gpu.key] is True)
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Reset what is asked for and wedged; every obstacle is named at once."""
+    """Reset the GPUs that `gpus` and `only` select; all obstacles are reported together."""
     if not args.gpus:
         return NoChange(why="`gpus` names no GPU")
     obstacles = [*_not_there(state), *_not_told(args, state)]
@@ -209,7 +212,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _longest(state: State, resets: int) -> float:
-    """Seconds that it may take at most until the services would have been started again."""
+    """Return the maximum number of seconds until the services would have been started again."""
     return RESET_TIMEOUT * resets + STOP_TIMEOUT * len(state.stops) + SPARE
 
 
@@ -225,7 +228,7 @@ def _commands(group: tuple[Gpu, ...]) -> tuple[Command, ...]:
 
 
 def _set_again_words(wanted: tuple[Gpu, ...], state: State) -> str:
-    """Say which settings are set again, and which are not."""
+    """Describe which settings are restored and which are not."""
     kept = [f"GPU {gpu.index}: {said}" for gpu in wanted if (said := str(state.settings.get(gpu.key, "")))]
     lost = [str(gpu.index) for gpu in wanted if gpu.mig == "Enabled"]
     words = f"; set again: {'; '.join(kept)}" if kept else ""
@@ -286,12 +289,12 @@ def _obstacles(args: Args, state: State, wanted: tuple[Gpu, ...]) -> list[str]:
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """The GPUs that were to be reset are there, want no reset, work for nobody unseen, and keep their persistence."""
+    """Whether the GPUs that were reset exist, need no reset, have no hidden user, and kept their persistence mode."""
     return not _unsettled(args, before, after)
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Say what a second probe still finds."""
+    """Describe what the second probe still finds."""
     return f"reset, but {'; '.join(_unsettled(args, before, after))}"
 
 
@@ -322,12 +325,12 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
 
 
 def reach(args: Args, state: State) -> tuple[Target, ...]:
-    """The GPUs that were asked for and are there, and the services that may be stopped for them."""
+    """Return what the action affects: the existing GPUs in `gpus`, and the services that may be stopped for them."""
     return (*map(_target, state.gpus), *map(_service, state.running))
 
 
 def without(state: State, keys: frozenset[str]) -> State:
-    """*state* without the GPUs of *keys*; a service of *keys* is not stopped, and so stands in the way."""
+    """Return *state* without the GPUs in *keys*; a service in *keys* is not stopped, and so prevents the reset."""
     kept = tuple(word for word in state.stops if _service(word).key in keys)
     held = {
         key: value if isinstance(value, Unknown) or not kept else (*value, *kept)
@@ -338,12 +341,12 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """The words for a reset that nvidia-smi refused."""
+    """Return the reason why nvidia-smi refused the reset."""
     return refusal(command, completed)
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return tuple(f"nvidia-smi --gpu-reset -i {gpu}" for gpu in args.gpus if gpu != "all")
 
 

@@ -438,7 +438,7 @@ def _last(files: Sequence[LogFile]) -> tuple[str, ...]:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     files = " ".join(args.files)
     return (
         f"grep -n 'Watchdog caught collective operation timeout' {files}",

@@ -59,7 +59,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read it all in one script."""
+    """Read the whole state with one script."""
     return _state(args, read_pci((yield ask_pci())))
 
 
@@ -106,7 +106,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (
         "lspci -Dnn -d 10de:      # (rev ff): fallen off the bus",
         "ls /proc/driver/nvidia/gpus /dev/nvidia[0-9]*",

@@ -22,16 +22,16 @@ State = OpenFileMatch
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args(JobArguments):
     paths: tuple[str, ...] = field(default=(GPUS,), metadata={"min_items": 1})
-    """Device nodes, or files, as globs of absolute paths."""
+    """Device nodes or files, as globs of absolute paths."""
 
 
 def probe(args: Args) -> Probe[State]:
-    """Walk /proc; then probe the GPUs twice, and walk /proc again, if a process holds one."""
+    """Read /proc; if a process holds a GPU, sample the GPUs twice, and read /proc again."""
     return (yield from probe_by_open_files(args.paths, (), args, classified=True))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """No process holds them, except protected ones."""
+    """Check that no process holds them, except protected processes."""
     if isinstance(state.processes, Unknown):
         raise ProbeError(state.processes.why)
     if state.misplaced:
@@ -43,7 +43,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """As root; fuser writes pids and names on two streams."""
+    """Return the commands that root would run; fuser prints pids and names on two streams."""
     return (
         f"fuser -v {' '.join(args.paths)} 2>&1",
         "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_gpu_memory --format=csv",

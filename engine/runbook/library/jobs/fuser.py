@@ -30,17 +30,17 @@ class Args(EndJobArguments):
 
 
 def objection(args: Args) -> str:
-    """Return the reason why the holders of these paths must not be ended; empty: it is allowed."""
+    """Return the reason why the holders of these paths must not be ended; empty if they may be."""
     return objection_to_paths(args.paths)
 
 
 def probe(args: Args) -> Probe[State]:
-    """Walk /proc; probe the GPUs only if a process holds a path and it matters."""
+    """Read /proc; sample the GPUs only if a process holds a path and the GPUs matter for the decision."""
     return (yield from probe_by_open_files(args.paths, args.allow, args, classified=args.only == "leftover"))
 
 
 def decide(args: Args, state: State) -> Decision:
-    """End who holds them."""
+    """End the holders of the paths."""
     return termination_of(args, state, f"holds {' or '.join(args.paths)}")
 
 
@@ -49,6 +49,8 @@ without, outcome = without_processes, with_second_signal
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Check first; `fuser -k` would end every holder, monitoring daemons too."""
+    """Return the commands that a person would run: check first, because `fuser -k` would end every holder, also
+    monitoring daemons.
+    """
     spared = (AT_WORK_BY_HAND,) if args.only == "leftover" else ()
     return (f"fuser -v {' '.join(args.paths)} 2>&1", *spared, *args.by_hand())

@@ -150,7 +150,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     lines = [f"pgrep -af -- {shlex.quote(pattern)}" for pattern in args.patterns]
     return (
         *lines,

@@ -219,6 +219,6 @@ def _ends(stories: list[LogStory]) -> Iterator[LogSign]:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     files = " ".join(args.files) or "FILE"
     return (f"tail -n {args.lines} {files}", f"grep -niE 'error|killed|exit ?code|signal' {files} | head")

@@ -38,5 +38,5 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return tuple(f"pgrep -af -- {shlex.quote(pattern)}" for pattern in args.patterns)

@@ -333,7 +333,7 @@ def _said_by_the_kernel(text: str, search: Callable[[str], object]) -> bool:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     what = "killed process|out of memory|oom-kill:|xid|i/o error|blocked for more than|not responding"
     since = _beginning(args)
     from_ = f" --since '{since.partition(' ')[2]} seconds ago'" if since.startswith("ago") else ""

@@ -163,7 +163,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     name = args.name.replace("-", "_")
     more = (f"ldconfig -p | grep {args.library}",) if args.library else ()
     return (

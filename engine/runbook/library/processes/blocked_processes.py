@@ -1,7 +1,7 @@
 """Find processes in state D, which no signal ends, and what they wait for: the GPU driver, NFS, a disk.
 
-Two readings, so that an ordinary wait for a disk does not count. Neither nvidia-smi nor the arguments of a process are
-asked: both may hang on what these processes wait for.
+The states are read twice, so that an ordinary wait for a disk does not count. Neither nvidia-smi nor the arguments of
+a process are read, because both may hang on the same cause as these processes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runbook.values.types import Duration, plural
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     apart: Duration = field(default=Duration(5), metadata={"minimum": 0.1, "maximum": 120})
-    """Time between the two readings; only what is in state D on both counts."""
+    """The time between the two readings; only tasks that are in state D in both readings count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,11 @@ class State:
     in_driver: tuple[BlockedTask, ...]
     """The tasks of `tasks` that wait for the GPU driver."""
     others: tuple[BlockedTask, ...]
-    """The rest of `tasks`."""
+    """The other tasks in `tasks`."""
     pids: tuple[int, ...]
     """The pids of `tasks`, each once."""
     waits_for: tuple[str, ...]
-    """The things that `tasks` wait for, each once."""
+    """The causes for which `tasks` wait, each once."""
 
 
 def probe(args: Args) -> Probe[State]:
@@ -48,7 +48,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """No task is in state D on both readings."""
+    """Check that no task is in state D in both readings."""
     if not state.tasks:
         return Holds(why="no process is in state D")
     words = ", ".join(f"pid {task.pid} ({task.name}): {task.waits_for}" for task in state.tasks[:5])

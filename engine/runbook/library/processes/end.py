@@ -1,11 +1,11 @@
 """End exactly the processes that an expression gives: those that a finding names, and no others.
 
-The expression is one of the lists that `processes`, `device_holders` and other probes give, or part of one. Each of its
-processes is known by its pid and start time, and is read again on the host right before each signal: what is gone is
-left out, what has been started since is left alone, and another process with the same pid is never touched.
-PID 1, the processes of our own connection, and protected daemons are left alone, and so is what has an owner that lives
-(a job of the scheduler, an active service, a running container, a session) or one that is not known. What is started
-again, with the same command line by the same user, is named with what has started it.
+The expression is a list from `processes`, `device_holders` or another probe, or a part of such a list. Each process is
+identified by its pid and start time, and is read again on the host right before each signal: a process that is gone is
+left out, a process that was started since is left alone, and another process with the same pid is never touched. PID
+1, the processes of our own connection, and protected daemons are left alone. So are processes with a living owner (a
+job of the scheduler, an active service, a running container, a session) or an unknown owner. If a process is started
+again, with the same command line by the same user, it is reported together with what started it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Args(EndArguments):
     used. Processes that the expression no longer gives at the step's turn are left alone.
     """
     allow: tuple[str, ...] = ()
-    """Protected programs, by name, that may be ended all the same."""
+    """Protected programs, by name, that may be ended nevertheless."""
     spare_owned: bool = True
-    """Leave alone a process with a living owner (a job of the scheduler, a service, a container, a session), or with an
-    unknown one.
+    """Leave processes alone that have a living owner (a job of the scheduler, a service, a container, a session) or an
+    unknown owner.
     """
     may_restart: bool = False
     """Whether a restarted process is no failure, for example if a supervisor restarts a job."""
@@ -49,7 +49,7 @@ class Args(EndArguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The processes that were given, by their present state."""
+    """The present state of the given processes."""
 
     alive: tuple[Process, ...] | Unknown
     """The processes that still run: pid, user, command, container, seconds (running) ..."""
@@ -58,13 +58,13 @@ class State:
     owned: tuple[Process, ...] = ()
     """The processes that still run and whose owner lives (`owner`, `ownership`)."""
     gone: int = 0
-    """The number of them that have ended, or are zombies."""
+    """The number of given processes that have ended, or are zombies."""
     started: tuple[Process, ...] = ()
-    """Processes that were started after one of them, by the same user and with the same command line."""
+    """Processes that were started after a given process, by the same user and with the same command line."""
 
 
 def objection(args: Args) -> str:
-    """Return the reason why these processes cannot be identified for certain; empty: they can."""
+    """Return the reason why these processes cannot be identified for certain; empty if they can."""
     for number, one in enumerate(args.processes):
         if not all(type(one.get(key)) is int for key in ("pid", "start")):
             return (
@@ -105,7 +105,7 @@ def _state(args: Args, table: Table) -> State:
 
 
 def _unseen(args: Args, table: Table) -> Unknown | None:
-    """Return the reason why a process that is not in *table* may run all the same."""
+    """Return the reason why a process may be running although it is not in *table*."""
     if table.hidden:
         return Unknown(why=table.hidden)
     cut = [user for user in table.left_out if user in {one.get("user", user) for one in args.processes}]
@@ -113,7 +113,7 @@ def _unseen(args: Args, table: Table) -> Unknown | None:
 
 
 def _ours(one: Mapping[str, Json]) -> Protected:
-    """A process of our own connection, which no table has."""
+    """Return the entry for a process of our own connection, which is in no table."""
     pid, user, command = int(str(one["pid"])), str(one.get("user", "")), str(one.get("command", ""))
     start, ppid = int(str(one["start"])), int(str(one.get("ppid", 0)))
     seconds = Unknown(why="not read again")
@@ -122,7 +122,7 @@ def _ours(one: Mapping[str, Json]) -> Protected:
 
 
 def _is_later(row: Row, args: Args) -> bool:
-    """Whether *row* may be a given process, started again."""
+    """Whether *row* may be a given process that was started again."""
     one = row.process
     return not row.defunct and any(
         one.start > int(str(each["start"])) and (one.user, one.command) == (each.get("user"), each.get("command"))
@@ -131,7 +131,7 @@ def _is_later(row: Row, args: Args) -> bool:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """End those that still run."""
+    """End the given processes that still run."""
     spared_ones = [*map(str, state.protected), *(f"pid {one.pid} has an owner: {one.owner}" for one in state.owned)]
     rest = "that may be ended " if spared_ones else ""
     what = f"{rest}of the {plural(len(args.processes), 'process')} given still runs" if args.processes else "was given"
@@ -139,7 +139,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """None of them runs any more."""
+    """Whether none of these processes runs any more."""
     alive, none = state.alive, f"none of the {plural(len(args.processes), 'process')} given still runs"
     left = alive if isinstance(alive, Unknown) else (*alive, *state.owned, *(one.process for one in state.protected))
     return absence(left, none, "still runs", "still run")
@@ -151,7 +151,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Name the processes that survived, and those that were started again, with their starters."""
+    """Describe the processes that survived, and those that were started again, with their starters."""
     return disagreement(_snapshot(args, before), _after(args, after), args.manner)
 
 
@@ -159,7 +159,7 @@ without, outcome = without_processes, with_second_signal
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Check whether each pid is still that process; then end it."""
+    """Return the commands that a person would run: first check whether each pid is still that process."""
     return ("ps -o pid,lstart,user,args -p PID  # for each: still the process that the finding names?", *args.by_hand())
 
 

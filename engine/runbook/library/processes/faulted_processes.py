@@ -102,7 +102,7 @@ def _is_named(row: Row, xid: Mapping[str, Json], now: float) -> bool:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """None of them runs any more."""
+    """Whether none of these processes runs any more."""
     none = "no process that a fault names still runs"
     return absence(state.alive, none, "with a fault still runs", "with a fault still run")
 

@@ -34,26 +34,27 @@ from runbook.values.types import Duration, Unknown, long_ago, plural
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     reason: str = ""
-    """The reason, in a few words: kept on the host, for anybody who asks who rebooted it."""
+    """The reason in a few words; it is kept on the host for anybody who asks why it was rebooted."""
     drain: Literal["required", "elsewhere", "none"] = "required"
-    """required: the host must be drained, by its scheduler or our own mark, and have no jobs left; elsewhere: an
-    earlier step drains it from another host; none: reboot without a drain."""
+    """required: the host must be drained (by its scheduler or by runbook's mark) and have no jobs left; elsewhere: an
+    earlier step drains it from another host; none: reboot without a drain.
+    """
     kind: Literal["auto", "slurm", "kubernetes", "none"] = "auto"
     """The scheduler, as in `scheduler`."""
     node: str = ""
-    """The name by which the scheduler knows the host; empty: its own."""
+    """The name of the host in the scheduler; empty: its own name."""
     within: Duration = field(default=Duration(900), metadata={"minimum": 1, "maximum": 86400})
-    """The time that the host may be away."""
+    """The time within which the host must be back."""
     expect_gpus: int | None = field(default=None, metadata={"minimum": 0})
-    """The number of GPUs that must respond afterwards; null: as many as the bus shows before."""
+    """The number of GPUs that must respond afterwards; null: the number that the bus shows before."""
     gpus_within: Duration = field(default=Duration(300), metadata={"minimum": 0, "maximum": 86400})
-    """The time that the GPUs may take to respond once the host is back."""
+    """The time that the GPUs may take to respond after the host is back."""
     allow_processes: bool = False
-    """Reboot although ordinary users' processes live, or hold a GPU."""
+    """Reboot even if processes of ordinary users are running, or a process holds a GPU."""
     not_again_within: Duration = field(default=Duration(86400), metadata={"minimum": 0})
-    """No second reboot so soon after the last one that we have sent."""
+    """Send no second reboot within this time after the last reboot by runbook."""
     again: bool = False
-    """A person has looked at the host, and a second reboot may be sent."""
+    """Allow a second reboot, because a person has inspected the host."""
     force_after: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 86400})
     """Force a shutdown that hangs for this time (`systemctl reboot --force`: services are not stopped); 0: never."""
 
@@ -68,24 +69,24 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The boot that the host is in, and what speaks against a reboot."""
+    """The present boot of the host, and the obstacles to a reboot."""
 
     boot_id: str
-    """The id that the kernel made at its start."""
+    """The id that the kernel created for this boot."""
     up: float
     """Seconds since the host was booted."""
     drained: bool | Unknown
-    """Whether the scheduler, or our own mark, says so."""
+    """Whether the host is drained, according to the scheduler or to runbook's own mark."""
     scheduler: str
-    """The state of the host by its scheduler, in words."""
+    """The state of the host in its scheduler, in words."""
     jobs: tuple[str, ...] | Unknown
-    """The jobs that are on the host."""
+    """The jobs on the host."""
     busy: tuple[str, ...] | Unknown
     """Processes of ordinary users, and processes that hold a GPU."""
     on_bus: int
-    """NVIDIA GPUs on the PCI bus."""
+    """The number of NVIDIA GPUs on the PCI bus."""
     gpus: int | Unknown
-    """GPUs that respond to nvidia-smi; asked for only after a reboot of ours, else unknown."""
+    """The number of GPUs that respond to nvidia-smi; read only after a reboot by runbook, otherwise unknown."""
     container: bool
     """Whether the host is a container."""
     stopping: bool
@@ -93,13 +94,13 @@ class State:
     root: bool
     """Whether the step runs as root."""
     last: LastReboot | None
-    """The last reboot that we have sent here: boot_id, ago, gpus, words."""
+    """The last reboot of this host by runbook: boot_id, ago, gpus, words."""
     forbidden: tuple[str, ...] = ()
-    """The obstacles to a reboot now that no drain would change."""
+    """The obstacles to a reboot now that a drain would not remove."""
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read the boot, the scheduler and the processes; the driver is asked only after a reboot of ours."""
+    """Read the boot, the scheduler and the processes; the driver is queried only after a reboot by runbook."""
     first, presence = yield (ask_boot(), ask_presence())
     boot, seen = read_boot(first), read_presence(presence)
     rebooted = boot.last is not None and boot.last.boot_id != boot.boot_id
@@ -142,7 +143,7 @@ def _responding(done: Completed) -> int | Unknown:
 
 
 def _busy(processes: Completed, users: Completed, seen: GpuPresence) -> tuple[str, ...] | Unknown:
-    """Return the processes that a reboot would end, and that are not part of the system."""
+    """Return the processes that a reboot would end and that do not belong to the system."""
     try:
         table = read_processes(processes)
     except ProbeError as error:
@@ -157,7 +158,7 @@ def _busy(processes: Completed, users: Completed, seen: GpuPresence) -> tuple[st
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Reboot, unless something forbids it; every obstacle is named at once."""
+    """Reboot the host unless there are obstacles; all obstacles are reported together."""
     waiting, change = _not_yet(args, state), _change(args, state)
     if state.forbidden or waiting:
         return Blocked(why="; ".join([*state.forbidden, *waiting]), then=change, clears=not state.forbidden)
@@ -179,7 +180,7 @@ def _never(args: Args, state: State) -> list[str]:
 
 
 def _second(args: Args, state: State) -> list[str]:
-    """Return the reasons why it would be the second reboot in a row."""
+    """Return the reasons why this would be a second reboot too soon; none if it would not."""
     last = state.last
     if last is None or args.again:
         return []
@@ -229,17 +230,17 @@ def _expected(args: Args, state: State) -> int:
 
 
 def reach(args: Args, state: State) -> tuple[Target, ...]:
-    """The boot that it ends."""
+    """Return what the action affects: the boot that it ends."""
     return _change(args, state).targets
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """It is in another boot, and its GPUs respond."""
+    """Whether the host is in another boot and its GPUs respond."""
     return not _unsettled(args, before, after)
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Say what a second probe still finds."""
+    """Describe what the second probe still finds."""
     return _unsettled(args, before, after)
 
 
@@ -255,7 +256,7 @@ def _unsettled(args: Args, before: State, after: State) -> str:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (
         "cat /proc/sys/kernel/random/boot_id; lspci -d 10de: | grep -ci -e vga -e 3d",
         "systemctl reboot",

@@ -256,7 +256,7 @@ def latent(args: Args) -> Change:
 
 
 def reach(args: Args, state: State) -> tuple[Target, ...]:
-    """The node."""
+    """Return what the action affects: the node."""
     return () if isinstance(state.whole, Unknown) else (_target(state.whole),)
 
 
@@ -266,7 +266,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Say what a second probe still finds."""
+    """Describe what the second probe still finds."""
     return _unsettled(args, after)
 
 
@@ -314,7 +314,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     node = args.node or "NODE"
     why = f'"{OUR_REASON}{args.reason}"'
     lines = {

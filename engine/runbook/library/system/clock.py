@@ -68,7 +68,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (
         "date -u",
         "timedatectl show -p NTPSynchronized --value",

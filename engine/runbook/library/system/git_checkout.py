@@ -180,7 +180,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     path = shlex.quote(args.path)
     return (
         f"git -C {path} fetch origin && git -C {path} checkout {args.ref}",

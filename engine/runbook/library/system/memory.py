@@ -125,7 +125,7 @@ def _names_of(top: tuple[Hungry, ...] | Unknown) -> str:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (
         "free -h",
         f"ps -eo pid,rss,comm --sort=-rss | head -n {args.top + 1}",

@@ -162,5 +162,5 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     return (f"apt-get update; apt-get install -y {' '.join(dict.fromkeys((*args.names, *args.programs.values())))}",)

@@ -167,7 +167,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Say what a second probe still finds."""
+    """Describe what the second probe still finds."""
     return f"{_DONE[args.state]}, but {'; '.join(_unsettled(args, before, after))}"
 
 
@@ -248,7 +248,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     verbs = ([] if args.enabled is None else ["enable" if args.enabled else "disable"]) + (
         [_VERBS[args.state]] if args.state else []
     )

@@ -104,7 +104,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """A line that a person would paste."""
+    """Return a command that a person would run by hand."""
     name = '"' + args.table.replace('"', '""') + '"'
     question = f"SELECT COUNT(*) FROM {name}"  # noqa: S608 - shown to a person, and quoted as a name
     return (shlex.join(("sqlite3", "-readonly", args.database, question)),)

@@ -183,7 +183,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Say what a second probe still finds."""
+    """Describe what the second probe still finds."""
     return f"done, but {'; '.join(_unsettled(args, before, after))}"
 
 
@@ -255,7 +255,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """The lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     name = full_name(args.name)
     verbs = (["enable"] if args.enabled else []) + (["restart"] if args.started else [])
     return (f"vi {FOLDER}/{name}", "systemctl daemon-reload", *(f"systemctl {verb} {name}" for verb in verbs))

@@ -14,7 +14,7 @@ from runbook.values.verbosity import Verbosity
 
 
 def names() -> tuple[str, ...]:
-    """Every reporter there is.  Raises ConfigError where two packages have one name."""
+    """Return the names of all reporters.  Raises ConfigError if two packages have the same name."""
     return tuple(_modules())
 
 
@@ -27,7 +27,7 @@ def _load(name: str) -> ModuleType:
 
 
 def make(name: str, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> Reporter:
-    """Return the reporter *name*, which writes to *stream*; *verbosity* holds for the console only.
+    """Return the reporter *name*, which writes to *stream*; *verbosity* applies to the console only.
 
     Raises ConfigError if there is no such reporter.
     """
@@ -48,5 +48,5 @@ def for_file(path: str) -> str:
 
 
 def replaces(name: str) -> bool:
-    """Whether a file of the reporter *name* must appear as a whole, because others read it at any time."""
+    """Whether a file of the reporter *name* must be replaced as a whole, because other programs read it at any time."""
     return bool(getattr(_load(name), "REPLACES", False))

@@ -14,18 +14,20 @@ from runbook.values.result import HostResult, RunResult, StepResult
 ENDINGS = ("json",)
 
 UNWRITABLE = (ValueError, TypeError, ArithmeticError, RecursionError)
-"""The errors of a value that has no form in JSON."""
+"""The errors of a value that cannot be written as JSON."""
 
 
 class Reporter:
-    """Writes the document when the run is over, a host a line; each host's line is made once, when the host is done."""
+    """Writes the document at the end of the run, one line per host; the line of a host is made when the host
+    is done.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lines: dict[str, tuple[HostResult, str]] = {}
 
     def on(self, event: Event) -> None:
-        """Take in a host's result; write the document at the end."""
+        """Record a host's result; write the document at the end."""
         match event:
             case HostFinished(result=result):
                 self._lines[result.host] = (result, self._line(result))
@@ -34,7 +36,9 @@ class Reporter:
                 self._stream.flush()
 
     def _write(self, whole: RunResult) -> None:
-        """*whole*, one member a line, and within ``hosts`` one host a line, as they are needed: never all at once."""
+        """Write *whole*, one member a line, and within ``hosts`` one host a line; the text is never in memory as a
+        whole.
+        """
         members = cast("dict[str, Any]", to_json(replace(whole, hosts=())))
         between = "{\n"
         for name, value in members.items():
@@ -55,7 +59,7 @@ class Reporter:
         self._stream.write("\n ]" if hosts else "[]")
 
     def _line(self, host: HostResult) -> str:
-        """*host*, also where something of it cannot be written: that is named, and nothing else is lost."""
+        """Return the line of *host*.  If a part of it cannot be written, the line says so and keeps all other parts."""
         try:
             return self._text(host_document(host))
         except UNWRITABLE:
@@ -66,7 +70,7 @@ class Reporter:
 
 
 def _writable_host(host: HostResult) -> HostResult:
-    """*host* without what cannot be written; steps that lost something say so, and so does the host."""
+    """Return *host* without the parts that cannot be written; the host and its steps say that something is missing."""
     if not (why := _fault(host)):
         return host
     steps = tuple(_writable_step(step) for step in host.steps)
@@ -83,7 +87,7 @@ def _writable_step(step: StepResult) -> StepResult:
 
 
 def _fault(value: object) -> str:
-    """Return the reason why *value* cannot be written; empty where it can."""
+    """Return the reason why *value* cannot be written as JSON; empty if it can."""
     try:
         json_text(to_json(value), None)
     except UNWRITABLE as error:
@@ -92,7 +96,7 @@ def _fault(value: object) -> str:
 
 
 def host_document(host: HostResult) -> Mapping[str, Any]:
-    """*host* in the shape of the contract: as the values are, without what only the engine reads."""
+    """Return *host* in its documented form, without the fields that only the engine uses."""
     made = cast("dict[str, Any]", to_json(host))
     for step in made["steps"]:
         del step["fault"], step["inapplicable"], step["rests_on"]

@@ -12,7 +12,7 @@ ENDINGS = ("jsonl", "ndjson")
 
 
 class Reporter:
-    """Streams events."""
+    """Writes each event when it happens."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -22,7 +22,7 @@ from runbook.values.result import HostResult, RunResult, SentCommand, Status, St
 ENDINGS = ("xml",)
 
 OUTPUT = 4096
-"""Characters that are kept of what a case has to say, and of each stream of its commands."""
+"""The maximum number of characters of a case's text, and of each stream of its commands."""
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
@@ -34,14 +34,14 @@ class Case:
     name: str
     outcome: Outcome
     kind: str
-    """The status, verdict or severity that the outcome stands for."""
+    """The status, verdict or severity that led to the outcome."""
     message: str = ""
     details: str = ""
     seconds: float = 0.0
 
 
 class Reporter:
-    """Writes the document when the run is over."""
+    """Writes the document at the end of the run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -54,13 +54,13 @@ class Reporter:
             self._stream.flush()
 
     def _encodable(self, line: str) -> str:
-        """*line* with characters that the stream may lack as references."""
+        """Return *line*; characters outside the stream's encoding become references."""
         unicode = (self._stream.encoding or "utf-8").lower().replace("-", "") == "utf8"
         return line if unicode else line.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 def lines_of(result: RunResult) -> Iterable[str]:
-    """The document, in lines."""
+    """Yield the lines of the document."""
     suites = [(host.host, host.seconds, _cases(host)) for host in result.hosts]
     if result.left_out:
         suites.append(("hosts left out", 0.0, [_left_out(left_out.host, left_out.why) for left_out in result.left_out]))
@@ -187,7 +187,7 @@ def _step(step: StepResult) -> Case:
 
 
 def _command(command: SentCommand) -> str:
-    """A command with what it printed."""
+    """Return the text of a command with its output."""
     code = "not sent" if command.exit_code is None else f"exit code {command.exit_code}"
     code = "timed out" if command.timed_out else code
     head = f"{excerpt(command.shown or command.line, most=OUTPUT)}  [{code}]"
@@ -216,5 +216,5 @@ def _attributes(**values: str) -> str:
 
 
 def _xml(text: str) -> str:
-    """*text* in characters that XML 1.0 has: the others, and what steers a terminal, are written out."""
+    """Return *text* with only characters that XML 1.0 allows; others, and control characters, are written out."""
     return printable(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

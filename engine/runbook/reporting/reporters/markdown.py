@@ -1,4 +1,4 @@
-"""The markdown output: a summary for a ticket or a chat, in which nothing that a host says is markup."""
+"""The markdown output: a summary for a ticket or a chat; text from hosts is never treated as markup."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from runbook.values.types import plural, seconds
 ENDINGS = ("md",)
 
 SHOWN = 30
-"""Causes, and rows of a table, that are shown: a comment on GitHub has 65536 characters at most."""
+"""The maximum number of causes, and of rows of a table, because a comment on GitHub has at most 65536 characters."""
 SHOWN_BLOCKS = 6
-"""Different outputs that are shown."""
+"""The maximum number of different outputs that are shown."""
 LONGEST = 240
-"""Letters of one text."""
+"""The maximum number of letters of one text."""
 
 BAR = "\N{BROKEN BAR}"
-"""Stands for a bar in a table, where readers disagree on how one is escaped."""
+"""Replaces a vertical bar in a table, because Markdown readers differ in how a bar is escaped."""
 
 
 class Reporter:
-    """Writes the page when the run is over."""
+    """Writes the page at the end of the run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -48,7 +48,9 @@ class Reporter:
 
 
 def lines_of(result: RunResult) -> list[str]:
-    """The page, in lines.  What is no word of ours stands in a code span, where nobody takes it for markup."""
+    """Return the lines of the page.  Text that is not runbook's own is in code spans, so that it is not treated as
+    markup.
+    """
     parts = (
         _head(result),
         *_causes(causes(result.hosts)),
@@ -81,7 +83,7 @@ def _is_bad(step: StepResult) -> bool:
 
 
 def _causes(found: Sequence[HostGroup]) -> Iterable[list[str]]:
-    """Yield the part with the present causes, and the part with those that are gone."""
+    """Yield the part with the present causes, and the part with the repaired causes."""
     for title, is_cured in (("What is wrong, the worst first", False), ("What was cured", True)):
         some = [cause for cause in found if (cause.verdict is Verdict.RESOLVED) is is_cured]
         lines = []
@@ -96,7 +98,9 @@ def _causes(found: Sequence[HostGroup]) -> Iterable[list[str]]:
 
 
 def _next(line: str) -> str:
-    """The line on what comes next: its first words are ours."""
+    """Return *line*, which describes the next action; only its first words are runbook's, the rest is in a
+    code span.
+    """
     for words in ("next: ", "would change "):
         if line.startswith(words):
             return f"{words}{code(line.removeprefix(words))}"
@@ -104,7 +108,7 @@ def _next(line: str) -> str:
 
 
 def _steps(title: str, hosts: Sequence[HostResult], wanted: Callable[[StepResult], bool]) -> list[str]:
-    """Return a table of the *wanted* steps; equal steps of several hosts have one row."""
+    """Return a table of the steps for which *wanted* is true; equal steps of several hosts share one row."""
     found = [
         ((step.id, _status(step)), (host.host, by_name(step))) for host in hosts for step in host.steps if wanted(step)
     ]
@@ -125,7 +129,7 @@ def _status(step: StepResult) -> str:
 
 
 def _findings(hosts: Sequence[HostResult]) -> list[str]:
-    """A table of what was found, and of what is not known."""
+    """Return a table of the present findings and of the unknown findings."""
     found = [
         (
             (finding.id, finding.severity, finding.status),
@@ -159,7 +163,7 @@ def _outputs(hosts: Sequence[HostResult]) -> list[str]:
 
 
 def block(lines: Sequence[str]) -> list[str]:
-    """*lines* in a block of code: the first ones, each not too long, and a longer fence than any within."""
+    """Return *lines* as a block of code: the first lines, each shortened, and a fence longer than any in the text."""
     shown = [printable(line)[:LONGEST] for line in lines[:SHOWN]]
     rest = [f"... {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
     fence = "`" * max(3, 1 + max((len(found) for line in shown for found in re.findall("`+", line)), default=0))
@@ -183,7 +187,7 @@ def _inputs(result: RunResult) -> list[str]:
 
 
 def _alike(said: Iterable[tuple[str, str]]) -> list[tuple[list[str], str]]:
-    """The hosts of which the like is said, with what is said."""
+    """Return groups of hosts with similar texts, each with its text."""
     return [(names, lines[0]) for names, lines in together((host, (), [line], True) for host, line in said)]
 
 
@@ -209,7 +213,9 @@ def _rest(rest: Sequence[object], noun: str) -> list[str]:
 
 
 def code(text: str, *, cell: bool = False) -> str:
-    """*text* in a code span, in one line: longer backticks around than within, and in a *cell* no bar that ends it."""
+    """Return *text* on one line in a code span that the text cannot end; in a *cell* of a table, vertical bars are
+    replaced.
+    """
     plain = printable(short(text, LONGEST))
     if not plain:
         return ""

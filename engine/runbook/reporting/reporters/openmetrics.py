@@ -1,4 +1,4 @@
-"""The openmetrics output: gauges on a run, its hosts and findings, for node_exporter's textfile collector."""
+"""The openmetrics output: gauges about a run, its hosts and findings, for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from runbook.values.result import RunResult, Status, Verdict
 ENDINGS = ("prom",)
 
 REPLACES = True
-"""A file of this format appears whole at the end of the run, for the collector reads it at any time."""
+"""Whether the file must be replaced as a whole at the end of the run, because the collector reads it at any time."""
 
 Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """A metric with all its samples, as the format wants them together."""
+    """A metric with all its samples, because the format requires them together."""
 
     name: str
-    """Without ``runbook_run_``, which all have."""
+    """The name without ``runbook_run_``, which all metrics have."""
     help: str
-    """Always the same words: the collector refuses two files that differ in them."""
+    """The description; always the same words, because the collector refuses two files with different words."""
     samples: Sequence[tuple[Labels, float]]
 
 
 class Reporter:
-    """Writes the metrics when the run is over."""
+    """Writes the metrics at the end of the run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -49,7 +49,7 @@ class Reporter:
 
 
 def lines_of(result: RunResult, *, ascii_only: bool = False) -> Iterable[str]:
-    """The metrics, in lines that are valid both as OpenMetrics and as Prometheus' older text format."""
+    """Yield the lines of the metrics, which are valid in OpenMetrics and in Prometheus' older text format."""
     common = (("playbook", result.playbook), ("mode", str(result.mode)))
     for gauge in (*_of_the_run(result), *_of_findings(result), *_of_hosts(result)):
         name = f"runbook_run_{gauge.name}"

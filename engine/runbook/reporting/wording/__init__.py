@@ -1,1 +1,1 @@
-"""A run in words for people: lines of hosts and steps, causes with their hosts, next actions."""
+"""Describe a run in words for people: lines about hosts and steps, causes with their hosts, next actions."""

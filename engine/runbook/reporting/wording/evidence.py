@@ -1,4 +1,4 @@
-"""Print evidence in lines for people: containers, processes, GPUs, disks and log lines."""
+"""Print evidence as lines for people: containers, processes, GPUs, disks and log lines."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from runbook.text.sizes import bytes_of
 from runbook.values.types import Json, seconds
 
 SHOWN_EVIDENCE = 8
-"""Things of a list that are shown."""
+"""The maximum number of elements of a list that are shown."""
 
 MOST = 150
-"""Letters of one thing; a container has more to say."""
+"""The maximum number of letters of one object; a container may have more."""
 
 ONE_LINE = 110
-"""Letters of a list that is shown in one line; a longer one has a line for each of its things."""
+"""The maximum number of letters of a list on one line; a longer list has a line for each element."""
 
 NAMED = 60
-"""Letters of the command line of a process."""
+"""The maximum number of letters of a process's command line."""
 
 _NODE_OF_GPU = re.compile(r"/dev/nvidia(\d+|ctl|-uvm|-uvm-tools)")
-"""The files that every process that holds a GPU has open: nothing new where the GPU is named."""
+"""Matches the files that every process with a GPU has open; they are no news if the GPU is named."""
 
 _NOT_TAKEN = re.compile(r"unknown: \w+: when: ")
-"""The text of a probe that was not called for, which is not shown."""
+"""Matches the text of a probe that was not needed; it is not shown."""
 
 
 def evidence_lines(name: str, value: Json, shown: set[str] | None = None) -> list[str]:
@@ -47,7 +47,7 @@ def evidence_lines(name: str, value: Json, shown: set[str] | None = None) -> lis
 
 
 def _once(value: Json, shown: set[str]) -> str:
-    """One thing; a process that was described before only by its pid."""
+    """Return *value* as text; a process that was described before is given only by its pid."""
     said = thing(value)
     if not isinstance(value, Mapping) or "pid" not in value or not value.get("command"):
         return said
@@ -58,7 +58,7 @@ def _once(value: Json, shown: set[str]) -> str:
 
 
 def thing(value: Json) -> str:
-    """One thing in a line."""
+    """Return *value*, an object in evidence, as one line."""
     if not isinstance(value, Mapping):
         return inside(value)
     has = value.keys()
@@ -92,7 +92,7 @@ def thing(value: Json) -> str:
 
 
 def inside(value: Json) -> str:
-    """A value within a thing, as a person writes it."""
+    """Return *value*, a value within an object, in the form that people use."""
     match value:
         case None:
             return "none"
@@ -106,19 +106,19 @@ def inside(value: Json) -> str:
 
 
 def _id(text: str) -> str:
-    """The first letters of an id, as Docker shows it."""
+    """Return the first letters of an id, as Docker shows it."""
     return text.removeprefix("sha256:")[:12]
 
 
 def _speed(value: Mapping[str, Json]) -> str:
-    """A disk by how fast it was written to and read from."""
+    """Return a text about a disk: the speeds of writing and reading."""
     rates = {way: it for way in ("write", "read") if isinstance(it := value[way], int | float)}
     said = ", ".join(f"{way} {rate / 1_000_000:.1f} MB/s" for way, rate in rates.items()) or "not measured"
     return f"{value['item']}: {said}" if value.get("item") else said
 
 
 def _container(value: Mapping[str, Json]) -> str:
-    """A container by how it ended, and by what it was allowed."""
+    """Return a text about a container: how it ended, and its limits."""
     said = [f"{value.get('name')} ({value.get('image')}): {value.get('status')}"]
     if value.get("status") not in ("running", "paused", "created"):
         meaning = str(value.get("meaning") or "")
@@ -137,7 +137,7 @@ def _container(value: Mapping[str, Json]) -> str:
 
 
 def _process(value: Mapping[str, Json]) -> str:
-    """A process by what a person knows it by: its command line and user; then what it holds."""
+    """Return a text about a process: its command line and user, then the devices that it holds."""
     named = value.get("command") or value.get("name")
     name = f" {short(str(named), NAMED)}" if value.get("command") else f" ({named})" if named else ""
     user = f" ({value['user']})" if value.get("user") else ""
@@ -151,7 +151,7 @@ def _process(value: Mapping[str, Json]) -> str:
 
 
 def _line(value: Mapping[str, Json]) -> str:
-    """A line of a log: where it stands, or when it was written, and its text."""
+    """Return a text about a line of a log: its place or its time, and its text."""
     place = value.get("file") or value.get("at") or ""
     number = f":{value['line']}" if value.get("file") and value.get("line") is not None else ""
     age = f" ({seconds(age)} ago)" if isinstance(age := value.get("age"), int | float) else ""
@@ -160,7 +160,7 @@ def _line(value: Mapping[str, Json]) -> str:
 
 
 def _time(value: Json) -> str:
-    """A point in time without what is below a second."""
+    """Return a time without its fraction of a second."""
     return re.sub(r"\.\d+(?=Z|[+-]|$)", "", str(value)) if value else "never"
 
 
@@ -169,6 +169,6 @@ def _bytes(value: Json) -> str:
 
 
 def short(line: str, most: int = MOST) -> str:
-    """*line* in at most so many letters, and without line ends."""
+    """Return *line* without line ends, shortened to at most *most* letters."""
     line = " ".join(line.split())
     return line if len(line) <= most else line[: most - 1] + "…"

@@ -1,4 +1,4 @@
-"""Say in words what an exit code of a run means."""
+"""Describe the meaning of a run's exit code."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ MEANINGS: Mapping[int, str] = {
 
 
 def exit_line(code: int, mode: Mode) -> str:
-    """``exit code 4: a host could not be reached``."""
+    """Return a line such as ``exit code 4: a host could not be reached``."""
     meaning = "every host is healthy, or has a plan" if (code, mode) == (0, Mode.PLAN) else MEANINGS.get(code)
     return f"exit code {code}: {meaning}" if meaning else f"exit code {code}"

@@ -1,4 +1,4 @@
-"""Group hosts with the same result, to show them as one."""
+"""Group hosts with the same result, so that they are shown together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runbook.values.result import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostGroup:
-    """Hosts of which the same is said, and what."""
+    """Hosts with the same verdict and the same lines."""
 
     hosts: Sequence[str]
     verdict: Verdict

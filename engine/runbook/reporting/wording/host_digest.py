@@ -1,4 +1,4 @@
-"""Digest a host: its cause, what else is there, what is unknown, what was changed or held back, and what comes next."""
+"""Summarise the result of a host: cause, other findings, unknowns, changes, steps that were held back, next actions."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from runbook.values.result import Fault, HostResult, Sent, Status, StepResult, V
 NEXT_AFTER_CANCEL = "run it again: hosts are probed again, and what was done is not repeated"
 
 SHOWN_ALSO = 3
-"""Further findings that are shown of a host."""
+"""The maximum number of further findings of a host that are shown."""
 SHOWN_UNKNOWN = 2
-"""Reasons for unknown findings that are shown."""
+"""The maximum number of reasons for unknown findings that are shown."""
 SHOWN_NAMES = 6
-"""Ids that are shown in a list."""
+"""The maximum number of ids in a list."""
 SHOWN_CAUSE = 200
-"""The most letters of a cause or an action here; the recap has the whole text."""
+"""The maximum number of letters of a cause or an action here; the recap has the whole text."""
 
 LIMIT = re.compile(r"^(limits\.\w+): .*(`runbook history [^`]+`)", re.DOTALL)
-"""The words of a step that a limit over several runs holds back: the limit, and the command that lists those runs."""
+"""Matches the reason of a step that a limit over several runs holds back: the limit, and the command that lists these
+runs.
+"""
 NOT_AS_PLANNED = "not as planned: "
-"""The beginning of the error of a host on which a saved plan is no longer true."""
+"""The beginning of the error of a host that has changed since its plan was saved."""
 BY_HAND = "connect by hand: `ssh -v`, with the address and the user that `runbook hosts HOST` shows"
 UNREACHED = {
     "connection to the gateway .* was lost|via the gateway .*(connection refused|no answer|no SSH|timed out)": (
@@ -50,7 +52,7 @@ UNREACHED = {
     "no SSH banner|handshake": "sshd hangs or is overloaded: look at the console; `--connect-timeout 1m` waits longer",
     "no answer|no route|unreachable|timed out": "check that the host is powered on, and the way to it (VPN, firewall)",
 }
-"""The remedies for hosts that cannot be reached, by their error."""
+"""The remedies for hosts that cannot be reached; the keys are patterns of their errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,49 +61,51 @@ class Line:
 
     text: str
     sources: Sequence[Finding | StepResult] = ()
-    """The findings or steps that it comes from; none: the error of the host."""
+    """The findings or steps from which the line is made; empty if it is the error of the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostDigest:
-    """The things that a person reads about a host, in the order in which they matter."""
+    """The parts of a host's result that a person reads, in the order of importance."""
 
     result: HostResult
     cause: Line | None = None
-    """The reason for the verdict of the host, in one line: the fault, or the cured fault; None: nothing was wrong."""
+    """The reason for the verdict of the host in one line: the fault, or the repaired fault; None if nothing
+    was wrong.
+    """
     errors: Sequence[Finding] = ()
     """The present errors, the worst first."""
     warnings: Sequence[Finding] = ()
     """The present warnings."""
     cured: Sequence[Finding] = ()
-    """The findings that are gone, the worst first."""
+    """The findings that the run has repaired, the worst first."""
     failed: Sequence[StepResult] = ()
     """The probes that did not answer."""
     found: Sequence[Line] = ()
-    """The lines that stand first: why the host has its verdict, at more length than *cause*."""
+    """The first lines: the reason for the verdict, in more detail than *cause*."""
     also: Sequence[Line] = ()
-    """The other findings, which are no errors."""
+    """The other findings, which are not errors."""
     unknown: Sequence[Line] = ()
     changes: Sequence[StepResult] = ()
-    """The changes that were made, failed, or would be made; with a short reason."""
+    """The changes that were made, that failed, or that would be made, each with a short reason."""
     held_back: Sequence[Line] = ()
-    """The steps that were not done, with the reason; in a cancelled run, the extent of each change."""
+    """The steps that were not done, with the reason; for a cancelled run, the extent of each change."""
     next: Sequence[str] = ()
-    """The next actions for a person, the first one first; empty: the next thing is the plan."""
+    """The next actions for a person, in order; empty if the next action is to carry out the plan."""
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is wrong that a person, or a plan, is for."""
+        """Whether the host needs no action of a person and no plan."""
         return self.result.verdict.is_fine and not (self.result.verdict is Verdict.PLANNED and self.errors)
 
     @property
     def reason(self) -> str:
-        """The cause without its verdict; empty where there is none."""
+        """Return the cause without the verdict; empty if there is none."""
         return self.cause.text.removeprefix(f"{self.result.verdict} ") if self.cause else ""
 
     @property
     def next_line(self) -> str:
-        """Return the next action: of a person, or the first of the plan; empty where none is known."""
+        """Return the next action of a person, or the first change of the plan; empty if there is none."""
         if self.result.verdict is Verdict.PLANNED:
             planned = [step for step in self.result.steps if step.status is Status.WOULD_CHANGE]
             return f"would change {planned[0].id}: {short(by_name(planned[0]), SHOWN_CAUSE)}" if planned else ""
@@ -109,7 +113,7 @@ class HostDigest:
 
 
 def host_digest(host: HostResult) -> HostDigest:
-    """The digest of *host*."""
+    """Return the summary of *host*."""
     present = _with(host, Presence.PRESENT)
     digest = HostDigest(
         result=host,
@@ -138,7 +142,7 @@ def _with_lines(digest: HostDigest) -> HostDigest:
 
 
 def says_all(host: HostResult) -> bool:
-    """Whether the error of *host* says all there is to say of its steps."""
+    """Whether the error of *host* already says everything about its steps."""
     same = all(step.why.startswith(host.error or "") for step in host.steps)
     return bool(host.error) and (same or host.verdict is Verdict.NOT_STARTED)
 
@@ -152,7 +156,7 @@ def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _cause(digest: HostDigest) -> Line | None:
-    """Return the reason for the verdict of the host; there is a line for every host that is not fine."""
+    """Return the reason for the verdict of the host; every host that is not fine has a reason."""
     host = digest.result
     if digest.is_well:
         errors = [finding for finding in digest.cured if finding.severity.drives] or digest.cured
@@ -182,7 +186,7 @@ ENDED_BADLY = (
     Status.BLOCKED,
     Status.CANCELLED,
 )
-"""The statuses of steps that can be the cause, the first that applies."""
+"""The statuses of steps that can be the cause; the first of them that occurs is used."""
 
 
 def _step(step: StepResult) -> Line:
@@ -222,8 +226,8 @@ def _found(digest: HostDigest) -> Iterator[Line]:
 
 
 def _also(digest: HostDigest) -> Iterator[Line]:
-    """Yield the findings that are no errors; mere information only where there is nothing worse and
-    nothing was done.
+    """Yield the findings that are not errors; mere information only if there is nothing worse and nothing was
+    changed.
     """
     is_news = not digest.errors and digest.result.verdict is not Verdict.RESOLVED
     if shown := digest.warnings or (_with(digest.result, Presence.PRESENT) if is_news else []):
@@ -259,7 +263,7 @@ def _unknown(digest: HostDigest) -> Iterator[Line]:
 
 
 def _sampled(host: HostResult, steps: Iterable[StepResult]) -> Iterator[Line]:
-    """Yield the results of probes that were ended in the middle of their samples."""
+    """Yield the results of probes that ended in the middle of their samples."""
     return (
         Line(text=f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}", sources=(step,))
         for step in steps
@@ -272,12 +276,12 @@ def _without_times(text: str) -> str:
 
 
 def _left_out(host: HostResult) -> set[str]:
-    """The probes of *host* that a dry run leaves out."""
+    """Return the probes of *host* that a dry run leaves out."""
     return {step.id for step in host.steps if step.fault is Fault.SCRATCH}
 
 
 def _held_by_blindness(digest: HostDigest) -> list[str]:
-    """The changes that rest on a probe without an answer; those that come after such a change, too."""
+    """Return the changes that depend on a probe without an answer, and the changes that come after such a change."""
     silent = {step.id for step in digest.failed} | _left_out(digest.result)
     held: list[str] = []
     for step in digest.result.steps:
@@ -288,7 +292,7 @@ def _held_by_blindness(digest: HostDigest) -> list[str]:
 
 
 def _steps(digest: HostDigest) -> list[StepResult]:
-    """All but the probes, each with a short reason."""
+    """Return all steps except the probes, each with a short reason."""
     steps = (step for step in digest.result.steps if step.phase is not Phase.DIAGNOSE)
     return [replace(step, why=in_short(step, digest.failed)) for step in steps]
 
@@ -312,7 +316,7 @@ def _changes(digest: HostDigest) -> Iterator[StepResult]:
 
 
 def _held_back(digest: HostDigest) -> Iterator[Line]:
-    """The steps that were held back, those with one reason in one line."""
+    """Yield the steps that were held back; steps with the same reason share one line."""
     follows = _held_by_blindness(digest)
     held = [step for step in _steps(digest) if step.status.is_held_back and step.id not in follows]
     for why, names in grouped((step.why, step.id) for step in held).items():
@@ -320,19 +324,21 @@ def _held_back(digest: HostDigest) -> Iterator[Line]:
 
 
 def listed(texts: Sequence[str]) -> str:
-    """Some of *texts*, and how many more there are."""
+    """Return the first *texts* as one text, with the number of the others."""
     more = [f"{len(texts) - SHOWN_ALSO} more (-v)"] if len(texts) > SHOWN_ALSO else []
     return "; ".join([*texts[:SHOWN_ALSO], *more])
 
 
 def _names(names: Sequence[str]) -> str:
-    """Ids of steps or findings."""
+    """Return the first *names* as one text, with the number of the others."""
     more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
     return ", ".join(names[:SHOWN_NAMES]) + more
 
 
 def _cancelled(digest: HostDigest) -> HostDigest:
-    """*digest* with why the run was ended, what was found, and what was done, is doubtful, or was not done."""
+    """Return *digest* with the lines of a cancelled run: why it ended, its findings, and what was done, is in doubt,
+    or was not done.
+    """
     host, errors = digest.result, [finding for finding in digest.result.findings if finding in digest.errors]
     cut_off = [step for step in host.steps if step.status is Status.CANCELLED]
     ends = [(_end(step), step) for step in host.steps if step.phase is not Phase.DIAGNOSE]
@@ -349,12 +355,12 @@ def _cancelled(digest: HostDigest) -> HostDigest:
 
 
 ENDS = ("done", "done, and not probed again", "failed", "not known, perhaps done, or half", "not done")
-"""Groups of the steps of a host on which the run was ended."""
+"""The groups of the steps of a host whose run was cancelled."""
 SOME = (Sent.PART, Sent.ALL)
 
 
 def _end(step: StepResult) -> str:
-    """The group of a step of a host on which the run was ended; empty: there was nothing to do."""
+    """Return the group of *step* on a host whose run was cancelled; empty if there was nothing to do."""
     match step.status:
         case Status.CHANGED:
             return "done"
@@ -372,7 +378,7 @@ def _end(step: StepResult) -> str:
 
 
 def _next(host: HostResult) -> Sequence[str]:
-    """Return the next actions of a person: for the verdict, for the steps that were held back, or by advice."""
+    """Return the next actions of a person, according to the verdict, the steps that were held back, or the advice."""
     match host.verdict:
         case Verdict.UNREACHABLE:
             known = (way for error, way in UNREACHED.items() if re.search(error, host.error or "", re.IGNORECASE))
@@ -406,7 +412,9 @@ def _after_drift(host: HostResult) -> str:
 
 
 def causes(hosts: Iterable[HostResult]) -> list[HostGroup]:
-    """The hosts by their causes, the worst first; those where nothing is wrong, or was cured, are left out."""
+    """Return the hosts grouped by cause, the worst first; hosts without a fault, now or before the run, are
+    left out.
+    """
     digests = sorted(map(host_digest, hosts), key=lambda digest: digest.result.verdict.rank)
     verdicts = {digest.result.host: digest.result.verdict for digest in digests}
     lines = (

@@ -1,4 +1,4 @@
-"""Lay out the digest of a host in lines for people: in a few (``brief_lines``), or everything (``host_lines``)."""
+"""Format the summary of a host as lines for people: a few lines (``brief_lines``), or everything (``host_lines``)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from runbook.values.playbook import Phase
 from runbook.values.result import HostPlan, HostResult, Status, StepResult, Verdict
 
 MOST = 300
-"""Letters of the first line."""
+"""The maximum number of letters of the first line."""
 MOST_BELOW = 200
-"""Letters of a line below it that nobody pastes."""
+"""The maximum number of letters of a line below it that nobody would paste."""
 ADDRESS = re.compile(r"(^|; )\S+: ")
-"""The address before each reason why a host cannot be reached."""
+"""Matches the address before each reason why a host cannot be reached."""
 
 
 def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
-    """Return the first lines for a person about *host*; of a plan that was *declined*, only its purpose."""
+    """Return the first lines about *host* for a person; if its plan was *declined*, only the purpose of the plan."""
     digest, verdict = host_digest(host), host.verdict
     if verdict is Verdict.CANCELLED:
         return [*_cancelled_lines(digest), *owed_lines(host)]
@@ -41,7 +41,7 @@ def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
 
 
 def _change_lines(digest: HostDigest) -> Iterator[str]:
-    """The changes, a plan with whom and what it hits; then what was held back."""
+    """Yield the changes (for a plan, with what each affects), then the steps that were held back."""
     for step in digest.changes:
         if step.status is Status.WOULD_CHANGE:
             yield from _plan(step, digest.changes)
@@ -51,7 +51,7 @@ def _change_lines(digest: HostDigest) -> Iterator[str]:
 
 
 def _next_lines(digest: HostDigest) -> Iterator[str]:
-    """The first thing to do, another one where that does not help, and how much more there is."""
+    """Yield the next action, an alternative if the first does not help, and the number of further actions."""
     actions = [" ".join(action.split()) for action in digest.next]
     more = f" ({len(actions) - 2} more: -v)" if len(actions) > 2 else ""
     for word, action in zip(("next", "else"), actions, strict=False):
@@ -59,7 +59,9 @@ def _next_lines(digest: HostDigest) -> Iterator[str]:
 
 
 def _plan(step: StepResult, steps: Sequence[StepResult]) -> list[str]:
-    """Return the lines of what *step* would do, without our own scripts, and without a difference shown before."""
+    """Return the lines about the planned change of *step*, without runbook's scripts and without a diff that was
+    already shown.
+    """
     before = next((other.id for other in steps[: steps.index(step)] if step.diff and other.diff == step.diff), "")
     lines = step_lines(replace(step, diff=None) if before else step)
     shown = [line for line in lines if not line.startswith("  script ")]
@@ -67,9 +69,9 @@ def _plan(step: StepResult, steps: Sequence[StepResult]) -> list[str]:
 
 
 def _with_gpus_by_index(lines: Sequence[str], host: HostResult) -> list[str]:
-    """Return *lines* with ``GPU 0`` in place of that GPU's UUID, by a probe of *host*.
+    """Return *lines* with ``GPU 0`` in place of the UUID of this GPU, as a probe of *host* reported it.
 
-    Command lines stay as they are.
+    Command lines are not changed.
     """
     listed = [gpu for step in host.steps if isinstance(gpus := step.state.get("gpus"), list) for gpu in gpus]
     pairs = [(gpu.get("uuid"), gpu.get("index")) for gpu in listed if isinstance(gpu, Mapping)]
@@ -84,7 +86,9 @@ def _with_gpus_by_index(lines: Sequence[str], host: HostResult) -> list[str]:
 
 
 def without_addresses(host: HostResult) -> HostResult:
-    """*host* as others that cannot be reached for the same reason are shown together with it."""
+    """Return *host* with the addresses removed from its error, so that hosts with the same reason can be shown
+    together.
+    """
     if not host.error:
         return host
     error = ADDRESS.sub(r"\1", host.error)
@@ -93,7 +97,9 @@ def without_addresses(host: HostResult) -> HostResult:
 
 
 def host_lines(host: HostResult) -> list[str]:
-    """Everything on a host that a person should read: its verdict, the cause and what to do about it, then the rest."""
+    """Return everything about *host* that a person should read: its verdict, the cause and its remedy, then
+    the rest.
+    """
     digest, lines = host_digest(host), [str(host.verdict)]
     if host.verdict is Verdict.CANCELLED:
         return [*_cancelled_lines(digest), *owed_lines(host)]
@@ -118,7 +124,9 @@ def _cancelled_lines(digest: HostDigest) -> list[str]:
 
 
 def believed_lines(host: HostResult) -> list[str]:
-    """Return a line that authors' probes could have written; the reason is the same for all of them on a host."""
+    """Return a line if authors' probes ran with write access and were only believed to read; it gives the common
+    reason.
+    """
     believed = [(command.unconfined, step.id) for step in host.steps for command in step.commands if command.unconfined]
     if not believed:
         return []
@@ -127,7 +135,7 @@ def believed_lines(host: HostResult) -> list[str]:
 
 
 def _other_steps(host: HostResult, failed: Sequence[StepResult]) -> Iterator[str]:
-    """The lines of every step but the *failed* probes."""
+    """Yield the lines of every step except the *failed* probes."""
     planned = any(step.status is Status.WOULD_CHANGE for step in host.steps)
     changing = planned or any(step.planned for step in host.steps)
     for step in (replace(other, why=in_short(other, failed)) for other in host.steps if other not in failed):
@@ -138,7 +146,7 @@ def _other_steps(host: HostResult, failed: Sequence[StepResult]) -> Iterator[str
 
 
 def owed_lines(host: HostResult) -> list[str]:
-    """The clean-ups that are owed to *host*, a line each, and what to do about them."""
+    """Return a line for each clean-up that is owed to *host*, and what to do about it."""
     lines = []
     for owed in host.owed:
         by = f", by {owed.by}" if owed.by else ""
@@ -151,7 +159,7 @@ def owed_lines(host: HostResult) -> list[str]:
 
 
 def _findings_with_advice(digest: HostDigest) -> list[str]:
-    """The findings: first the cause, which is an error or what was cured; each with what to do right below it."""
+    """Return the findings, first the cause (an error or a repaired error), each with its advice right below it."""
     host = digest.result
     cause = digest.cured if host.verdict is Verdict.RESOLVED else digest.errors
     lines: list[str] = []

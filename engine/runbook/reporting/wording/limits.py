@@ -1,4 +1,4 @@
-"""The limits of a run, in lines for people."""
+"""Describe the limits of a run in lines for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runbook.values.types import plural, seconds
 
 
 def limit_lines(limits: AppliedLimits) -> list[str]:
-    """Return a line for each limit on the run; none where all hosts may be changed at once."""
+    """Return a line for each limit on the run; none if all hosts may be changed at once."""
     lines = []
     total = plural(limits.hosts, "host")
     if limits.batches:
@@ -37,7 +37,7 @@ def limit_lines(limits: AppliedLimits) -> list[str]:
 
 
 def _over_runs(limits: AppliedLimits, used: UsedLimits) -> Iterator[str]:
-    """The limits over several runs, each with what earlier runs have used up of it."""
+    """Yield the limits over several runs, each with the part that earlier runs have used up."""
     if limits.attempts:
         counted = {count: [host for host, it in used.attempts.items() if it == count] for count in _numbers(used)}
         spent = "; ".join(f"{count} used on {fold(hosts)}" for count, hosts in counted.items()) or "none used"

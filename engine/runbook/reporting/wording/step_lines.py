@@ -1,4 +1,4 @@
-"""The wording for findings and steps."""
+"""Describe findings and steps in lines for people."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 COUNTED = re.compile(r"\d+ items?")
-"""The words of a probe with ``each`` that are no news."""
+"""Matches the result of a probe with ``each`` that is no news."""
 
 EXPRESSION = re.compile(r" \(in: `[^`]*`\)")
-"""The expression in which something is not known, behind the words that say what: authors find it in JSON."""
+"""Matches the expression after the words about an unknown value; authors find the expression in the JSON output."""
 
 SHOWN_VICTIMS = 20
 SHOWN_ADVICE = 3
-"""Lines of advice under a warning or an info; an error has all of its own."""
+"""The maximum number of lines of advice for a warning or an info; an error has all lines."""
 SHOWN_DIFF = 60
-"""Lines of a step's diff."""
+"""The maximum number of lines of a step's diff."""
 LONGEST_LINE = 2000
-"""Characters of a command line that is shown whole, so that it can be pasted."""
+"""The maximum number of characters of a command line that is shown in full, so that it can be pasted."""
 LONGEST_SCRIPT = 300
-"""Characters of a script's name and arguments."""
+"""The maximum number of characters of a script's name and arguments."""
 SHOWN_NEW = 12
-"""Lines of the diff of a file that is new: whose content is known to anybody who sends it."""
+"""The maximum number of lines of the diff of a new file, whose content its author knows."""
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> Mapping[K, list[V]]:
-    """The values that go with each key, in the order in which they come."""
+    """Return the values of each key, in the order of *pairs*."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -45,7 +45,7 @@ CANCELLED_AFTER = {Sent.NOTHING: "not sent", Sent.PART: "perhaps half done", Sen
 
 
 def outcome_notes(step: StepResult) -> list[str]:
-    """Return further notes on the end of *step*; of a cancelled one, the extent of its change."""
+    """Return further notes about the result of *step*; for a cancelled step, the extent of its change."""
     cancelled = step.status is Status.CANCELLED and step.phase is Phase.REMEDIATE and step.sent is not Sent.UNSAID
     return [
         *(["failure ignored"] if step.ignored else []),
@@ -55,14 +55,14 @@ def outcome_notes(step: StepResult) -> list[str]:
 
 
 def in_short(result: Finding | StepResult, failed: Sequence[StepResult]) -> str:
-    """Return the reason of *result* in short; where it rests on one of the *failed* probes, their names."""
+    """Return a short reason of *result*; if it depends on one of the *failed* probes, their names."""
     why = EXPRESSION.sub("", result.why or "")
     causes = [step for step in failed if step.id in result.rests_on or (why and step.why == why)]
     return " and ".join(f"{step.id} {step.status}" for step in causes) or why
 
 
 def finding_lines(finding: Finding, shown: set[str], advice: Sequence[str] = ()) -> list[str]:
-    """A finding with its evidence; a process of which *shown* knows is only named."""
+    """Return a finding with its evidence as lines; a process in *shown* was described before, and is only named."""
     if finding.status in (Presence.ABSENT, Presence.UNKNOWN):
         return []
     if finding.status is Presence.GONE:
@@ -72,12 +72,12 @@ def finding_lines(finding: Finding, shown: set[str], advice: Sequence[str] = ())
 
 
 def named(finding: Finding) -> str:
-    """*finding* with its id."""
+    """Return the id and the text of *finding*."""
     return f"{finding.id}: {finding.say or finding.id}"
 
 
 def finding_line(finding: Finding) -> str:
-    """*finding* with its severity and its id."""
+    """Return the severity, the id and the text of *finding*."""
     return f"{finding.severity} {named(finding)}"
 
 
@@ -109,12 +109,12 @@ def step_lines(step: StepResult) -> list[str]:
 
 
 def is_exec(step: StepResult) -> bool:
-    """Whether this is the step of ``runbook exec``, whose output is what was asked for."""
+    """Whether this is the step of ``runbook exec``, so that its output is shown."""
     return step.id == "exec" and step.action == "command" and bool(step.commands)
 
 
 def _is_news(why: str) -> bool:
-    """Whether what a probe came to is more than a condition that did not hold, or a number of items."""
+    """Whether *why*, the result of a probe, is more than a condition that was false, or a number of items."""
     return bool(why) and not why.startswith("when:") and not COUNTED.fullmatch(why)
 
 
@@ -126,7 +126,7 @@ def _planned_commands(step: StepResult) -> list[str]:
 
 
 def _shown(command: SentCommand) -> str:
-    """A command that would be sent: whole where it is to be pasted, unless it is endless."""
+    """Return a command that would be sent: in full if a person may paste it, unless it is very long."""
     most = LONGEST_LINE if command.shown.startswith("$ ") else LONGEST_SCRIPT
     line = command.shown or f"$ {command.line}"
     return line if len(line) <= most else f"{line[:most]}… ({len(line)} characters: see --output json)"
@@ -153,13 +153,13 @@ def step_line(step: StepResult) -> str:
 
 
 def by_name(step: StepResult) -> str:
-    """Return the reason of a step's end; a script of several commands has the step's own name."""
+    """Return the reason of a step's result; for a script of several commands, the name of the step is used instead."""
     scripted = step.name and step.planned and step.planned.startswith("run ") and ";" in step.planned
     return EXPRESSION.sub("", step.why.replace(step.planned or "", step.name or "") if scripted else step.why)
 
 
 def _diff_lines(diff: str) -> list[str]:
-    """A diff as far as a person reads it on a screen: of a script that is new, its path and how long it is."""
+    """Return the lines of *diff* that fit on a screen; for a new script, only its path and its number of lines."""
     lines = diff.removesuffix("\n").split("\n") if diff else []
     if lines[:1] == ["--- /dev/null"] and any(line.startswith("+#!") for line in lines[2:4]):
         return [lines[1], f"{sum(line[:1] == '+' for line in lines[2:])} new lines: --report or --output json has them"]

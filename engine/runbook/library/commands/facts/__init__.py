@@ -1,1 +1,1 @@
-"""Commands that playbook authors write: their output, and the programs that are known to change a host."""
+"""Commands that playbook authors write: parse their output, and recognise programs that are known to change a host."""

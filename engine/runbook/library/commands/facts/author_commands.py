@@ -1,4 +1,4 @@
-"""The result of a command that a playbook author wrote, and what it means as the check of a change."""
+"""The result of a command that a playbook author wrote, and its meaning as the check of a change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATUS: dict[int, str] = {126: "the program cannot be executed", 127: "the prog
 
 
 MAX_CHARACTERS = 1024 * 1024
-"""Characters of each stream that an expression may use, and that may be parsed."""
+"""The maximum number of characters of each stream that is parsed and that expressions can use."""
 
 TOO_MUCH = f"the output exceeds {MAX_CHARACTERS // 1024} KiB, and its middle is missing"
 
@@ -30,21 +30,23 @@ class CommandAnswer:
     """The answer of a probe, or of the check of a change."""
 
     exit_code: int | Unknown
-    """The exit code (of a change: that of its check)."""
+    """The exit code; for a change, the exit code of its check."""
     stdout: str = ""
     """The standard output of the program."""
     stderr: str = ""
     """The standard error of the program."""
     value: Json | Unknown = None
-    """Standard output as `parse` reads it."""
+    """The standard output, parsed according to `parse`."""
 
 
 UNASKED = CommandAnswer(exit_code=Unknown(why="a change without a check probes nothing"))
-"""Of a change without a check."""
+"""The answer of a change without a check."""
 
 
 def answered(command: Command, done: Completed, parse: Json, *, checking: bool) -> CommandAnswer:
-    """Read *done*; *checking*: it is the check of a change.  Raises ProbeError where it is no answer."""
+    """Return the answer in *done*; *checking*: the command is the check of a change.  Raises ProbeError if there is no
+    answer.
+    """
     if not done.answers(command) or _was_kept_from_writing(command, done):
         raise ProbeError(_fault(command, done, checking=checking))
     assert done.exit_code is not None
@@ -58,7 +60,9 @@ def answered(command: Command, done: Completed, parse: Json, *, checking: bool) 
 
 
 def _was_kept_from_writing(command: Command, done: Completed) -> bool:
-    """Whether *done* is no answer because of what we have done to the command: its exit code may say something else."""
+    """Whether *done* is no answer because the command ran without write access, so that its exit code may mean
+    something else.
+    """
     kept = command.confined and not done.unconfined and bool(done.exit_code)
     return kept and bool(_READ_ONLY.search(done.stderr))
 
@@ -78,20 +82,20 @@ def _fault(command: Command, done: Completed, *, checking: bool) -> str:
 
 
 def still_needed(after: CommandAnswer) -> str:
-    """The words for a check that still says that the change is needed."""
+    """Return the message for a check that still fails after the change."""
     said = (after.stderr.strip() or after.stdout.strip()).splitlines()[-1:]
     return f"done, but its check still exits with {after.exit_code}" + "".join(f": {word.strip()}" for word in said)
 
 
 def holding(answer: CommandAnswer, *, checked: bool) -> Holds | Fails:
-    """A probe holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
+    """Check the exit code: a probe must have an accepted one, a check must have 0."""
     if checked and answer.exit_code != 0:
         return Fails(why=f"the check exits with {answer.exit_code}")
     return Holds(why=f"exit code {answer.exit_code}")
 
 
 def objection_to_look(what: str, argv: tuple[str, ...], script: str, action: str) -> str:
-    """Return the reason why a probe (or a check) of *action* must not run this command; empty: it may."""
+    """Return the reason why a probe (or a check) of *action* must not run this command; empty if it may."""
     found = _known(argv, script)
     if not found:
         return ""
@@ -103,5 +107,7 @@ def objection_to_look(what: str, argv: tuple[str, ...], script: str, action: str
 
 @lru_cache(maxsize=256)
 def _known(argv: tuple[str, ...], script: str) -> MutatingCommand | None:
-    """As ``mutating_command``; every host of a run asks the same."""
+    """Return the result of ``mutating_command``; it is cached, because every host of a run asks for the same
+    command.
+    """
     return mutating_command(argv, script)

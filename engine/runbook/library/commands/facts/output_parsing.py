@@ -17,7 +17,7 @@ FORMS = ("text", "lines", "json", "csv")
 
 
 def problem_with(form: Json) -> str:
-    """Return the mistake in *form* as a value of ``parse``; empty: none."""
+    """Return the mistake in *form* as a value of ``parse``; empty if there is none."""
     wanted = f"`parse` is one of {', '.join(FORMS)}, or {{regex: ...}}"
     if isinstance(form, str):
         return "" if form in FORMS else f"{wanted}; not {form}"

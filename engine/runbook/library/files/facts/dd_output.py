@@ -1,4 +1,4 @@
-"""The throughput that dd reports."""
+"""Read the throughput from the output of dd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage of the file systems behind given paths, and whether they are read-only."""
+"""Read the usage of the file systems that contain given paths, and whether they are read-only."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _TABLE = Unknown(why="/proc/self/mountinfo cannot be read")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """The file system behind one path; sizes in bytes, as a user who is not root has them."""
+    """The file system of one path; sizes in bytes, as a user other than root sees them."""
 
     path: str
-    """The path that was asked for, as `paths` has it."""
+    """The path as given in `paths`."""
     mount: str
-    """Where its file system is mounted."""
+    """The mount point of the file system."""
     device: str
-    """The source of the mount, as df names it: a device, a server with its directory, overlay ..."""
+    """The source of the mount, as df prints it: a device, a server with its directory, overlay ..."""
     kind: str | Unknown
     """The type of the file system: ext4, xfs, nfs4, overlay ..."""
     size: int | Unknown
-    """Bytes of the whole file system, those that only root may use among them."""
+    """The bytes of the whole file system, including those that only root may use."""
     used: int | Unknown
-    """Bytes that are in use."""
+    """The bytes in use."""
     avail: int | Unknown
-    """Bytes that a user who is not root may still write."""
+    """The bytes that a user other than root may still write."""
     percent: float | Unknown
-    """The used share of what users may have, in percent."""
+    """The used share, in percent, of the space that users may use."""
     inodes_percent: float | Unknown
-    """The used share of its inodes, in percent; 0 where a file system sets no limit to the number of files."""
+    """The used share of the inodes in percent; 0 if the file system has no limit on the number of files."""
     inodes_free: int | Unknown
-    """The number of files that can still be made, as `df -i` says; 0 too where the file system sets no limit."""
+    """The number of files that can still be created, as in `df -i`; also 0 if the file system has no limit."""
     read_only: bool | Unknown
-    """Whether it is read-only, as a mount or as a file system."""
+    """Whether the mount or the file system is read-only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +50,11 @@ class Disks:
     disks: tuple[Disk, ...]
     missing: tuple[str, ...]
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Path to why nothing is known of its file system."""
+    """The paths about whose file system nothing is known, each with the reason."""
 
 
 def ask_disks(paths: tuple[str, ...]) -> Command:
-    """One script that asks df twice for each of *paths*, and for the table of mounts."""
+    """Return the command that asks df twice for each of *paths*, and reads the table of mounts."""
     return read_script(_ASK, *paths)
 
 
@@ -62,7 +62,7 @@ _ASK = script(__package__, "filesystems_probe")
 
 
 def read_disks(done: Completed, paths: tuple[str, ...]) -> Disks:
-    """Parse *done* for *paths*.  Raises ProbeError when the probe did not come to its end."""
+    """Return the file systems of *paths* in *done*.  Raises ProbeError if the probe did not finish."""
     if done.timed_out:
         raise ProbeError("the file systems did not answer in time: a network mount may hang")
     if done.exit_code != 0:
@@ -110,7 +110,7 @@ def _parts(output: str) -> tuple[str | None, list[dict[str, str]]]:
 
 
 def _row(text: str) -> re.Match[str] | None:
-    """The one row under df's heading; the name of the device may have pushed the rest of it to another line."""
+    """Return the row under df's heading; a long device name may have moved the rest of it to the next line."""
     head, _, rest = text.partition("\n")
     return _ROW.fullmatch(rest.strip()) if head.startswith("Filesystem") else None
 
@@ -157,7 +157,7 @@ def _inodes(found: re.Match[str] | None) -> float | Unknown:
 
 
 def _mounted(mount: str, table: str | None) -> tuple[str | Unknown, bool | Unknown]:
-    """The kind of what is mounted there last, and whether it is read-only, as a mount or as a file system."""
+    """Return the type of the last mount at *mount*, and whether the mount or the file system is read-only."""
     if table is None:
         return _TABLE, _TABLE
     for line in reversed(table.split("\n")):

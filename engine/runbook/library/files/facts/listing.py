@@ -1,4 +1,4 @@
-"""The files that some globs match: their sizes and ages, and whether they grow."""
+"""List the files that match globs: their sizes and ages, and whether they grow."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from runbook.values.command import Command, Completed, read_script
 from runbook.values.types import Unknown, seconds
 
 KEPT = 1000
-"""Files that are named; all are counted."""
+"""The maximum number of files that are listed; all files are counted."""
 
 SKEW = 60
-"""Seconds that a time of writing may lie ahead of the host's clock: a file server has one of its own."""
+"""The seconds that a file's time may be ahead of the host's clock, because a file server has its own clock."""
 
 MAX_LIST_BYTES = 3_500_000
-"""Bytes of one list that come back; a longer one is not believed."""
+"""The maximum number of bytes of one list; a longer list is not trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """One file, directory or link."""
+    """A file, directory or link."""
 
     path: str
-    """Its path, as the glob has found it; a ``~`` is written out."""
+    """The path that the glob matched; a ``~`` is expanded."""
     size: int
-    """Its size in bytes; of a symbolic link, the size of its target."""
+    """The size in bytes; for a symbolic link, the size of its target."""
     age: float | Unknown
-    """Seconds since it was last written to, by the host's clock; unknown where that lies ahead of it."""
+    """The seconds since the file was last written, by the host's clock; unknown if that time is in the future."""
     written: int
-    """When that was, in seconds since 1970, by the clock that stamped it."""
+    """The time of the last write in seconds since 1970, by the clock of the file system's host."""
     kind: str
-    """file, directory or other."""
+    """The kind: file, directory or other."""
     number: int | Unknown
-    """The last number in its name: 10 in ``step_10``, 3 in ``rank_3.pt``."""
+    """The last number in the name: 10 in ``step_10``, 3 in ``rank_3.pt``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileListing:
-    """The files of one probe."""
+    """The files that one probe found."""
 
     files: tuple[File, ...]
-    """The newest first."""
+    """The files, newest first."""
     count: int
     total: int
-    """Bytes of all files together."""
+    """The bytes of all files together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesFound:
-    """The files that were seen."""
+    """All files that were found."""
 
     listings: tuple[FileListing, ...]
-    """One, or two where it was inspected twice."""
+    """One listing, or two if the step probed twice."""
     missing: tuple[str, ...]
     """Globs that match nothing."""
     unreadable: tuple[str, ...]
@@ -70,7 +70,7 @@ def ask_files(paths: tuple[str, ...], inside: str, interval: float, without: str
 
 
 _ASK = script(__package__, "listing_probe")
-"""Each record ends with byte 1, a random word and a newline.
+"""The script; each record ends with byte 1, a random word and a newline.
 
 So a name with any characters is one record, and no file name can forge a record of another directory.
 """
@@ -79,7 +79,7 @@ _END = re.compile(r"\Anow \d+(\x01[0-9a-f-]*\n)")
 
 
 def read_files(done: Completed) -> FilesFound:
-    """Parse *done*.  Raises ProbeError when the probe did not come to its end."""
+    """Return the files in *done*.  Raises ProbeError if the probe did not finish."""
     if done.timed_out:
         raise ProbeError("the files could not be listed in time")
     if done.exit_code != 0:
@@ -131,7 +131,7 @@ def _file(record: str, now: int) -> File | None:
 
 
 def age_of(seconds_ago: int, path: str) -> float | Unknown:
-    """Return the age of *path*; unknown where a clock was set meanwhile, or is wrong."""
+    """Return the age of *path*; unknown if the clock is wrong, or was set in the meantime."""
     if seconds_ago < -SKEW:
         ahead = seconds(-seconds_ago)
         return Unknown(why=f"{path} was last written {ahead} in the future: the clock of this host is wrong, or was")
@@ -139,7 +139,7 @@ def age_of(seconds_ago: int, path: str) -> float | Unknown:
 
 
 def number_of(path: str) -> int | Unknown:
-    """The last number in the last part of *path*."""
+    """Return the last number in the last part of *path*."""
     name = path.rstrip("/").rpartition("/")[2]
     stem = re.sub(r"\.[A-Za-z]\w*$", "", name)
     found = re.findall(r"\d+", stem, re.ASCII) or re.findall(r"\d+", name, re.ASCII)

@@ -1,4 +1,4 @@
-"""Read the ends of log files on a host, within bounds: its script, and what the script found."""
+"""Read the ends of log files on a host, with limits on their size."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from runbook.values.command import Command, Completed, read_script
 from runbook.values.types import Unknown
 
 FILE_BYTES = 1 << 20
-"""The bytes that are read of one file at most, from its end."""
+"""The maximum number of bytes that are read of one file, from its end."""
 
 ALL_BYTES = 16 << 20
-"""The bytes that are read of all files together at most."""
+"""The maximum number of bytes that are read of all files together."""
 
 SHARE = 300
-"""The most files of one user that are read, the newest first; files of root and of our own user are all read."""
+"""The maximum number of files of one other user, the newest first; files of root and of our own user are all read."""
 
 _READ = VIEW + script(__package__, "log_reading")
-"""Content is indented by one space, so that no line of a log can pass for one of ours."""
+"""The script; it indents content by one space, so that no line of a log can imitate a line of the script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
-    """The end of a file."""
+    """The end of a log file."""
 
     path: str
     whole: bool
-    """Whether all of the file is there."""
+    """Whether the lines are the whole file."""
     lines: tuple[str, ...]
     age: float | Unknown = field(default_factory=lambda: Unknown(why="not a file"))
-    """Seconds since it was written to."""
+    """The seconds since the file was last written."""
     rotated: bool = False
     older: int = 0
-    """Bytes of the file before these lines."""
+    """The number of bytes of the file before these lines."""
 
     def since(self, low: float, now: float, zone: float) -> LogFile | Unknown:
         """Return the file with the lines since *low*; unknown if its lines have no times.
@@ -60,7 +60,9 @@ class LogFile:
         return replace(self, lines=tuple(kept))
 
     def numbered(self, most: int) -> Iterator[tuple[int, str]]:
-        """The last *most* lines with their numbers: from the beginning where all is there, else from the end (-1)."""
+        """Yield the last *most* lines with their numbers: from the beginning if the file is whole, otherwise from the
+        end (-1).
+        """
         lines = self.lines[-most:]
         whole = self.whole and len(lines) == len(self.lines)
         for at, line in enumerate(lines):
@@ -69,7 +71,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadFile:
-    """A file that is there and could not be read."""
+    """An existing file that could not be read."""
 
     path: str
     why: str
@@ -77,14 +79,14 @@ class UnreadFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReading:
-    """The files that some globs match."""
+    """The log files that match some globs."""
 
     files: tuple[LogFile, ...] = ()
     missing: tuple[str, ...] = ()
-    """Globs without a match."""
+    """The globs that match no file."""
     unreadable: tuple[UnreadFile, ...] = ()
     clock: str = ""
-    """The host's: seconds since the epoch, and its zone as ``+0100``."""
+    """The clock of the host: seconds since the epoch, and its zone as ``+0100``."""
 
     def since(self, reference: TimeReference) -> tuple[tuple[LogFile, ...], tuple[tuple[LogFile, Unknown], ...]]:
         """Return the files with the lines from *reference* on, and those whose lines have no times, with the reason."""
@@ -113,7 +115,8 @@ def ask_logs(
     together: int = ALL_BYTES,
     skipped: int = 0,
 ) -> Command:
-    """Reads the last *lines* of the files of *globs*: the *newest* so many, and those *within* seconds of the first.
+    """Return the command that reads the last *lines* of the files in *globs*: of the *newest* files, and of those at
+    most *within* seconds older than the first.
 
     What is read of all of them is at most *together* bytes; the last *skipped* bytes of each are left out.
     """
@@ -122,7 +125,7 @@ def ask_logs(
 
 
 def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:
-    """Parse the answer to ``ask_logs``.  Raises ProbeError where nothing could be read."""
+    """Return the files in *done*, the answer to ``ask_logs``.  Raises ProbeError if nothing could be read."""
     if done.timed_out:
         raise ProbeError(f"the files could not be read in time: {', '.join(globs)}")
     if done.exit_code != 0:
@@ -143,7 +146,7 @@ def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:
 
 
 def blind(reading: LogReading, globs: Sequence[str]) -> Unknown | None:
-    """Return the reason why the search may have missed something; None: it has missed nothing."""
+    """Return the reason why a search may have missed something; None if it has missed nothing."""
     if reading.unreadable:
         return Unknown(why=f"could not be read: {first_few((file.why for file in reading.unreadable), 3, '; ')}")
     if not reading.files:
@@ -152,7 +155,7 @@ def blind(reading: LogReading, globs: Sequence[str]) -> Unknown | None:
 
 
 def _unread(path: str, lines: list[str]) -> UnreadFile:
-    """*lines*: the reason, and the user that can read the file; either may be missing."""
+    """Return an unread file; *lines* are the reason and the user who can read the file (either may be missing)."""
     return UnreadFile(path=path, why=unread(path, *lines[:2]))
 
 

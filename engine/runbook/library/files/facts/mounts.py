@@ -1,4 +1,4 @@
-"""The mounts of a host, and whether each file system answers; a file system that hangs holds up no other."""
+"""Read the mounts of a host, and whether each file system answers; one that hangs does not delay the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from runbook.values.types import Unknown, long_ago, seconds
 Answer = Literal["ok", "hung", "failed", "unknown", "not asked"]
 
 MAX_MOUNTS = 256
-"""File systems that are asked at once."""
+"""The maximum number of file systems that are asked at the same time."""
 
 _KERNEL = (
     "proc sysfs cgroup cgroup2 devpts mqueue debugfs tracefs securityfs bpf pstore configfs fusectl hugetlbfs "
@@ -38,42 +38,42 @@ _REFUSED = re.compile(r"Permission denied|Operation not permitted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One line of the table of mounts."""
+    """A line of the table of mounts."""
 
     target: str
-    """Where it is mounted, on one line: a newline in it is written out."""
+    """The mount point on one line; a newline in it is written out."""
     path: str = field(default="", repr=False, metadata={"private": True})
-    """The same as the host has it."""
+    """The mount point as the host has it."""
     source: str
-    """A device, or for NFS the server and its directory; passwords in it are masked."""
+    """The source: a device, or for NFS the server and its directory; passwords in it are masked."""
     server: str = ""
-    """The server of ``server:/directory`` or ``//server/share``; empty where none is named."""
+    """The server in ``server:/directory`` or ``//server/share``; empty if there is none."""
     type: str
     """The type of its file system: ext4, xfs, overlay, nfs4, fuse.sshfs ..."""
     options: tuple[str, ...]
-    """Of the mount and of its file system, without passwords."""
+    """The options of the mount and of its file system, without passwords."""
     read_only: bool
-    """Whether it is read-only, as a mount or as a file system."""
+    """Whether the mount or the file system is read-only."""
     remote: bool
-    """Whether a server or a program (FUSE) serves it, which may stop doing so."""
+    """Whether the file system is served by a server or a program (FUSE), which may stop answering."""
     filesystem: str
-    """The number of its file system, MAJOR:MINOR; the same for all mounts of one."""
+    """The number of the file system, MAJOR:MINOR; it is the same for all mounts of a file system."""
     number: int
-    """Its own number, by which the table is ordered."""
+    """The number of the mount, by which the table is sorted."""
     answer: Answer = "not asked"
     """Whether its file system answered: ok, hung (not in time), failed (an error), unknown, not asked."""
     said: str = ""
-    """The details of an answer that is not ``ok``."""
+    """The details of an answer other than ``ok``."""
     size: int | Unknown = _NOT_READ
-    """Bytes of the whole file system."""
+    """The bytes of the whole file system."""
     avail: int | Unknown = _NOT_READ
-    """Bytes that a user who is not root may still write."""
+    """The bytes that a user other than root may still write."""
     percent: float | Unknown = _NOT_READ
-    """The used share of what users may have, in percent."""
+    """The used share, in percent, of the space that users may use."""
     inodes_free: int | Unknown = _NOT_READ
-    """The number of files that can still be made; unknown where the file system sets no limit."""
+    """The number of files that can still be created; unknown if the file system has no limit."""
     say: str = ""
-    """All of it that a person wants to know, in one line."""
+    """The mount described in one line for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +83,14 @@ class _Row:
 
 
 def ask_mounts(pid: int) -> Command:
-    """The table of mounts as process *pid* sees it; 0: as we do."""
+    """Return the command that reads the table of mounts as process *pid* sees it; 0: as the step itself sees it."""
     return read_script(_READ, str(pid or "self"))
 
 
 def ask_answers(mounts: Sequence[Mount], pid: int, within: float) -> Command:
-    """Whether the file systems of *mounts* answer *within* so many seconds, asked at the first mount of each."""
+    """Return the command that asks each file system of *mounts*, at its first mount, and waits *within* seconds for an
+    answer.
+    """
     above = f"/proc/{pid}/root" if pid else ""
     pairs = [word for mount in mounts for word in (mount.filesystem, above + mount.path)]
     command = read_script(_ASK, str(ceil(within)), str(pid or "self"), *pairs)
@@ -100,7 +102,7 @@ _ASK = COMMON + script(__package__, "mounts_ask")
 
 
 def read_mounts(done: Completed) -> tuple[Mount, ...]:
-    """The table, in its order.  Raises ProbeError where it cannot be read."""
+    """Return the mounts in *done*, in the order of the table.  Raises ProbeError if the table cannot be read."""
     if done.timed_out:
         raise ProbeError("the table of mounts could not be read in time")
     if done.exit_code != 0 or done.cut:
@@ -126,7 +128,7 @@ def server_of(source: str) -> str:
 
 
 def worded(mount: Mount) -> Mount:
-    """*mount* with its line for people."""
+    """Return *mount* with its line for people."""
     size = ""
     if not isinstance(mount.percent, Unknown) and not isinstance(mount.avail, Unknown):
         size = f"{mount.percent:g} % used, {bytes_of(mount.avail)} left"
@@ -157,7 +159,7 @@ def _row(line: str) -> _Row | None:
 
 
 def _unescaped(text: str) -> str:
-    """*text* without the octal escapes of proc(5): blanks, tabs, newlines, ``#`` and backslashes."""
+    """Return *text* without the octal escapes of proc(5) for blanks, tabs, newlines, ``#`` and backslashes."""
     return re.sub(r"\\([0-7]{3})", lambda it: chr(int(it[1], 8)), text)
 
 
@@ -217,7 +219,7 @@ def _rank(mount: Mount) -> tuple[bool, bool, bool, bool, int]:
 
 
 def _is_of_user(mount: Mount) -> bool:
-    """Whether it is a FUSE mount of somebody else than root, which fusermount makes for everybody."""
+    """Whether *mount* is a FUSE mount of a user other than root (every user can make one with fusermount)."""
     return mount.type.startswith("fuse") and _OF_ROOT not in mount.options
 
 
@@ -234,7 +236,7 @@ def _private(mount: Mount) -> str:
 
 
 def read_answers(done: Completed, mounts: Sequence[Mount], asked: Sequence[Mount], within: float) -> tuple[Mount, ...]:
-    """*mounts* with the answers of the file systems of *asked*."""
+    """Return *mounts* with the answers in *done* from the file systems of *asked*."""
     if done.timed_out or done.exit_code != 0:
         why = done.stderr.strip() or "the host did not say in time whether its file systems answer"
         return tuple(replace(mount, answer="unknown", said=why) if _open(mount) else mount for mount in mounts)
@@ -292,7 +294,7 @@ def _without_those_behind(answered: Mapping[str, Mount]) -> dict[str, Mount]:
 
 
 def _answered(mount: Mount, word: str, text: str, within: float) -> Mount:
-    """Return *mount* with its answer, or with the fact that it gave none."""
+    """Return *mount* with its answer, or with the remark that it gave no answer."""
     if word == "hung":
         stuck = f"; the stat that asked hangs there and cannot be ended (pid {text.strip()})" if text.strip() else ""
         return replace(mount, answer="hung", said=f"no answer within {seconds(ceil(within))}{stuck}")
@@ -311,7 +313,9 @@ def _answered(mount: Mount, word: str, text: str, within: float) -> Mount:
 
 
 def _with_space(mount: Mount, words: Sequence[str]) -> Mount:
-    """*mount* with what statfs(2) says: size of a block, blocks, free ones, those for users, inodes, free ones."""
+    """Return *mount* with the values of statfs(2): block size, blocks, free blocks, blocks for users, inodes, free
+    inodes.
+    """
     if len(words) != 6 or not all(word.isdecimal() for word in words):
         return replace(mount, answer="unknown", said=f"stat printed {' '.join(words)[:80]!r}")
     block, blocks, free, avail, inodes, inodes_free = map(int, words)

@@ -1,4 +1,4 @@
-"""Files and directories that could be removed: what matches, where it really lies, and the script that removes it."""
+"""Find files and directories that could be removed, resolve their real paths, and remove them with a script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACES = (
     "/var/cache /var/lib /var/log /var/run /var/tmp"
 )
 TOO_WIDE = frozenset(_SYSTEM.split())
-"""Directories that are too much to be a root."""
+"""Directories that must not be used as a root, because they contain too much."""
 
 NEVER = TOO_WIDE | frozenset(_PLACES.split())
 """Directories of every host that are never removed, not even with ``allowed_roots``."""
@@ -29,68 +29,70 @@ _KINDS = {"4": "directory", "8": "file", "a": "link"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Something that matches."""
+    """A file or directory that matches a pattern."""
 
     path: str
-    """Where it really lies: no directory on the way is a symbolic link."""
+    """The real path: no directory in it is a symbolic link."""
     kind: str
-    """``file``, ``directory``, ``link`` (which is removed itself, never what it leads to) or ``other``."""
+    """``file``, ``directory``, ``link`` (the link itself is removed, never its target) or ``other``."""
     inode: str
-    """The numbers of its file system and its inode: ``device:inode``."""
+    """The numbers of the file system and the inode: ``device:inode``."""
     modified: int
-    """Seconds since 1970; of a directory, the latest of all that is in it."""
+    """The time of the last change in seconds since 1970; for a directory, the latest change of anything in it."""
     moment: str
-    """The same as the host writes it, with as many digits as it has."""
+    """The time of the last change as the host prints it, with all digits."""
     bytes: int
-    """Bytes on disk, with all that is in it."""
+    """The bytes on disk, including the content of a directory."""
     patterns: tuple[int, ...]
-    """The numbers of the patterns that it matches."""
+    """The numbers of the patterns that match."""
     owner: str = "0"
-    """The number of the user whose it is."""
+    """The number of the owner."""
     in_use: bool = False
-    """Whether a process has it open, or in its memory; only where that was asked for."""
+    """Whether a process has the file open or mapped; known only if ``unused`` was requested."""
     say: str = ""
     """The path with size, owner and age."""
     refusal: str = ""
-    """The reason why it is not removed, with what to do: another user could lead the removal elsewhere (law 9)."""
+    """The reason why the entry is not removed, and a remedy: another user could redirect the removal (law 9)."""
 
     @property
     def key(self) -> str:
-        """Its identity."""
+        """Return the identity of the entry."""
         return f"{self.path} {self.inode} {self.modified}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The result of a probe of some patterns."""
+    """The matches of some patterns."""
 
     entries: tuple[Entry, ...]
     roots: tuple[str, ...]
-    """Where the allowed roots really lie; those that are not there are left out."""
+    """The real paths of the allowed roots; roots that do not exist are left out."""
     home: str
     mounts: tuple[str, ...]
     now: int
 
 
 def ask_entries(patterns: tuple[str, ...], roots: tuple[str, ...], *, unused: bool = False) -> Command:
-    """Ask for the matches of *patterns*, and for the places of *roots*.
+    """Return the command that finds the matches of *patterns*, and the real paths of *roots*.
 
-    *unused*: also for those that a process uses.
+    *unused*: find also the files that a process uses.
     """
     return read_script(_LOOK, "unused" if unused else "", str(len(roots)), *roots, *patterns)
 
 
 _STEADY = script(__package__, "removal_steady")
-"""GNU's rm, unlike others, opens each directory from the one above it, and follows no link however fast one appears."""
+"""The check for GNU's rm, which opens each directory from the one above it, so that it follows no link that appears
+meanwhile.
+"""
 
 _IN_USE = script(__package__, "removal_in_use")
 
 _LOOK = SAFE + _STEADY + _IN_USE + script(__package__, "removal_probe")
-"""``$1``: whether to see what is in use, ``$2`` number of roots, the roots, the patterns."""
+"""The script; ``$1``: whether to find files in use, ``$2``: number of roots, then the roots, then the patterns."""
 
 
 def read_entries(done: Completed) -> Found:
-    """The answer to ``ask_entries``.  Raises ProbeError."""
+    """Return the matches in *done*, the answer to ``ask_entries``.  Raises ProbeError if there is no answer."""
     if done.timed_out:
         raise ProbeError("the files to remove could not be inspected in time")
     if done.exit_code != 0:
@@ -138,7 +140,7 @@ def _entry_in_words(entry: Entry, now: int) -> str:
 
 
 def _take(words: list[str], at: int, found: dict[str, Entry]) -> int:
-    """Read the matches of one pattern; the place after them."""
+    """Read the matches of one pattern into *found*, and return the position after them."""
     number, lines = int(words[at + 1]), words[at + 2].split("\n")
     at += 3
     for line in lines:
@@ -174,7 +176,7 @@ def _mounts(table: str) -> Iterable[str]:
 
 
 def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
-    """Return the reason why *entry* must not be removed; empty: it may be."""
+    """Return the reason why *entry* must not be removed; empty if it may be removed."""
     path = entry.path
     if why := _outside(path, found.roots):
         return why
@@ -192,7 +194,9 @@ def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
 
 
 def _outside(path: str, roots: Sequence[str]) -> str:
-    """Return the reason why *path* must not be removed below *roots*, by its name alone; empty: it may be."""
+    """Return the reason why *path* must not be removed, judged by its name alone: it must be below one of *roots*.
+    Empty if it may be removed.
+    """
     if "\ufffd" in path or any("\ud800" <= letter <= "\udfff" for letter in path):
         return f"{path!r}: its name is not UTF-8, so it cannot be passed to the host"
     if wide := next((root for root in roots if root in TOO_WIDE), ""):
@@ -224,4 +228,4 @@ def _parted(path: str) -> tuple[str, str]:
 
 
 _REMOVE = SAFE + _STEADY + _IN_USE + script(__package__, "removal_remove")
-"""For each: its directory, its name, ``device:inode:modified``, and what it is."""
+"""The script; its arguments for each entry: directory, name, ``device:inode:modified``, and kind."""

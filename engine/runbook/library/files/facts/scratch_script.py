@@ -1,4 +1,4 @@
-"""Scripts that make something of their own in a directory, and take it away again on every way out."""
+"""Parts of scripts that create temporary files in a directory and always remove them at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runbook.onhost.path_safety import refusal
 from runbook.shell import SAFE, script
 
 SCRATCH_HEAD = SAFE + script(__package__, "scratch_file")
-"""``$1`` is the directory; the script works in it by relative names.
+"""The head of the script; ``$1`` is the directory, in which the script works with relative names.
 
 A failure is reported as ``failed STEP``, with the program's own message, indented, below it.  A directory that other
 users can replace is not used: it is reported as ``refused`` with the reason, and ``become`` with an allowed user.
@@ -17,7 +17,7 @@ users can replace is not used: it is reported as ``refused`` with the reason, an
 
 
 def must_not_be_refused(reported: Mapping[str, str]) -> None:
-    """Raises ProbeError, which says what to do, for an answer whose lines begin with ``refused``."""
+    """Raise ProbeError, with a remedy, if *reported* contains ``refused``."""
     if "refused" in reported:
         raise ProbeError(refusal(reported["refused"].strip(), reported.get("become", "")))
 
@@ -45,6 +45,6 @@ _ERRORS = {
 
 
 def errno_of(words: str) -> tuple[str, str]:
-    """Return the name of the error in the output of a program, and its words; both empty: it names no error."""
+    """Return the name of the error in *words*, a program's output, and its text; both are empty if there is none."""
     lower = words.lower()
     return next(((name, it) for it, name in _ERRORS.items() if it.lower() in lower), ("", ""))

@@ -1,5 +1,6 @@
-"""The reasons why a GPU's clocks are lower than they could be, by the bits of nvidia-smi (nvml.h,
-nvmlClocksEventReason)."""
+"""The reasons why a GPU's clocks are lower than possible, read from the bits that nvidia-smi prints (nvml.h,
+nvmlClocksEventReason).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ BITS: Mapping[int, str] = MappingProxyType(
 )
 
 HARDWARE = frozenset({"hardware slowdown", "hardware thermal slowdown", "hardware power brake"})
-"""The hardware itself slows the GPU down, by half or more: heat, or power that the chassis cannot give."""
+"""The hardware itself slows the GPU down, by half or more, because of heat or because the chassis lacks power."""
 WARM = frozenset({"software thermal slowdown"})
 """The driver lowers the clocks so that the GPU does not get too hot."""
 
@@ -33,7 +34,9 @@ _MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
 
 def reasons_in(mask: str) -> tuple[str, ...] | Unknown:
-    """The reasons in a bit mask such as ``0x0000000000000044``; a bit without a name by its number."""
+    """Return the reasons in *mask*, a bit mask such as ``0x0000000000000044``; a bit without a name is given by its
+    number.
+    """
     if not _MASK.fullmatch(mask):
         return missing(mask)
     bits = int(mask, 16)

@@ -1,4 +1,4 @@
-"""The processes of a host that have a GPU's device node open, and whether they prevent a reset."""
+"""Find the processes of a host that have a GPU's device node open, and whether they prevent a reset."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from runbook.values.types import Unknown
 
 OTHER_NAMESPACE = "this /proc shows one pid namespace: a process of another container, or of the machine, may hold it"
 _PASSING = ("nvidia-persiste", "nvidia-smi")
-"""Names (of 15 letters at most) that stand in no way: persistence is switched off first, and nvidia-smi only asks."""
+"""Names (at most 15 letters) of processes that do not prevent a reset: persistence mode is switched off first, and
+nvidia-smi only reads.
+"""
 
 _WATCHING = (
     "nv-hostengine", "dcgm-exporter", "dcgmi", "nv-fabricmanage", "nvsm_core", "nvsm_health", "nvidia-device-p",
     "gpu-feature-dis", "nvidia_gpu_expo", "nvtop",
 )  # fmt: skip
-"""Daemons that hold every GPU and use none."""
+"""Daemons that have every GPU open but do not compute on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +32,11 @@ class User:
 
     pid: int
     name: str
-    """As the kernel calls it."""
+    """The name of the process in the kernel."""
     believed: bool = True
-    """Whether it is what it is called: root's, our own user's, or root's program of that name."""
+    """Whether the name can be trusted: the process belongs to root or to our own user, or it is root's program of that
+    name.
+    """
 
     def __str__(self) -> str:
         return f"pid {self.pid} ({self.name})"
@@ -43,9 +47,9 @@ class Users:
     """The processes that have each GPU's node open."""
 
     by_number: Mapping[int, tuple[User, ...]]
-    """By the number in the node's name: 0 is ``/dev/nvidia0``."""
+    """The processes by the number in the name of the device node: 0 is ``/dev/nvidia0``."""
     blind: str
-    """The reason why there may be further users; empty: there are none."""
+    """The reason why there may be further users; empty if there are none."""
     presence: GpuPresence
 
     def of(self, gpu: Gpu, stopped: Collection[int] = ()) -> tuple[str, ...] | Unknown:
@@ -54,7 +58,7 @@ class Users:
         return users if isinstance(users, Unknown) else tuple(str(user) for user in users)
 
     def pids(self) -> frozenset[int]:
-        """Every process that is seen to have a GPU's node open."""
+        """Return the pid of every process that is known to have a GPU's node open."""
         return frozenset(user.pid for users in self.by_number.values() for user in users)
 
     def at_work(self) -> tuple[str, ...] | Unknown:
@@ -67,7 +71,7 @@ class Users:
         return tuple(str(each) for each in found)
 
     def held(self, gpu: Gpu) -> bool | Unknown:
-        """Whether a process may be at work on it; daemons that only watch are none."""
+        """Whether a process may be using *gpu*; daemons that only monitor do not count."""
         users = self._on(gpu, (*_PASSING, *_WATCHING))
         return users if isinstance(users, Unknown) else bool(users)
 
@@ -91,7 +95,9 @@ class Users:
         return ()
 
     def _number(self, gpu: Gpu) -> int | None:
-        """The number of its node: by the driver's own table; without one, in the order of the nodes that are there."""
+        """Return the number of the GPU's node: from the driver's own table, or without a table from the order of the
+        existing nodes.
+        """
         if self.presence.minors:
             return self.presence.minors.get(gpu.bus_id)
         numbers = sorted(
@@ -101,12 +107,14 @@ class Users:
 
 
 def ask_users() -> Command:
-    """Every process with ``/dev/nvidia0`` ... open."""
+    """Return the command that lists the processes with ``/dev/nvidia0`` ... open."""
     return ask_holders(GPUS)
 
 
 def read_users(done: Completed, presence: GpuPresence) -> Users:
-    """Parse *done*.  Never raises: an answer that cannot be believed gives unknown holders."""
+    """Return the users in *done*, the answer to ``ask_users``.  Never raises: if the answer cannot be trusted, the
+    users are unknown.
+    """
     try:
         walk = read_holders(done)
     except ProbeError as error:

@@ -1,4 +1,4 @@
-"""Services of the GPU driver that hold every GPU: stopped for a reset, and exactly those started again."""
+"""Stop the services of the GPU driver that hold every GPU for a reset, and start exactly the same services again."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from runbook.values.command import Command, Completed, read_script, write_script
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]*(\.service)?")
 
 TIMEOUT = 120.0
-"""Seconds that starting or stopping one service may take."""
+"""The maximum number of seconds for the start or stop of one service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service that runs, as systemd says."""
+    """A running service, as reported by systemd."""
 
     unit: str
     pid: int
-    """Its main process."""
+    """The pid of the main process."""
     pulls: tuple[str, ...] = ()
-    """Units that run, and that systemd would stop with it."""
+    """The running units that systemd would stop together with this service."""
 
 
 def ask_services(names: Sequence[str]) -> Command:
-    """Ask for the running services among *names*; there are none if systemd does not run the host."""
+    """Return the command that asks which of the services *names* run; none run if the host does not use systemd."""
     return read_script(_ASK, BOOTED, *map(full_name, names))
 
 
@@ -73,13 +73,15 @@ def stop(units: Sequence[str], again: Sequence[str], after: float) -> Command:
 
 
 def start_again(units: Sequence[str]) -> Command:
-    """Start *units* in the given order; a running one is left alone."""
+    """Return the command that starts *units* in this order; a running unit is not touched."""
     command = write_script(_START, _timer(units), *units, called=("start-services", *units))
     return replace(command, timeout=TIMEOUT * len(units))
 
 
 def _timer(units: Sequence[str]) -> str:
-    """The name of the timer that starts *units*: of others, which an earlier run may owe, it is another one."""
+    """Return the name of the timer that starts *units*; other units, which an earlier run may owe, have
+    another timer.
+    """
     return f"runbook-start-again-{sha256(' '.join(units).encode()).hexdigest()[:12]}"
 
 

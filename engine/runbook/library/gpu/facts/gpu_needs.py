@@ -1,4 +1,4 @@
-"""The need of each GPU of a host, by all the faults that its driver has reported."""
+"""Determine what each GPU of a host needs, from all the faults that its driver has reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runbook.values.types import Unknown
 
 
 class XidError(Protocol):
-    """An Xid as the kernel's log has it, oldest first in a sequence of them."""
+    """An Xid in the kernel's log; a sequence of them has the oldest first."""
 
     @property
     def code(self) -> int: ...
@@ -30,47 +30,49 @@ NOT_KNOWN_WHEN = Unknown(why="the log, or the host, does not give the time")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuNeed:
-    """The need of one GPU by the faults that it has had."""
+    """The action that one GPU needs because of its faults."""
 
     bus_id: str
-    """The PCI address of the GPU, as sysfs writes it; empty where the line has none."""
+    """The PCI address of the GPU in the form of sysfs; empty if the log line has none."""
     need: str
     """The need: nothing, restart the application, check the node, contact the vendor, reset the GPU, reboot the
     node.
     """
     code: int
-    """The Xid that asks for it."""
+    """The Xid that requires this action."""
     bucket: str
-    """The vendor's word for the action after that Xid: ``RESET_GPU``, ``RESTART_APP`` ...; empty: there is none."""
+    """The vendor's word for the action after that Xid: ``RESET_GPU``, ``RESTART_APP`` ...; empty if there is none."""
     meaning: str
-    """The meaning of that Xid in the vendor's catalogue, in short."""
+    """The short meaning of that Xid in the vendor's catalogue."""
     at: str | Unknown
-    """When the kernel wrote that Xid: ISO 8601, UTC; unknown where the log does not say."""
+    """When the kernel logged that Xid: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the kernel logged that Xid, in seconds since 1970."""
     text: str
-    """The driver's text behind the number of that Xid."""
+    """The driver's text after the number of that Xid."""
     count: int
-    """The number of Xids that this GPU has had in all."""
+    """The total number of Xids of this GPU."""
     ago: str | Unknown = NOT_KNOWN_WHEN
     """The time since that Xid, in words."""
     who: str = ""
-    """The one who acts: nobody, the owner of the job, the operator of the node, the data centre, the vendor."""
+    """The person who has to act: nobody, the owner of the job, the operator of the node, the data centre, the
+    vendor.
+    """
     serious: bool = False
-    """Whether it asks for more than a restart of the application."""
+    """Whether the need is more than a restart of the application."""
     because: int = 0
-    """Of an Xid 154: the earlier Xid of this GPU that it speaks of, as far as the log has one; else 0."""
+    """For an Xid 154: the earlier Xid of this GPU that caused it, if it is in the log; otherwise 0."""
     note: str = ""
-    """The remark of the vendor's workflow on this Xid; empty where there is nothing to add."""
+    """The remark on this Xid in the vendor's workflow; empty if there is none."""
     say: str = ""
-    """All of it in one sentence."""
+    """All of this in one sentence."""
 
 
 SERIOUS = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.RESET, Need.REBOOT})
-"""The needs that ask for more than a restart of the application."""
+"""The needs that are more than a restart of the application."""
 
 LASTING = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.REBOOT})
-"""Needs that remain after a reload of the driver, which acts as a reset of the GPU and ends every job."""
+"""The needs that remain after a reload of the driver (which resets the GPU and ends every job)."""
 
 
 def needs(faults: Iterable[XidError]) -> tuple[GpuNeed, ...]:
@@ -105,14 +107,14 @@ def _by_gpu(faults: Iterable[XidError]) -> Mapping[str, list[XidError]]:
 
 
 def _counting(faults: list[XidError]) -> list[XidError]:
-    """Return the faults of one GPU that count: from the driver's newest own verdict on."""
+    """Return the faults of one GPU that count: those since the newest Xid 154 of the driver, this Xid included."""
     return faults[max((number for number, fault in enumerate(faults) if fault.code == RECOVERY), default=0) :]
 
 
 NVLINK5 = range(144, 151)
-"""The Xids of NVLink from Blackwell on; each line says itself whether it is fatal."""
+"""The Xids of NVLink since Blackwell; each line itself says whether the error is fatal."""
 TOGETHER = 60.0
-"""Seconds within which Xids belong to one event."""
+"""Xids within this number of seconds belong to one event."""
 
 
 _LINK_NOTE = (
@@ -166,7 +168,9 @@ def _need(bus: str, faults: list[XidError], log: Sequence[XidError]) -> GpuNeed:
 
 
 def _cause(faults: Sequence[XidError]) -> XidError | None:
-    """Return the cause of the newest 154: the worst fault since the 154 before it, the newest of equals."""
+    """Return the cause of the newest Xid 154: the worst fault after the Xid 154 before it; of equal faults, the
+    newest.
+    """
     *earlier, last = (number for number, fault in enumerate(faults) if fault.code == RECOVERY)
     between = faults[(earlier[-1] + 1 if earlier else 0) : last]
     serious = [fault for fault in between if need_of(fault.code, fault.text) in SERIOUS]

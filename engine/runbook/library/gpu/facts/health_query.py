@@ -1,4 +1,4 @@
-"""A GPU's health by nvidia-smi, beyond its state: memory errors, link, clocks, power, fabric."""
+"""Read a GPU's health with nvidia-smi: memory errors, link, clocks, power, fabric."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from runbook.values.types import Unknown
 T = TypeVar("T")
 
 REASONS, OLD_REASONS = "clocks_event_reasons.active", "clocks_throttle_reasons.active"
-"""Renamed with R535."""
+"""The names of one column; it was renamed in driver R535."""
 
 GROUPS = (
     "ecc.errors.uncorrected.volatile.total,ecc.errors.uncorrected.aggregate.total",
@@ -41,71 +41,73 @@ GROUPS = (
     "mig.mode.pending",
     "fabric.state,fabric.status",
 )
-"""Fields that appear in drivers together, so that an old one refuses as few as can be."""
+"""Fields in groups that appeared in the same drivers, so that an old driver refuses as few fields as possible."""
 
 NOT_REPORTED = Unknown(why="this driver does not report it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuHealth:
-    """The health of one GPU; a value that nvidia-smi did not give is Unknown, with the reason."""
+    """The health of one GPU; a value that nvidia-smi did not report is Unknown, with the reason."""
 
     ecc_volatile: float | Unknown = NOT_REPORTED
     """Uncorrected memory errors since the driver was loaded."""
     ecc_aggregate: float | Unknown = NOT_REPORTED
-    """Uncorrected memory errors in its whole life."""
+    """Uncorrected memory errors in the whole life of the GPU."""
     sram_threshold: bool | Unknown = NOT_REPORTED
-    """Whether it has had more uncorrected errors in SRAM than the vendor allows."""
+    """Whether the GPU has had more uncorrected errors in SRAM than the vendor allows."""
     remapped_correctable: float | Unknown = NOT_REPORTED
     """Memory rows that were replaced after correctable errors."""
     remapped_uncorrectable: float | Unknown = NOT_REPORTED
     """Memory rows that were replaced after an uncorrected error."""
     link_gen: float | Unknown = NOT_REPORTED
-    """The generation of PCI Express that its link uses now; an idle GPU lowers it to save power."""
+    """The generation of PCI Express that the link uses now; an idle GPU lowers it to save power."""
     link_gen_max: float | Unknown = NOT_REPORTED
     """The highest generation of PCI Express that the GPU can use in this host."""
     link_width: float | Unknown = NOT_REPORTED
-    """Lanes of PCI Express that its link uses now."""
+    """The number of PCI Express lanes that the link uses now."""
     link_width_max: float | Unknown = NOT_REPORTED
-    """The most lanes of PCI Express that the GPU can use in this host."""
+    """The maximum number of PCI Express lanes that the GPU can use in this host."""
     reasons: tuple[str, ...] | Unknown = NOT_REPORTED
     """The reasons why the clocks are lower than they could be: `idle`, `software power cap`, `hardware thermal
     slowdown` ..."""
     power_draw: float | Unknown = NOT_REPORTED
-    """Watts that it draws now (`nvidia-smi --query-gpu=power.draw`)."""
+    """The power that the GPU draws now, in watts (`nvidia-smi --query-gpu=power.draw`)."""
     power_limit: float | Unknown = NOT_REPORTED
-    """Watts that the driver lets it draw now (enforced.power.limit)."""
+    """The present power limit in watts (enforced.power.limit)."""
     power_default: float | Unknown = NOT_REPORTED
-    """Watts of its limit by default (power.default_limit)."""
+    """The default power limit in watts (power.default_limit)."""
     clock: float | Unknown = NOT_REPORTED
-    """MHz of its multiprocessors now (clocks.current.sm)."""
+    """The present clock of the multiprocessors in MHz (clocks.current.sm)."""
     clock_max: float | Unknown = NOT_REPORTED
-    """MHz that its multiprocessors can have at most (clocks.max.sm)."""
+    """The maximum clock of the multiprocessors in MHz (clocks.max.sm)."""
     temperature_memory: float | Unknown = NOT_REPORTED
-    """Degrees Celsius of its memory."""
+    """The temperature of the memory in degrees Celsius."""
     headroom: float | Unknown = NOT_REPORTED
-    """Degrees Celsius until the GPU slows down for heat."""
+    """The degrees Celsius that are left before the GPU slows down because of heat."""
     mig_pending: str | Unknown = NOT_REPORTED
-    """The MIG mode that it will have after its next reset: Enabled, Disabled."""
+    """The MIG mode after the next reset: Enabled, Disabled."""
     fabric_state: str | Unknown = NOT_REPORTED
     """The progress of joining the NVLink fabric (fabric.state): Not Started, In Progress, Completed."""
     fabric_status: str | Unknown = NOT_REPORTED
     """The outcome of joining the NVLink fabric (fabric.status): Success, or an error."""
     license: str | Unknown = NOT_REPORTED
-    """Of a share of a GPU in a virtual machine: Licensed (until when), Unlicensed (and what that means)."""
+    """For a share of a GPU in a virtual machine (vGPU): Licensed (until when), or Unlicensed (and the effect)."""
     not_applicable: tuple[str, ...] = field(default=())
-    """Columns of which the driver says that this product has no such value."""
+    """Columns that this product does not have, as reported by the driver."""
     not_reported: tuple[str, ...] = field(default=())
-    """Columns that this driver does not know."""
+    """Columns that this driver does not support."""
 
 
 def ask_health() -> Command:
-    """The GPUs, and every field of their health; one script, so that a driver that hangs is asked only once."""
+    """Return the command that reads the GPUs and all fields of their health; it is one script, so that a hanging
+    driver is queried only once.
+    """
     return ask_gpus(groups=GROUPS)
 
 
 def read_health(done: Completed) -> Mapping[str, GpuHealth]:
-    """The index of each GPU to its health.  Raises ProbeError where nvidia-smi was not asked at all."""
+    """Return the health of each GPU by its index.  Raises ProbeError if nvidia-smi could not be queried at all."""
     values: dict[str, dict[str, str]] = {}
     refused: set[str] = set()
     buses: dict[str, str] = {}
@@ -172,7 +174,7 @@ def _yes(value: str) -> bool | Unknown:
 
 
 def _degrees(value: str) -> float | Unknown:
-    """A distance to a limit: below zero once the limit is passed."""
+    """Return *value* as the distance to a limit in degrees; it is negative if the limit is exceeded."""
     below = value.startswith("-")
     found = number(value.removeprefix("-"))
     return -found if below and not isinstance(found, Unknown) else found

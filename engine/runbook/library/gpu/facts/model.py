@@ -21,55 +21,57 @@ class Gpu:
     """One GPU; a value that nvidia-smi could not give is Unknown, never zero."""
 
     index: int
-    """The number by which nvidia-smi lists it; another GPU may have it after a reboot."""
+    """The number by which nvidia-smi lists the GPU; after a reboot another GPU may have this number."""
     uuid: str
-    """Its UUID, ``GPU-...``, which it keeps; empty where nvidia-smi could not say."""
+    """The UUID, ``GPU-...``, which never changes; empty if nvidia-smi did not report it."""
     bus_id: str = ""
-    """Its PCI address as sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
+    """The PCI address in the form of sysfs, ``0000:97:00.0``; empty if nvidia-smi did not report it."""
     name: str = ""
-    """The product's name, such as NVIDIA H100 80GB HBM3; empty where nvidia-smi could not say."""
+    """The name of the product, such as NVIDIA H100 80GB HBM3; empty if nvidia-smi did not report it."""
     driver: str | Unknown = NOT_ASKED
     """The version of the NVIDIA driver, such as 550.90.07."""
     persistence: bool | Unknown = NOT_ASKED
-    """Whether persistence mode is on, which keeps the driver's state while no program uses the GPU."""
+    """Whether persistence mode is on; it keeps the driver's state while no program uses the GPU."""
     memory_used: float | Unknown = NOT_ASKED
-    """MiB of its memory in use, as nvidia-smi counts (memory.used)."""
+    """The memory in use in MiB, as counted by nvidia-smi (memory.used)."""
     memory_total: float | Unknown = NOT_ASKED
-    """MiB of its memory in all (memory.total)."""
+    """The total memory in MiB (memory.total)."""
     utilization: float | Unknown = NOT_ASKED
-    """Percent, on the last probe."""
+    """The utilization in percent at the last probe."""
     samples: tuple[float | Unknown, ...] = ()
-    """The percentages of every probe, oldest first."""
+    """The utilization in percent at every probe, oldest first."""
     temperature: float | Unknown = NOT_ASKED
-    """Degrees Celsius of the GPU."""
+    """The temperature of the GPU in degrees Celsius."""
     pstate: str | Unknown = NOT_ASKED
     """The performance state: P0, the fastest, to P12, the slowest."""
     compute_mode: str | Unknown = NOT_ASKED
-    """The programs that may use it: Default, Exclusive_Process (one process at a time), Prohibited."""
+    """The programs that may use the GPU: Default, Exclusive_Process (one process at a time), Prohibited."""
     mig: str | Unknown = NOT_ASKED
-    """Whether MIG mode is on now: Enabled, Disabled; unknown where the GPU has no such mode."""
+    """Whether MIG mode is on now: Enabled, Disabled; unknown if the GPU has no such mode."""
     ecc: str | Unknown = NOT_ASKED
-    """Whether its memory corrects errors (ECC) now: Enabled, Disabled; unknown where the GPU has no such mode."""
+    """Whether the memory corrects errors (ECC) now: Enabled, Disabled; unknown if the GPU has no such mode."""
     recovery_action: str | Unknown = NOT_ASKED
-    """The action that the driver asks for: ``None``, ``Reset``, ``Reboot``, ``Drain P2P``, ``Drain and Reset``."""
+    """The action that the driver requires: ``None``, ``Reset``, ``Reboot``, ``Drain P2P``, ``Drain and Reset``."""
     requires_reset: bool | Unknown = NOT_ASKED
-    """Whether the driver says that the GPU has to be reset before it can be used again."""
+    """Whether the GPU must be reset before it can be used again, according to the driver."""
     remap_pending: bool | Unknown = NOT_ASKED
-    """Whether a memory row waits for a reset to be replaced: GPUs from Ampere on."""
+    """Whether a memory row will be replaced at the next reset (GPUs since Ampere)."""
     remap_failed: bool | Unknown = NOT_ASKED
-    """Whether a memory row could not be replaced at some time: GPUs from Ampere on."""
+    """Whether the replacement of a memory row has ever failed (GPUs since Ampere)."""
     retire_pending: bool | Unknown = NOT_ASKED
-    """Whether a memory page waits for a reset to be retired: GPUs before Ampere."""
+    """Whether a memory page will be retired at the next reset (GPUs before Ampere)."""
     drain_recommended: bool | Unknown = NOT_ASKED
-    """Whether an older driver says ``Drain and Reset Recommended``."""
+    """Whether an older driver reports ``Drain and Reset Recommended``."""
     untold: tuple[str, ...] = ()
-    """Columns that this model or mode never fills, so that nothing is wrong with their being empty."""
+    """Columns that are always empty for this model or mode, so that an empty value is no fault."""
     faults: tuple[str, ...] = ()
-    """Columns that hold a marker where a healthy GPU has a value, with it: ``temperature.gpu: [Unknown Error]``."""
+    """Columns with a marker in place of the value that a healthy GPU has, and the marker: ``temperature.gpu: [Unknown
+    Error]``.
+    """
 
     @property
     def waits_for_reset(self) -> bool | Unknown:
-        """Whether its memory waits for a reset: rows to be remapped, pages to be retired, or by the driver's advice."""
+        """Whether the memory needs a reset: to remap rows, to retire pages, or because the driver recommends it."""
         reported = (self.remap_pending, self.retire_pending, self.drain_recommended)
         if any(flag is True for flag in reported):
             return True
@@ -81,11 +83,11 @@ class Gpu:
 
     @property
     def key(self) -> str:
-        """Return its name: the UUID, or the best that is known instead."""
+        """Return the best known name of the GPU: its UUID, else its bus id, else its index."""
         return self.uuid or self.bus_id or str(self.index)
 
     def is_called(self, name: str) -> bool:
-        """Whether *name* is its UUID, its bus id in any form, or its index."""
+        """Whether *name* is the GPU's UUID, its bus id in any form, or its index."""
         return name in (self.uuid, str(self.index)) or bool(self.bus_id and bus_id(name) == self.bus_id)
 
 
@@ -94,15 +96,17 @@ class ComputeProcess:
     """A compute process as nvidia-smi lists it; its pid may belong to another pid namespace."""
 
     gpu_uuid: str
-    """The UUID of the GPU, or of the MIG device, that it uses; empty where nvidia-smi could not say."""
+    """The UUID of the GPU or MIG device that the process uses; empty if nvidia-smi did not report it."""
     pid: int | Unknown
-    """Its pid as the driver numbers it; seen from a container, it may be none of the processes there."""
+    """The pid from the driver; within a container, there may be no process with this pid."""
     name: str
-    """As the kernel calls it (15 characters); empty where the pid is none of here."""
+    """The name of the process in the kernel (15 characters); empty if there is no process with this pid here."""
     memory_mib: float | Unknown
-    """MiB of the GPU's memory that it uses; unknown where nvidia-smi does not say."""
+    """The GPU memory that the process uses, in MiB; unknown if nvidia-smi did not report it."""
     ended: bool = False
-    """A zombie: it has ended, and its parent has not collected it; its children hold the shared memory."""
+    """Whether the process is a zombie: it has ended, but its parent has not collected it; its children hold the shared
+    memory.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,38 +115,40 @@ class SmiReading:
 
     gpus: tuple[Gpu, ...]
     errors: tuple[str, ...] = ()
-    """The complaints beside the rows that it did print."""
+    """The error messages that nvidia-smi printed beside its rows."""
     lost: tuple[str, ...] = ()
-    """Bus ids of GPUs that it calls lost or fallen off the bus."""
+    """The bus ids of GPUs that nvidia-smi calls lost or fallen off the bus."""
     bad_inforom: tuple[str, ...] = ()
-    """Bus ids of GPUs whose infoROM, the board's own record, is corrupted."""
+    """The bus ids of GPUs with a corrupted infoROM (the board's own record)."""
     apps: tuple[ComputeProcess, ...] | Unknown = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuPresence:
-    """The evidence, without the driver's help, of whether the host has an NVIDIA GPU at all."""
+    """The evidence from outside the driver that the host has an NVIDIA GPU, or has none."""
 
     pci: int
-    """NVIDIA display and 3D controllers on the PCI bus."""
+    """The number of NVIDIA display and 3D controllers on the PCI bus."""
     nodes: tuple[str, ...] = ()
-    """Device nodes ``/dev/nvidia0`` ..."""
+    """The device nodes ``/dev/nvidia0`` ..."""
     tool: bool = False
-    """Whether there is an nvidia-smi."""
+    """Whether nvidia-smi is installed."""
     minors: Mapping[str, int] = field(default_factory=dict)
-    """Bus id to the number in the name of its device node, as the driver has it."""
+    """The number in the name of each GPU's device node, by bus id, from the driver."""
     probed: bool = True
-    """Whether sysfs could be inspected."""
+    """Whether sysfs could be read."""
     on_bus: tuple[str, ...] = ()
-    """Bus ids of those controllers that a driver of another kind (vfio-pci, nouveau) does not have."""
+    """The bus ids of these controllers, except those with a driver of another kind (vfio-pci, nouveau)."""
     container: bool = False
-    """Whether the host is a container: it may see the whole bus, and be given a part of the GPUs."""
+    """Whether the host is a container: it may see the whole bus, but have only a part of the GPUs."""
     all_processes: bool = True
-    """Whether /proc shows every process of the machine; in another pid namespace than the first it does not."""
+    """Whether /proc shows every process of the machine; this is not so in another pid namespace than the first."""
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Bus ids of GPUs that are this host's: all on the bus; of a container those whose device node it has."""
+        """Return the bus ids of the GPUs of this host: all on the bus; in a container, those whose device
+        node it has.
+        """
         if not self.container:
             return self.on_bus
         return tuple(bus for bus, minor in self.minors.items() if node_path(minor) in self.nodes)
@@ -159,7 +165,7 @@ class GpuPresence:
 
 
 def node_path(minor: int) -> str:
-    """The device node of the GPU with this number in the driver, which is not its index in nvidia-smi."""
+    """Return the device node of the GPU with this number in the driver (which is not the index in nvidia-smi)."""
     return f"/dev/nvidia{minor}"
 
 
@@ -176,5 +182,5 @@ def bus_id(value: str) -> str:
 
 
 def bus_ids(text: str) -> tuple[str, ...]:
-    """Every PCI address in *text*, as sysfs writes it."""
+    """Return every PCI address in *text*, in the form of sysfs."""
     return tuple(dict.fromkeys(bus_id(found_text) for found_text in _BUS_ID_WITHIN.findall(text)))

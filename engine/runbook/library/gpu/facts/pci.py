@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs and NVSwitches on the PCI bus of a host, as sysfs and lspci show them without the driver's help."""
+"""Read the NVIDIA GPUs and NVSwitches on the PCI bus of a host from sysfs and lspci, without the driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runbook.values.command import Command, Completed, read_script
 from runbook.values.types import Unknown
 
 GONE_WIDTH = 63
-"""Lanes that a link register of all ones shows: nothing answers any more."""
+"""The number of lanes in a link register of all ones, which means that the device does not answer any more."""
 MOST_LANES = 32
 
 _SPEED = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?GT/s")
@@ -30,31 +30,31 @@ class PciDevice:
     """One GPU or NVSwitch on the bus."""
 
     bus_id: str
-    """As sysfs writes it, ``0000:97:00.0``."""
+    """The address in the form of sysfs, ``0000:97:00.0``."""
     kind: Literal["gpu", "nvswitch"]
     """Whether it is a GPU or an NVSwitch."""
     model: str
-    """As lspci names it; the device number where there is no lspci."""
+    """The name in lspci; the device number if lspci is not installed."""
     driver: str
-    """The kernel driver that has it; empty: none."""
+    """The kernel driver of the device; empty if it has none."""
     gone: bool | Unknown
-    """Whether it no longer answers: its configuration space is all ones, which lspci shows as ``(rev ff)``."""
+    """Whether the device no longer answers: its configuration space is all ones, which lspci shows as ``(rev ff)``."""
     speed: float | Unknown
-    """GT/s of each lane now; an idle GPU saves power at a lower speed."""
+    """The present speed of each lane in GT/s; an idle GPU lowers it to save power."""
     speed_max: float | Unknown
-    """GT/s that the device can do."""
+    """The maximum speed of each lane in GT/s."""
     width: int | Unknown
-    """Lanes that its link uses now."""
+    """The number of lanes that the link uses now."""
     width_max: int | Unknown
-    """Lanes that the device can use."""
+    """The maximum number of lanes of the device."""
     width_slot: int | Unknown
-    """Lanes of the port that it is plugged into."""
+    """The number of lanes of the port into which the device is plugged."""
     text: str
-    """The line of lspci; empty where there is no lspci."""
+    """The line of lspci; empty if lspci is not installed."""
 
     @property
     def narrow(self) -> bool | Unknown:
-        """Whether it has fewer lanes than device and slot could use together."""
+        """Whether the link uses fewer lanes than both the device and the slot support."""
         if self.gone is True:
             return False
         if isinstance(self.width, Unknown):
@@ -67,26 +67,28 @@ class PciDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciReading:
-    """The devices by the bus, by the driver's table and by /dev."""
+    """The devices according to the bus, the driver's table and /dev."""
 
     devices: tuple[PciDevice, ...] = ()
     cards: tuple[str, ...] | Unknown = field(default=_NOT_SAID)
-    """Bus ids of the GPUs in the driver's own table; unknown where the driver has none."""
+    """The bus ids of the GPUs in the driver's own table; unknown if the driver has no table."""
     nodes: tuple[str, ...] = ()
-    """``/dev/nvidia0`` ..."""
+    """The device nodes ``/dev/nvidia0`` ..."""
     container: bool = False
-    """Whether the host is a container: it sees the whole bus, and may be given a part of the GPUs."""
+    """Whether the host is a container: it sees the whole bus, but may have only a part of the GPUs."""
     boot_id: str | Unknown = field(default=_NOT_SAID)
-    """The kernel's own name for this boot."""
+    """The kernel's id of this boot."""
 
 
 def ask_pci(root: str = "") -> Command:
-    """One script that reads sysfs, lspci, the driver's table and /dev; *root* is where the file system begins."""
+    """Return the command that reads sysfs, lspci, the driver's table and /dev; *root* is the root of the file
+    system.
+    """
     return read_script(script(__package__, "pci_probe"), root)
 
 
 def read_pci(done: Completed) -> PciReading:
-    """The answer to ``ask_pci``.  Raises ProbeError where the bus could not be inspected."""
+    """Return the devices in *done*, the answer to ``ask_pci``.  Raises ProbeError if the bus could not be read."""
     if done.timed_out or done.exit_code != 0:
         raise ProbeError(
             "the PCI bus could not be inspected in time" if done.timed_out else "the PCI bus could not be inspected"
@@ -107,12 +109,12 @@ def read_pci(done: Completed) -> PciReading:
 
 
 def _values(rows: Sequence[Sequence[str]], kind: str) -> tuple[str, ...]:
-    """Return the values of the rows of that kind that have one value."""
+    """Return the values of the rows of *kind* that have exactly one value."""
     return tuple(row[1] for row in rows if row[0] == kind and len(row) == 2)
 
 
 def _listed(rows: Sequence[Sequence[str]]) -> Iterator[re.Match[str]]:
-    """The lines of lspci, each split into its parts."""
+    """Yield the lines of lspci, each split into its parts."""
     for row in rows:
         if row[0] == "lspci" and len(row) == 2 and (match := _LSPCI.fullmatch(row[1].strip())) and bus_id(match["bus"]):
             yield match
@@ -137,7 +139,9 @@ def _device(row: Sequence[str], listed: Mapping[str, re.Match[str]]) -> PciDevic
 
 
 def _gone(config: str, revision: str, speed: str, width: str, power: str) -> bool | Unknown:
-    """Whether nothing answers on the bus.  A device that sleeps without power (D3cold) shows all ones, too."""
+    """Return whether the device does not answer any more.  A device without power (D3cold) shows all ones, too, so it
+    is unknown.
+    """
     if power == "D3cold":
         return Unknown(why="the device is switched off to save power (D3cold)")
     if config.startswith("ffff") or revision == "ff":

@@ -1,4 +1,4 @@
-"""The commands that reset a GPU, and what nvidia-smi says when it will not."""
+"""The commands that reset a GPU, and the reasons why nvidia-smi refuses a reset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runbook.values.command import Command, Completed, read_script, write_script
 from runbook.values.types import Unknown
 
 TIMEOUT = 600.0
-"""Seconds after which a reset is reported; it is never ended."""
+"""The seconds after which a reset is reported as late; the reset is never ended."""
 
 _PATH = "PATH=$PATH:/usr/bin:/usr/local/nvidia/bin; LC_ALL=C; export PATH LC_ALL; "
 _RESET = _PATH + 'exec nvidia-smi --gpu-reset -i "$1" </dev/null'
@@ -29,47 +29,47 @@ _LOST = re.compile(r"is lost|fallen off the bus", re.I)
 
 
 def reset(gpus: tuple[Gpu, ...]) -> Command:
-    """Reset *gpus* by one command; never ended half-way."""
+    """Return the command that resets *gpus* together; it is never ended half-way."""
     names = ",".join(map(_name, gpus))
     line = ("nvidia-smi", "--gpu-reset", "-i", names)
     return replace(write_script(_RESET, names), stands_for=line, timeout=TIMEOUT, unkillable=True)
 
 
 def set_persistence(gpu: Gpu, *, on: bool) -> Command:
-    """Switch persistence mode, which holds the GPU as a client does."""
+    """Return the command that switches persistence mode, which holds the GPU as a client does."""
     name, mode = _name(gpu), "1" if on else "0"
     return replace(write_script(_PERSISTENCE, name, mode), stands_for=("nvidia-smi", "-i", name, "-pm", mode))
 
 
 def answers(gpus: tuple[Gpu, ...]) -> Command:
-    """Whether the driver says everything about *gpus* again."""
+    """Return the command that checks whether the driver reports all values of *gpus* again."""
     names = ",".join(map(_name, gpus))
     line = ("nvidia-smi", "-q", "-i", names)
     return replace(read_script(_ANSWERS, names), stands_for=line, timeout=120.0)
 
 
 def mark(gpus: tuple[Gpu, ...]) -> Command:
-    """Write down in the logs that *gpus* were reset; never fails."""
+    """Return the command that writes into the logs that *gpus* were reset; it never fails."""
     words = tuple(word for gpu in gpus for word in (gpu.bus_id or "-", gpu.uuid or "-"))
     return write_script(_MARKER, KERNEL, *words, called=("note-reset", *words[::2]))
 
 
 KERNEL = "/dev/kmsg"
-"""Where root can add a line to the kernel's log."""
+"""The file through which root can add a line to the kernel's log."""
 
 _MARKER = script(__package__, "reset_marker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSettings:
-    """The settings of a GPU that are not the default, and are gone after a reset; empty: the default, or not known."""
+    """The settings of a GPU that differ from the default and are lost in a reset."""
 
     compute_mode: str = ""
-    """Exclusive_Process or Prohibited; empty: Default, or not known."""
+    """Exclusive_Process or Prohibited; empty if it is Default or not known."""
     power_limit: str = ""
-    """The power limit in watts, if it differs from the default; empty: it does not, or is unknown."""
+    """The power limit in watts; empty if it is the default or not known."""
     clocks: str = ""
-    """Of applications: ``memory,graphics`` in MHz; empty: the default, or not known."""
+    """The application clocks ``memory,graphics`` in MHz; empty if they are the default or not known."""
 
     def __str__(self) -> str:
         words = {"compute mode": self.compute_mode, "power limit": self.power_limit, "clocks": self.clocks}
@@ -77,7 +77,7 @@ class GpuSettings:
 
 
 def ask_settings(gpus: tuple[Gpu, ...]) -> Command:
-    """One script on what a reset of *gpus* takes away."""
+    """Return the command that reads the settings that a reset of *gpus* would remove."""
     return replace(read_script(_ASK_SETTINGS, ",".join(map(_name, gpus))), hangs=SMI)
 
 
@@ -85,7 +85,7 @@ _ASK_SETTINGS = SCRIPT_HEAD + script(__package__, "reset_settings")
 
 
 def read_settings(done: Completed, gpus: tuple[Gpu, ...]) -> Mapping[str, GpuSettings]:
-    """The settings of *gpus* by their UUIDs; what the driver does not say is as by default."""
+    """Return the settings of *gpus* by UUID; settings that the driver does not report count as the default."""
     try:
         found = {section.name: section for section in sections(done)}
     except ProbeError:
@@ -110,13 +110,13 @@ def read_settings(done: Completed, gpus: tuple[Gpu, ...]) -> Mapping[str, GpuSet
 
 
 def _unlike(value: str, usual: str) -> str:
-    """*value* where it is a number, and another one than *usual*."""
+    """Return *value* if it is a number other than *usual*; otherwise an empty text."""
     one, other = number(value), number(usual)
     return "" if isinstance(one, Unknown) or isinstance(other, Unknown) or one == other else value
 
 
 def set_again(gpu: Gpu, settings: GpuSettings) -> tuple[Command, ...]:
-    """The commands that give *gpu* its settings back."""
+    """Return the commands that apply *settings* to *gpu* again."""
     options = (("-c", settings.compute_mode.upper()), ("-pl", settings.power_limit), ("-ac", settings.clocks))
     return tuple(_set(gpu, option, value) for option, value in options if value)
 
@@ -127,12 +127,12 @@ def _set(gpu: Gpu, option: str, value: str) -> Command:
 
 
 def _name(gpu: Gpu) -> str:
-    """Return the argument for ``-i``: never an index, which may belong to another GPU by then."""
+    """Return the value for ``-i``; never an index, because another GPU may have this index by then."""
     return gpu.uuid or gpu.bus_id.rjust(len("00000000:97:00.0"), "0")
 
 
 def refusal(command: Command, completed: Completed) -> str:
-    """Return the reason why nvidia-smi refused, as text; empty: its message is not known."""
+    """Return the reason why nvidia-smi refused a reset, as text; empty if its message is not known."""
     said = one_line(f"{completed.stdout} {completed.stderr}")
     which = ", ".join(bus_ids(said)) or (command.argv[0] if command.argv else "the GPU")
     if completed.timed_out or completed.exit_code is None:

@@ -1,4 +1,4 @@
-"""The kind of nvidia-smi's answer as a whole: it works, hangs, or fails for a reason that has a remedy of its own."""
+"""Classify nvidia-smi's answer as a whole: it works, hangs, or fails for a reason with a known remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SmiCondition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmiAnswer:
-    """The kind of the answer, and the reason why it has no row."""
+    """The kind of the answer, and the reason why it has no rows."""
 
     condition: SmiCondition
     why: str = ""
@@ -38,7 +38,7 @@ _NO_DEVICES = re.compile(r"no devices were found", re.IGNORECASE)
 
 
 def condition(done: Completed, why: str = "") -> SmiAnswer:
-    """Judge the answer of the script of *done*; *why*: the reason why it has no row, empty where it has some."""
+    """Return the kind of the answer *done*; *why* is the reason why it has no rows, empty if it has rows."""
     if done.timed_out:
         return SmiAnswer(condition=SmiCondition.HUNG, why=hung(done))
     if done.exit_code == STUCK:

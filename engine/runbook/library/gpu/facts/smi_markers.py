@@ -13,22 +13,24 @@ from collections.abc import Mapping
 from runbook.library.gpu.facts.smi_output import marker
 
 CORE_COLUMNS = ("uuid", "pci.bus_id", "name", "memory.used", "memory.total", "utilization.gpu", "temperature.gpu")
-"""Columns that every healthy GPU fills, but for the models and modes below."""
+"""Columns that every healthy GPU fills, except for the models and modes below."""
 
 _ABSENT = re.compile(r"\[?\s*(?:n/?a|not supported|not available)\s*\]?", re.IGNORECASE)
-"""The words for "this product has no such value"; `[Unknown Error]`, `ERR!`, an empty column and others never are."""
+"""Matches the words for "this product has no such value"; `[Unknown Error]`, `ERR!` and an empty column do
+not match.
+"""
 
 _FORBIDDEN = re.compile(r"\[?\s*insufficient permissions\s*\]?", re.IGNORECASE)
-"""The values of the whole GPU as a container sees them that was given a MIG instance of it."""
+"""Matches the values of the whole GPU in a container that has only a MIG instance of it."""
 
 _RESET = re.compile(r"requires reset", re.IGNORECASE)
-"""Said otherwise: see ``Gpu.requires_reset``."""
+"""Matches a marker that is reported in another way: see ``Gpu.requires_reset``."""
 
 _SHARED_MEMORY = re.compile(r"\b(?:GB10|Orin|Xavier|Thor|Tegra|Jetson)\b", re.IGNORECASE)
-"""Systems on a chip whose GPU has no memory of its own."""
+"""Matches systems on a chip whose GPU has no memory of its own."""
 
 _PROFILE = re.compile(r"-\d+(?:-\d+)?[ABCQ](?:\b|$)", re.IGNORECASE)
-"""Ends the name of a share of a GPU in a virtual machine: ``A100D-20C``, ``GRID T4-16Q``."""
+"""Matches the end of the name of a share of a GPU in a virtual machine: ``A100D-20C``, ``GRID T4-16Q``."""
 
 _VGPU = re.compile(rf"\bvGPU\b|\bGRID\b|{_PROFILE.pattern}", re.IGNORECASE)
 
@@ -36,11 +38,11 @@ _OLD_GEFORCE = re.compile(
     r"GeForce (?:GT\b|GTS\b|GTX (?:[4-7]\d\d|TITAN(?: Z| Black)?(?! X))\b|\d{3}M?\b|[89]\d\d\dM?\b)"
     r"|\bNVS \d|\bQuadro (?:K?\d{3}\b|NVS)"
 )
-"""Consumer cards up to Kepler, of which the driver shows hardly anything."""
+"""Matches consumer cards up to Kepler, about which the driver reports very little."""
 
 
 def normally_unfilled(values: Mapping[str, str]) -> frozenset[str]:
-    """The columns of one row whose ``[N/A]`` is normal for this model or mode."""
+    """Return the columns of one row in which ``[N/A]`` is normal for this model or mode."""
     name = values.get("name", "")
     found: set[str] = set()
     if values.get("mig.mode.current") == "Enabled":
@@ -58,22 +60,22 @@ def normally_unfilled(values: Mapping[str, str]) -> frozenset[str]:
 
 
 def is_share(name: str) -> bool:
-    """Whether a GPU of this name is a share of one in a virtual machine (vGPU)."""
+    """Whether *name* is the name of a share of a GPU in a virtual machine (vGPU)."""
     return bool(_PROFILE.search(name))
 
 
 def lists_no_processes(name: str) -> bool:
-    """Whether nvidia-smi normally says `[Not Supported]` in place of the processes on a GPU of this model."""
+    """Whether nvidia-smi normally prints `[Not Supported]` instead of the processes on a GPU model *name*."""
     return bool(_OLD_GEFORCE.search(name))
 
 
 def says_nothing(line: str) -> bool:
-    """Whether *line* consists of words for "this product has no such value"."""
+    """Whether *line* contains only words for "this product has no such value"."""
     return all(_ABSENT.fullmatch(part) for part in line.split(", "))
 
 
 def unfilled_columns(values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns without a value in one row that this model or mode never fills."""
+    """Return the empty columns of one row that are always empty for this model or mode."""
     normal = normally_unfilled(values)
     return tuple(column for column in CORE_COLUMNS if column in normal and _untold(values.get(column, "-")))
 
@@ -83,7 +85,7 @@ def _untold(value: str) -> bool:
 
 
 def faults(values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the markers in one row that are not normal in their column, each with the column."""
+    """Return the markers of one row that are not normal in their column, each with its column."""
     normal = normally_unfilled(values)
     found = []
     for column, value in values.items():

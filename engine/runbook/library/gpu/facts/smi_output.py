@@ -1,4 +1,4 @@
-"""The output of nvidia-smi, parsed: sections, rows and the words that stand for a missing value."""
+"""Parse the output of nvidia-smi: sections, rows, and the words for a missing value."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from runbook.values.command import Completed
 from runbook.values.types import Unknown, seconds
 
 STUCK = 75
-"""The script's own exit code when an earlier nvidia-smi is still stuck in the driver, so that it did not ask again."""
+"""The script's own exit code if an earlier nvidia-smi still hangs in the driver, so that no new query was sent."""
 
 FRAME = "#: runbook"
-"""Begins the lines that the script prints around each answer, on both streams.
+"""The beginning of the lines that the script prints around each answer, on stdout and stderr.
 
 A random word follows it, which a process on a GPU cannot know: the name of a process may contain lines of its own.
 """
@@ -24,22 +24,23 @@ A random word follows it, which a process on a GPU cannot know: the name of a pr
 _FENCE = re.compile(r"\A#: runbook( [0-9a-f-]{36})? begin ")
 
 SMI = "nvidia-smi"
-"""The program that hangs with a driver that hangs (``Command.hangs``)."""
+"""The program that hangs if the driver hangs (``Command.hangs``)."""
 
 REFUSED = 2
-"""nvidia-smi's exit code for a query that it does not know, such as one for a field of newer drivers."""
+"""The exit code of nvidia-smi for an unknown query, such as a query for a field of newer drivers."""
 
 USABLE = (0, REFUSED, 6, 14, 15)
-"""Exit codes of an nvidia-smi that works: what is wrong is the query, or one GPU, and more queries may follow."""
+"""The exit codes of a working nvidia-smi: only the query or one GPU is wrong, and further queries are possible."""
 
 SCRIPT_HEAD = (
     REALLY
     + f"usable() {{ case $rc in {'|'.join(map(str, USABLE))}) ;; *) return 1 ;; esac; }}\n"
     + script(__package__, "smi_run")
 )
-"""Each query runs once, with nothing on stdin; the frame lines let both streams be separated afterwards.
+"""The script: each query runs once, with nothing on stdin; the frame lines allow both streams to be separated.
 
-``usable`` says whether the last query's exit code, in rc, is one of USABLE."""
+``usable`` says whether the last query's exit code, in rc, is one of USABLE.
+"""
 
 _MARKER = re.compile(
     r"\[.*\]?|.*\]|n/?a|err!?|unknown|unknown error|not supported|not found|not available|gpu (requires reset|is lost)"
@@ -74,21 +75,21 @@ class QuerySection:
     name: str
     fields: tuple[str, ...]
     lines: tuple[str, ...]
-    """The lines of stdout, without blank lines and without a last line that was cut off."""
+    """The lines of stdout, without blank lines and without an incomplete last line."""
     cut: str = ""
-    """The last line, where it ended without a newline."""
+    """The last line, if it had no newline."""
     stderr: tuple[str, ...] = ()
     exit_code: int | None = None
-    """None: the query did not come to its end."""
+    """The exit code; None if the query did not finish."""
 
     @property
     def answered(self) -> bool:
-        """Whether the query was taken and its rows count, also where some GPU has none or a warning."""
+        """Whether the query was accepted and its rows are valid, even if a GPU has no row or a warning."""
         return self.exit_code in USABLE and self.exit_code != REFUSED
 
 
 def sections(done: Completed) -> tuple[QuerySection, ...]:
-    """The answers in *done*, in their order.  Raises ProbeError when none was begun."""
+    """Return the answers in *done*, in their order.  Raises ProbeError if no answer was begun."""
     fence = _FENCE.match(done.stdout)
     frame = FRAME + (fence[1] or "" if fence else "")
     complaints = dict(_framed(done.stderr, frame))
@@ -135,7 +136,7 @@ def _why_nothing(done: Completed) -> str:
 
 
 def hung(done: Completed) -> str:
-    """The words for an nvidia-smi that gave no answer in time."""
+    """Return the message about an nvidia-smi that gave no answer in time."""
     return f"nvidia-smi did not answer within {seconds(done.seconds)}: a driver call may hang"
 
 
@@ -177,27 +178,29 @@ def row(line: str, fields: Sequence[str], free: str) -> tuple[str, ...] | None:
 
 
 def marker(value: str) -> bool:
-    """Whether *value* is one of the words that nvidia-smi prints where it has no value."""
+    """Whether *value* is one of the words that nvidia-smi prints instead of a value."""
     return not value or _MARKER.fullmatch(value) is not None
 
 
 def number(value: str, *, most: float = float("inf")) -> float | Unknown:
-    """*value* as a number that is not negative; a marker, or any other text, is Unknown."""
+    """Return *value* as a number that is not negative; Unknown for a marker or any other text."""
     if not _NUMBER.match(value) or not value.isascii() or len(value) > 15 or float(value) > most:
         return missing(value)
     return float(value)
 
 
 def word(value: str) -> str | Unknown:
-    """*value* as text, unless it stands for a missing one."""
+    """Return *value*, or Unknown if it is a word for a missing value."""
     return missing(value) if marker(value) else value
 
 
 def missing(value: str) -> Unknown:
-    """The Unknown that stands for *value*."""
+    """Return the Unknown for *value*, a word for a missing value."""
     return Unknown(why=f"nvidia-smi prints {value[:60]}" if value else "nvidia-smi prints no value")
 
 
 def one_line(line: str) -> str:
-    """*line* with one space for each run of blanks; other white space is no output of nvidia-smi, and stays."""
+    """Return *line* with each run of blanks reduced to one space; other white space is kept, because nvidia-smi does
+    not print it.
+    """
     return re.sub(f"[{BLANKS}]+", " ", line).strip(BLANKS)

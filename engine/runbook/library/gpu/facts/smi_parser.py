@@ -1,4 +1,4 @@
-"""Read GPUs and processes out of what nvidia-smi printed, separating good rows from complaints."""
+"""Read GPUs and processes from the output of nvidia-smi, and separate good rows from error messages."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _IS_GPU = re.compile(r"[0-9]{1,4} ?, ?(?:GPU-|\[|N/A|ERR!|Unknown)", re.ASCII)
 _IS_PART = re.compile(r"[0-9]{1,4} ?,", re.ASCII)
 _IS_APP = re.compile(r"GPU-|MIG-|\[")
 _KEYS = frozenset({"index", "uuid", "name", "utilization.gpu"})
-"""Columns that every question has."""
+"""Columns that every query has."""
 _NO_SECOND = Unknown(why="nvidia-smi gave no second sample of this GPU")
 SILENT = Unknown(why="this driver does not report whether a reset is needed")
 _NOBODY = ("no running processes found", "no running compute processes found")
 
 
 def read_gpus(done: Completed) -> SmiReading:
-    """The GPUs in the answer to ``ask_gpus``, with what it complained about.
+    """Return the GPUs in *done*, the answer to ``ask_gpus``, and the error messages.
 
-    Raises ProbeError, in plain words, when there is not a single row that can be believed.
+    Raises ProbeError, in plain words, if no row can be trusted.
     """
     found = sections(done)
     rows, errors = _gpu_rows(done, found)
@@ -69,7 +69,9 @@ def read_gpus(done: Completed) -> SmiReading:
 
 
 def _gpu_rows(done: Completed, found: Iterable[QuerySection]) -> tuple[list[dict[str, str]], tuple[str, ...]]:
-    """The rows of the question for all GPUs, and its complaints.  Raises ProbeError where there is none to believe."""
+    """Return the rows of the query for all GPUs, and the error messages.  Raises ProbeError if no row can be
+    trusted.
+    """
     asked = [section for section in found if section.name == "gpus"]
     if not asked:
         raise ProbeError(reason(done.exit_code, ()))
@@ -86,7 +88,7 @@ def _gpu_rows(done: Completed, found: Iterable[QuerySection]) -> tuple[list[dict
 
 
 def _with_status(gpus: Iterable[Gpu], section: QuerySection) -> tuple[Gpu, ...]:
-    """*gpus* with what nvidia-smi says of the resets and drains that each needs."""
+    """Return *gpus* with the resets and drains that nvidia-smi reports as necessary."""
     resets, drains = by_bus(section.lines, "Reset Required"), by_bus(section.lines, "Drain and Reset Recommended")
     return tuple(
         replace(
@@ -98,7 +100,9 @@ def _with_status(gpus: Iterable[Gpu], section: QuerySection) -> tuple[Gpu, ...]:
 
 
 def read_apps(done: Completed) -> tuple[ComputeProcess, ...]:
-    """The processes in the answer to ``ask_apps``.  Raises ProbeError when it is not a list."""
+    """Return the processes in *done*, the answer to ``ask_apps``.  Raises ProbeError if it is not a list of
+    processes.
+    """
     found = sections(done)
     if done.timed_out:
         raise ProbeError(hung(done))
@@ -109,7 +113,7 @@ def read_apps(done: Completed) -> tuple[ComputeProcess, ...]:
 
 
 def _rows(section: QuerySection, free: str, is_row: re.Pattern[str]) -> tuple[list[dict[str, str]], tuple[str, ...]]:
-    """The rows of *section*, and every other line that it printed."""
+    """Return the rows of *section*, and every other line that it printed."""
     rows: list[dict[str, str]] = []
     errors: list[str] = []
     for line in section.lines:
@@ -173,7 +177,7 @@ def _gpu(values: Mapping[str, str], found: Sequence[QuerySection]) -> Gpu:
 
 
 def _yes(value: str) -> bool | Unknown:
-    """Drivers write Enabled or Disabled, Yes or No, 1 or 0."""
+    """Return whether *value* means yes; drivers print Enabled or Disabled, Yes or No, 1 or 0."""
     match value.lower():
         case "enabled" | "yes" | "1":
             return True
@@ -183,7 +187,7 @@ def _yes(value: str) -> bool | Unknown:
 
 
 def _needs_reset(values: Mapping[str, str], found: Sequence[QuerySection]) -> bool | Unknown:
-    """The driver's own word: its marker in any column, else the recovery action that it asks for."""
+    """Return whether the driver requires a reset: it prints a marker in any column, or names a recovery action."""
     if any(_NEEDS_RESET.search(value) for value in values.values()):
         return True
     action = values.get("gpu_recovery_action")
@@ -197,7 +201,7 @@ def _needs_reset(values: Mapping[str, str], found: Sequence[QuerySection]) -> bo
 
 
 def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
-    """*gpu* with what a second probe saw of it."""
+    """Return *gpu* with the values of the second probe added."""
     mine = [each for each in again if each["uuid"] == gpu.uuid] if gpu.uuid else []
     mine = mine or [each for each in again if each["index"] == str(gpu.index) and not each["uuid"].startswith("GPU-")]
     if not mine:
@@ -274,7 +278,7 @@ def _app(values: Mapping[str, str], names: Mapping[str, tuple[str, str]]) -> Com
 
 
 def _names_in_errors(errors: tuple[str, ...], pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """The bus ids in those of *errors* that *pattern* finds."""
+    """Return the bus ids in the *errors* that match *pattern*."""
     return tuple(dict.fromkeys(bus for line in errors if pattern.search(line) for bus in bus_ids(line)))
 
 

@@ -30,20 +30,22 @@ CORE = (
     "index", "uuid", "pci.bus_id", "name", "driver_version", "persistence_mode", "memory.used", "memory.total",
     "utilization.gpu", "temperature.gpu", "pstate", "compute_mode", "mig.mode.current", "ecc.mode.current",
 )  # fmt: skip
-"""Fields that every driver since R450 knows."""
+"""Fields that every driver since R450 supports."""
 
 OPTIONAL = ("gpu_recovery_action", "remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending")
-"""Fields that only some drivers know; one unknown field makes nvidia-smi refuse the whole question."""
+"""Fields that only some drivers support; one unknown field makes nvidia-smi refuse the whole query."""
 
 SMALL = ("index", "uuid", "name", "utilization.gpu", "memory.used", "memory.total")
-"""Fields for an nvidia-smi that refuses the core: very old, or a reduced one."""
+"""Fields for an nvidia-smi that refuses the core fields: a very old or a reduced one."""
 
 APPS = ("gpu_uuid", "pid", "used_gpu_memory")
-"""Columns of a process.  Not its name: a user may put commas and newlines into it, and so forge the row of another."""
+"""Columns of a process.  The name is left out, because a user may put commas and newlines into it and so
+forge a row.
+"""
 
 
 VALID = 10.0
-"""Seconds for which a plan may rest on what was seen of the GPUs; before a change they are inspected again."""
+"""The seconds for which a plan may use the values of the GPUs; before a change they are read again."""
 
 
 def ask_gpus(interval: float = 0.0, times: int = 1, *, apps: bool = False, groups: Sequence[str] = ()) -> Command:
@@ -60,12 +62,14 @@ def ask_gpus(interval: float = 0.0, times: int = 1, *, apps: bool = False, group
 
 
 def ask_apps() -> Command:
-    """The processes that nvidia-smi lists."""
+    """Return the command that asks nvidia-smi for its processes."""
     return replace(read_script(_ASK_APPS, ",".join(APPS)), hangs=SMI)
 
 
 def ask_presence(root: str = "") -> Command:
-    """Ask for the evidence of an NVIDIA GPU without the driver; *root* is the beginning of the file system."""
+    """Return the command that looks for evidence of an NVIDIA GPU without the driver; *root* is the root of the file
+    system.
+    """
     return replace(read_script(_ASK_PRESENCE, root), valid_for=VALID)
 
 
@@ -83,7 +87,7 @@ _ASK_PRESENCE = script(__package__, "gpu_presence")
 
 
 def read_presence(done: Completed) -> GpuPresence:
-    """Parse *done*.  Raises ProbeError when the probe did not come to its end."""
+    """Return the evidence in *done*.  Raises ProbeError if the probe did not finish."""
     if done.timed_out or done.exit_code != 0:
         raise ProbeError("sysfs and /dev could not be inspected for NVIDIA GPUs")
     facts = [line.split() for line in done.stdout.splitlines() if line.strip()]

@@ -1,7 +1,7 @@
-"""The faults of NVSwitches (SXids): what each means, how severe it is, and what it requires.
+"""The faults of NVSwitches (SXids): the meaning, the severity, and the necessary action of each.
 
-The driver's own word in the line (``Fatal``, ``Non-fatal``) counts first; the table ``sxids.csv``, after the appendix
-of the vendor's Fabric Manager guide, has the names, and distinguishes what of the rest may be ignored.
+The driver's own word in the line (``Fatal``, ``Non-fatal``) is used first.  The table ``sxids.csv``, made from the
+appendix of the vendor's Fabric Manager guide, has the names, and tells which of the other faults may be ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SwitchFault:
     """The meaning of one SXid."""
 
     severity: str
-    """``fatal``, ``non-fatal``, ``harmless`` (may be ignored); empty where neither the driver nor the table says it."""
+    """``fatal``, ``non-fatal``, ``harmless`` (may be ignored); empty if neither the driver nor the table gives it."""
     meaning: str
     need: Need
     who: str
@@ -29,7 +29,7 @@ class SwitchFault:
 
 @cache
 def known_sxids() -> Mapping[int, tuple[str, str]]:
-    """Severity and meaning by number."""
+    """Return the severity and the meaning of each SXid, by number."""
     return {int(line["sxid"]): (line["severity"], line["meaning"]) for line in table("sxids")}
 
 

@@ -1,4 +1,4 @@
-"""Decide whether a GPU is busy, idle or wedged; the answer is Unknown where its values do not tell."""
+"""Decide whether a GPU is busy, idle or wedged; the answer is Unknown if the values do not allow a decision."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from runbook.library.gpu.facts.model import UNLISTED, ComputeProcess, Gpu, GpuPr
 from runbook.values.types import Unknown, plural
 
 EMPTY = 1024.0
-"""The most MiB that an unused GPU may show as used (the driver's own share grows with the GPU; H200: about 600)."""
+"""The maximum memory in MiB that an unused GPU may show as used (the driver's share grows with the GPU; H200: about
+600).
+"""
 
 
 def busy(gpu: Gpu, above: float) -> bool | Unknown:
-    """Whether it was busier than *above* percent on every probe; only numbers tell."""
+    """Return whether *gpu* was busier than *above* percent at every probe; Unknown if a value is not a number."""
     if _only_starting(gpu):
         return False
     seen = gpu.samples or (gpu.utilization,)
@@ -24,7 +26,9 @@ def busy(gpu: Gpu, above: float) -> bool | Unknown:
 
 
 def idle(gpu: Gpu, below: float) -> bool | Unknown:
-    """Whether it was at *below* percent, or less, on every probe; only numbers tell, of a GPU that shows no fault."""
+    """Return whether *gpu* was at *below* percent or less at every probe; Unknown if a value is not a number, or the
+    GPU has a fault.
+    """
     if _only_starting(gpu):
         return True
     if gpu.faults:
@@ -65,7 +69,9 @@ def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown)
 
 
 def unused(gpu: Gpu) -> bool:
-    """Whether its numbers show that nobody uses it: 0 percent in every sample, no memory but the driver's own."""
+    """Whether the values show that nobody uses the GPU: 0 percent in every sample, and no memory except the driver's
+    own.
+    """
     return idle(gpu, 0) is True and _empty(gpu)
 
 
@@ -90,7 +96,7 @@ def used_by_unseen(
 
 
 def _never_told(gpu: Gpu) -> bool:
-    """Whether this kind of GPU, or its mode, never says how busy it is: nothing is wrong with that."""
+    """Whether this kind of GPU, or its mode, never reports a utilization, so that a missing value is no fault."""
     return isinstance(gpu.utilization, Unknown) and "utilization.gpu" in gpu.untold and not gpu.faults
 
 
@@ -117,14 +123,14 @@ def listed_on(gpu: Gpu, apps: tuple[ComputeProcess, ...] | Unknown, *, all_proce
 
 
 def selected(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tuple[str, ...] | Unknown:
-    """The keys of the GPUs that pass *test*; Unknown where none does and one is unknown."""
+    """Return the keys of the GPUs for which *test* is true; Unknown if there are none and one result is unknown."""
     answers = [(gpu.key, test(gpu)) for gpu in gpus]
     found = tuple(key for key, answer in answers if answer is True)
     return found or next((answer for _, answer in answers if isinstance(answer, Unknown)), ())
 
 
 def complaints(reading: SmiReading) -> tuple[str, ...]:
-    """Return nvidia-smi's complaints, and the parts that are broken beyond a reset by its rows."""
+    """Return the error messages of nvidia-smi, and the GPUs that its rows show as broken beyond a reset."""
     reported = list(reading.errors)
     for gpu in reading.gpus:
         if gpu.faults:
@@ -156,6 +162,6 @@ def unseen(reading: SmiReading, presence: GpuPresence) -> tuple[str, ...]:
 
 
 def chosen(gpus: Iterable[Gpu], names: Iterable[str]) -> Mapping[str, Gpu | None]:
-    """Return *names* (UUID, bus id or index), each with its GPU; None: there is no such GPU."""
+    """Return the GPU for each of *names* (UUID, bus id or index); None if there is no such GPU."""
     there = tuple(gpus)
     return {name: next((gpu for gpu in there if gpu.is_called(name)), None) for name in names}

@@ -1,4 +1,4 @@
-"""One verdict for each GPU of a host, from what the bus, the driver and nvidia-smi say of it."""
+"""Give each GPU of a host one verdict, from the values of the bus, the driver and nvidia-smi."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Condition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuVerdict:
-    """One GPU of the host, and what is wrong with it."""
+    """A GPU of the host, and its faults."""
 
     bus_id: str
-    """Its PCI address as sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
+    """The PCI address in the form of sysfs, ``0000:97:00.0``; empty if nvidia-smi did not report it."""
     index: int | Unknown
-    """The number by which nvidia-smi lists it; unknown where it does not list it."""
+    """The number by which nvidia-smi lists the GPU; unknown if nvidia-smi does not list it."""
     uuid: str
-    """Its UUID, ``GPU-...``; empty if nvidia-smi does not list the GPU, or does not know it."""
+    """The UUID, ``GPU-...``; empty if nvidia-smi does not list the GPU, or does not report its UUID."""
     name: str
-    """The product's name, such as NVIDIA H100 80GB HBM3: as nvidia-smi has it, else lspci."""
+    """The name of the product, such as NVIDIA H100 80GB HBM3, from nvidia-smi, else from lspci."""
     verdict: str
     """``healthy``, ``unknown``, or the most urgent of ``conditions``."""
     conditions: tuple[str, ...]
@@ -53,10 +53,10 @@ class GpuVerdict:
     why: tuple[str, ...]
     """A sentence for each condition."""
     not_checked: tuple[str, ...]
-    """Checks without a value, each with the reason: this driver does not report it, or did not answer."""
+    """Checks without a value, each with the reason: this driver does not report the value, or did not answer."""
 
     def reason(self, condition: Condition) -> str:
-        """The sentence for one of its conditions."""
+        """Return the sentence for *condition*, which must be in ``conditions``."""
         return self.why[self.conditions.index(condition)]
 
     def __str__(self) -> str:
@@ -68,35 +68,35 @@ class GpuVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The observations of one host's GPUs."""
+    """All values that were read about the GPUs of one host."""
 
     devices: Mapping[str, PciDevice]
-    """GPUs on the bus that no other kind of driver has, by bus id."""
+    """The GPUs on the bus, by bus id, except those with a driver of another kind."""
     gpus: tuple[Gpu, ...] | Unknown
-    """Unknown: nvidia-smi gave no row, for this reason."""
+    """The GPUs that nvidia-smi lists; Unknown, with the reason, if nvidia-smi gave no row."""
     health: Mapping[str, GpuHealth]
-    """By the index of the GPU, as text."""
+    """The health of each GPU; the key is the index of the GPU as text."""
     lost: Collection[str] = ()
-    """Bus ids that nvidia-smi calls lost."""
+    """The bus ids of GPUs that nvidia-smi calls lost."""
     lost_in_log: Collection[str] = ()
-    """Bus ids that the kernel's messages call lost."""
+    """The bus ids of GPUs that the kernel's messages call lost."""
     bad_inforom: Collection[str] = ()
-    """Bus ids whose infoROM nvidia-smi calls corrupted."""
+    """The bus ids of GPUs whose infoROM nvidia-smi calls corrupted."""
     cards: Collection[str] | Unknown = ()
-    """Bus ids in the driver's own table."""
+    """The bus ids in the driver's own table."""
     other_drivers: int = 0
-    """GPUs on the bus that a driver of another kind has, whose device nodes may still be there."""
+    """The number of GPUs on the bus with a driver of another kind; their device nodes may still exist."""
     presence: GpuPresence = field(default_factory=lambda: GpuPresence(pci=0))
-    """The device nodes, and which GPU has which."""
+    """The device nodes, and the GPU of each."""
 
     @property
     def container(self) -> bool:
-        """Whether the host is a container, which sees the whole bus."""
+        """Whether the host is a container (a container sees the whole bus)."""
         return self.presence.container
 
 
 def verdicts(seen: Seen) -> tuple[GpuVerdict, ...]:
-    """A verdict for each GPU that the bus, a device node or nvidia-smi shows, in the order of bus ids."""
+    """Return a verdict for each GPU that the bus, a device node or nvidia-smi shows, in the order of bus ids."""
     rows = () if isinstance(seen.gpus, Unknown) else seen.gpus
     by_bus = {gpu.bus_id: gpu for gpu in rows if gpu.bus_id}
     nameless = [gpu for gpu in rows if not gpu.bus_id]
@@ -182,7 +182,9 @@ def _judge(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
 
 
 def _on_the_bus(bus: str, device: PciDevice | None, gpu: Gpu | None, seen: Seen) -> Iterator[tuple[Condition, str]]:
-    """Yield the conditions that show without nvidia-smi, and those of a GPU that it does not show."""
+    """Yield the conditions that are visible without nvidia-smi, and the conditions of a GPU that nvidia-smi does not
+    list.
+    """
     if device and device.gone is True:
         yield Condition.LOST, "it does not answer on the PCI bus (rev ff)"
     elif bus in seen.lost:
@@ -200,7 +202,7 @@ def _on_the_bus(bus: str, device: PciDevice | None, gpu: Gpu | None, seen: Seen)
 
 
 def _only_here(gpu: Gpu, health: GpuHealth, seen: Seen) -> tuple[str, ...]:
-    """Return the readings that this GPU lacks and an equal GPU has, so that the product does have them."""
+    """Return the values that this GPU lacks although an equal GPU has them, so that the product supports them."""
     rows = () if isinstance(seen.gpus, Unknown) else seen.gpus
     equals = [seen.health.get(str(other.index)) for other in rows if (other.name, other.mig) == (gpu.name, gpu.mig)]
     return tuple(
@@ -255,7 +257,9 @@ def _conditions_from_clocks(health: GpuHealth) -> Iterator[tuple[Condition, str]
 
 
 def in_fabric(health: GpuHealth) -> bool | Unknown:
-    """Whether the registration with the NVLink fabric is complete, by both words; True without such a fabric."""
+    """Return whether the GPU has joined the NVLink fabric completely, according to both values; True if there is no
+    such fabric.
+    """
     state, status = health.fabric_state, health.fabric_status
     if "fabric.state" in health.not_applicable or state == "Not Supported":
         return True
@@ -267,7 +271,7 @@ def in_fabric(health: GpuHealth) -> bool | Unknown:
 
 
 _READINGS = ("power.", "enforced.power.", "clocks.current.", "clocks.max.", "temperature.memory", "fan.")
-"""Columns from which no verdict follows; one alone that cannot be read is often over a minute later."""
+"""Columns that do not affect the verdict; a single one that cannot be read can often be read again a minute later."""
 
 _CHECKS = {
     "uncorrected memory errors": ("ecc_volatile", "ecc.errors.uncorrected.volatile.total"),
@@ -281,7 +285,9 @@ _NO_SUCH_VALUE = ("nvidia-smi prints [N/A]", "nvidia-smi prints N/A", "nvidia-sm
 
 
 def _normally_missing(gpu: Gpu, value: Unknown) -> bool:
-    """Whether the driver does not know such a value, or does not tell a container with a MIG instance of the GPU."""
+    """Whether it is normal that *value* is missing: the driver does not support it, or hides it from a container with
+    a MIG instance.
+    """
     return value in _NOT_IN_THIS_DRIVER or (gpu.mig == "Enabled" and "insufficient permissions" in value.why.lower())
 
 

@@ -1,8 +1,9 @@
-"""The catalogue of Xids, the numbered GPU faults of the NVIDIA driver: what each means, what it requires, and who acts.
+"""The catalogue of Xids, the numbered GPU faults of the NVIDIA driver: for each the meaning, the necessary action, and
+who acts.
 
 The table ``xids.csv`` has every Xid of the vendor's catalogue (https://docs.nvidia.com/deploy/xid-errors/), with the
-vendor's bucket: what to do at once. ``xid_buckets.csv`` says of each bucket what is needed and who does that. A number
-that is not in the catalogue asks for the vendor: it is never ignored.
+vendor's bucket (the immediate action).  ``xid_buckets.csv`` has for each bucket the need and the person who acts.  An
+Xid that is not in the catalogue is never ignored: the vendor must be asked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from importlib.resources import files
 
 
 class Need(StrEnum):
-    """The action that a fault asks for, the least first."""
+    """The action that a fault requires, mildest first."""
 
     NOTHING = "nothing"
     RESTART_APPLICATION = "restart the application"
@@ -30,13 +31,15 @@ class Need(StrEnum):
 RANK: Mapping[Need, int] = {need: rank for rank, need in enumerate(Need)}
 
 RECOVERY = 154
-"""The Xid by which a driver (from R570 on) names the need of a GPU itself; the newest one overrules all others."""
+"""The Xid in which a driver (since R570) itself names the need of a GPU; the newest one overrules all others."""
 
 _OBSOLETE = " (not in use by today's drivers)"
-"""The vendor's remark on a number; a driver that prints the number does use it, and a reset or a reboot comes first."""
+"""The vendor's remark on an Xid.  If a driver prints this Xid, it is in use after all, and a reset or a reboot comes
+first.
+"""
 _OPERATOR = "whoever runs the node"
 _SEVERITY = re.compile(r"\w+\s+(non-?)?fatal\b", re.IGNORECASE)
-"""The severity of an NVLink error of the fifth generation: a fatal one has ended the link."""
+"""Matches the severity of an NVLink error of the fifth generation; a fatal error has ended the link."""
 
 _RECOVERY = re.compile(r"changed from .*? to (?:0x([0-9a-f]+)\b)?\s*(?:\(([^)]*)\))?", re.IGNORECASE)
 _RECOVERY_CODES: Mapping[int, Need] = {
@@ -59,18 +62,19 @@ _RECOVERY_WORDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidMeaning:
-    """A row of the catalogue."""
+    """An entry of the catalogue."""
 
     code: int
     name: str
-    """As the driver's source has it; empty of a number that is not in the catalogue."""
+    """The name in the driver's source; empty if the Xid is not in the catalogue."""
     bucket: str
-    """The vendor's word for the immediate action, such as ``RESET_GPU``; empty: the vendor names none."""
+    """The vendor's word for the immediate action, such as ``RESET_GPU``; empty if the vendor gives none."""
     meaning: str
     need: Need
     who: str
-    """The one who acts: nobody, the owner of the job, the operator of the node, the data centre (hands on site), the
-    vendor."""
+    """The person who acts: nobody, the owner of the job, the operator of the node, the data centre (hands on site),
+    the vendor.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +89,14 @@ def _buckets() -> Mapping[str, _Bucket]:
 
 
 def table(name: str) -> list[dict[str, str]]:
-    """The rows of a table beside this module."""
+    """Return the rows of the table *name*, a file beside this module."""
     text = (files(__package__) / f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
 @cache
 def catalogue() -> Mapping[int, XidMeaning]:
-    """Every Xid that the vendor has a number for."""
+    """Return every Xid of the vendor's catalogue, by number."""
     return {
         int(line["xid"]): XidMeaning(
             code=int(line["xid"]),
@@ -128,7 +132,7 @@ def _in_use(listed: XidMeaning) -> XidMeaning:
 
 
 def need_of(code: int, text: str) -> Need:
-    """Return the need of the fault *code* with the driver's *text*."""
+    """Return the action that the fault *code* requires; *text* is the driver's text."""
     if code == RECOVERY:
         return _recovery(text)
     known = meaning(code)
@@ -138,7 +142,7 @@ def need_of(code: int, text: str) -> Need:
 
 
 def who_acts(code: int, need: str) -> str:
-    """Return the one who does what the fault *code* asks for, where that is *need*."""
+    """Return who must act on the fault *code* (for example the owner of the job) if the necessary action is *need*."""
     known = meaning(code)
     if need == known.need:
         return known.who
@@ -146,13 +150,15 @@ def who_acts(code: int, need: str) -> str:
 
 
 def recovery_words(text: str) -> str:
-    """Return the action of an Xid 154 in the driver's own words: ``Node Reboot Required``; empty: it names none."""
+    """Return the action of an Xid 154 in the driver's own words, such as ``Node Reboot Required``; empty if it names
+    none.
+    """
     found = _RECOVERY.search(text)
     return (found[2] or "") if found else ""
 
 
 def _recovery(text: str) -> Need:
-    """Return the need of an Xid 154: by the number after ``to``, else by its words."""
+    """Return the need in an Xid 154: from the number after ``to``, else from the words."""
     found = _RECOVERY.search(text)
     if found and found[1] and int(found[1], 16) in _RECOVERY_CODES:
         return _RECOVERY_CODES[int(found[1], 16)]

@@ -1,7 +1,7 @@
-"""Take several memory samples, and name the processes and GPUs whose memory use keeps growing.
+"""Take several memory samples, and report the processes and GPUs whose memory use keeps growing.
 
-A process or GPU grows if it is in every sample and uses more in each than in the one before. A sample that could not be
-taken never counts: if one is missing, nothing is concluded from it.
+A process or GPU grows if it is in every sample and uses more in each sample than in the one before. If a sample is
+missing, the result is unknown.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from runbook.values.types import Duration, Size, Unknown, plural, seconds
 MIB = 1 << 20
 
 PROCESSES = 2000
-"""The most processes in one sample: those that hold the most."""
+"""The maximum number of processes in one sample; those with the most memory are kept."""
 
 LINES = 60_000
-"""Processes of all samples together that come back at most."""
+"""The maximum number of processes in all samples together."""
 
 GPU_FIELDS = ("index", "uuid", "memory.used")
 
@@ -38,10 +38,10 @@ class ProcessMemory:
 
     pid: int
     start: str
-    """Clock ticks between boot and its start: with the pid, its identity."""
+    """The start time in clock ticks since boot; together with the pid, it identifies the process."""
     name: str
     resident: int
-    """Bytes."""
+    """The resident memory in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,26 +49,30 @@ class Sample:
     """One sample of the memory."""
 
     at: float
-    """Seconds since boot."""
+    """The time of the sample in seconds since boot."""
     used: int | Unknown
-    """Bytes of the host that no program could still get."""
+    """The memory of the host that no program could get any more, in bytes."""
     held: Mapping[str, ProcessMemory] = field(default_factory=dict)
-    """By ``pid:start``."""
+    """The memory of each process; the keys are ``pid:start``."""
     others: int = 0
-    """Bytes that each of the processes may hold which are not in it; 0: all are."""
+    """The maximum number of bytes of each process that is not in the sample; 0: all processes are in the sample."""
 
 
 def ask_samples(samples: int, every: float) -> Command:
-    """One script that reads /proc *samples* times, *every* so many seconds."""
+    """Return the command that reads /proc *samples* times, with *every* seconds between two samples."""
     return read_script(_ASK, str(samples), f"{every:g}", str(min(PROCESSES, max(1, LINES // samples))))
 
 
 _ASK = script(__package__, "growth_sample")
-"""Fields of ``stat`` are counted behind its last bracket: the name before it may hold anything."""
+"""The script; it counts the fields of ``stat`` after the last bracket, because the name before it may contain
+anything.
+"""
 
 
 def read_samples(done: Completed) -> tuple[Sample, ...]:
-    """Return the samples in *done*, also where time was up before the last.  Raises ProbeError without a sample."""
+    """Return the samples in *done*, also if the time was up before the last sample.  Raises ProbeError if there is no
+    sample.
+    """
     blocks = re.split(r"^sample ", done.stdout, flags=re.MULTILINE)[1:]  # a process may be called `sample`
     whole = blocks[:-1] if done.timed_out or done.exit_code else blocks
     if not whole:
@@ -100,7 +104,9 @@ def _process_memory(line: str) -> ProcessMemory:
 
 
 def ask_gpu_samples(samples: int, every: float) -> Command:
-    """The same for the memory of the GPUs."""
+    """Return the command that samples the memory of the GPUs *samples* times, with *every* seconds between two
+    samples.
+    """
     return read_script(_ASK_GPUS, str(samples), f"{every:g}", ",".join(GPU_FIELDS))
 
 
@@ -108,7 +114,7 @@ _ASK_GPUS = SCRIPT_HEAD + script(__package__, "growth_sample_gpus")
 
 
 def read_gpu_samples(done: Completed) -> tuple[Mapping[str, int | Unknown], ...]:
-    """Bytes in use on each GPU, by its UUID, sample after sample.  Raises ProbeError where no row can be believed."""
+    """Return the bytes in use on each GPU, by UUID, for each sample.  Raises ProbeError if no row can be trusted."""
     found = sections(done)
     samples = tuple(_used(section.lines) for section in found if section.exit_code is not None)
     if any(samples):
@@ -130,11 +136,13 @@ class Args:
     every: Duration = field(default=Duration(2), metadata={"minimum": 0.1, "maximum": 600})
     """Time between two samples."""
     at_least: Size = field(default=Size(64 << 20), metadata={"minimum": 1})
-    """Less growth than this over all samples does not count."""
+    """Ignore a growth over all samples that is smaller than this."""
     rises: int = field(default=0, metadata={"minimum": 0})
-    """The least number of samples in which the value must exceed the one before (and never fall); 0: all."""
+    """The minimum number of samples in which the value must be higher than in the sample before (it must never fall);
+    0: all.
+    """
     gpus: bool = True
-    """Sample the memory of GPUs too, with nvidia-smi."""
+    """Sample the memory of GPUs, too, with nvidia-smi."""
 
     def __post_init__(self) -> None:
         if self.rises >= self.samples:
@@ -143,25 +151,25 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grown:
-    """Something that grew on."""
+    """A process or a GPU whose memory use grew."""
 
     name: str
     """The name of the process, or the UUID of the GPU."""
     pid: int = 0
-    """The pid of the process; 0 of a GPU."""
+    """The pid of the process; 0 for a GPU."""
     before: int
-    """Bytes, in the first sample."""
+    """The bytes in the first sample."""
     after: int
-    """Bytes, in the last sample."""
+    """The bytes in the last sample."""
     grown: int
-    """Bytes by which it grew from the first sample to the last."""
+    """The growth in bytes from the first sample to the last."""
     per_minute: int
-    """Bytes by which it grew in a minute, on the average of all samples."""
+    """The average growth in bytes per minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The trend of memory in the samples, in bytes."""
+    """The development of memory use in the samples, in bytes."""
 
     samples: int
     """The number of samples that were taken."""
@@ -183,7 +191,7 @@ Series = Sequence[int | Unknown]
 
 
 def probe(args: Args) -> Probe[State]:
-    """All samples in one script of each kind, both at the same time of looking."""
+    """Take the samples of processes and of GPUs, each with one script, both at the same time."""
     asked = replace(ask_samples(args.samples, args.every), timeout=_patience(args))
     if not args.gpus:
         return _state(args, read_samples((yield asked)), (), "GPUs were not sampled (`gpus: false`)")
@@ -196,7 +204,9 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _patience(args: Args) -> float:
-    """Seconds after which the samples are given up: their pauses, and time for nvidia-smi to answer each time."""
+    """Return the seconds after which the samples are given up: their pauses, and the time for nvidia-smi to answer
+    each time.
+    """
     return args.samples * (args.every + 2) + 10
 
 
@@ -230,7 +240,7 @@ def _keys(samples: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
 
 
 def _grows(args: Args, series: Series) -> bool | Unknown:
-    """Whether *series* goes up as is asked; unknown where a value of it is missing."""
+    """Return whether *series* grows as *args* require; unknown if a value is missing."""
     if len(series) < args.samples:
         return Unknown(why=f"only {plural(len(series), 'sample')} of {args.samples} could be taken")
     known = [number for number in series if not isinstance(number, Unknown)]
@@ -242,7 +252,7 @@ def _grows(args: Args, series: Series) -> bool | Unknown:
 
 
 def _processes(args: Args, samples: Sequence[Sample], took: float) -> tuple[Grown, ...] | Unknown:
-    """Return the processes that are in every sample; nothing is known, and nothing is said, of others."""
+    """Return the growing processes among those that are in every sample; other processes are not judged."""
     if len(samples) < args.samples:
         return Unknown(why=f"only {plural(len(samples), 'sample')} of {args.samples} could be taken")
     there = [key for key in samples[-1].held if all(key in sample.held for sample in samples)]
@@ -276,7 +286,7 @@ def _grown(name: str, pid: int, series: Sequence[int], took: float) -> Grown:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """Nothing grows on."""
+    """Check that nothing keeps growing."""
     if isinstance(state.processes, Unknown):
         raise ProbeError(state.processes.why)
     if args.gpus and isinstance(state.gpus, Unknown):
@@ -292,6 +302,6 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Return the commands with which a person would watch it."""
+    """Return the commands with which a person would watch the memory."""
     ask = " && nvidia-smi --query-gpu=index,memory.used --format=csv" if args.gpus else ""
     return (f"watch -n {max(1, round(args.every))} 'free -h && ps -eo pid,rss,comm --sort=-rss | head{ask}'",)

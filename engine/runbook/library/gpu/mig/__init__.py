@@ -1,9 +1,9 @@
-"""Read how GPUs are divided by MIG, compare that with a wanted layout, and make the instances that are missing.
+"""Read how GPUs are divided by MIG, compare that with the layout in `layout`, and create the missing instances.
 
-Instances are lost with every reset and reboot of a GPU, on Hopper and later the MIG mode, too; the mode is never
-switched here. Where a GPU has other instances than wanted they are destroyed only with `rebuild`, compute instances
-first, and only while no process holds the GPU. What counts is what is there afterwards: nvidia-smi says "All done."
-also where it did nothing.
+Instances are lost with every reset and reboot of a GPU; on Hopper and later, the MIG mode is lost, too.  This action
+never switches the mode.  Other instances than those of `layout` are destroyed only with `rebuild`, compute instances
+first, and only while no process holds the GPU.  The result is judged by a second probe, because nvidia-smi prints "All
+done." even if it did nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runbook.values.plan import Blocked, Change, Decision, NoChange, Risk, Targe
 from runbook.values.types import Unknown, plural
 
 TIMEOUT = 300.0
-"""Seconds after which dividing a GPU is reported; it is never ended half-way."""
+"""The seconds after which the division of a GPU is reported as late; it is never ended half-way."""
 
 _WHY = {
     11: "the compute instances could not all be destroyed (in use?); what was there was made again",
@@ -40,9 +40,9 @@ _WHY = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """GPU (index, UUID, bus id, or all) to the profiles of its instances: {'0': [3g.40gb, 3g.40gb]}."""
+    """For each GPU (index, UUID, bus id, or all), the profiles of its instances: {'0': [3g.40gb, 3g.40gb]}."""
     rebuild: bool = False
-    """Destroy other instances than the wanted ones, if no process holds their GPU."""
+    """Destroy instances that are not in `layout`, if no process holds their GPU."""
 
     def __post_init__(self) -> None:
         for name, profiles in self.layout.items():
@@ -54,48 +54,48 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The division of the GPUs; lines name GPUs by index and bus id."""
+    """The present division of the GPUs; lines give GPUs by index and bus id."""
 
     smi: str = "answers"
     """The kind of nvidia-smi's answer: answers, hung, mismatch ..."""
     smi_said: str = ""
-    """The reason why nvidia-smi gave no answer; empty: it gave one."""
+    """The reason why nvidia-smi gave no answer; empty if it answered."""
     gpus: tuple[MigGpu, ...] | Unknown = ()
     """Each GPU: index, uuid, bus_id, name, mode, pending, instances, devices."""
     wanted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """UUID to the wanted profiles, of the GPUs that `layout` names."""
+    """The profiles that `layout` requires, by the UUID of the GPU."""
     missing: tuple[str, ...] = ()
     """Names in `layout` that match no GPU."""
     unlisted: tuple[str, ...] = ()
-    """Bus ids of GPUs on the bus that nvidia-smi does not list; nothing else is known about them."""
+    """Bus ids of GPUs that are on the bus but not in nvidia-smi's list; nothing else is known about them."""
     lines: tuple[str, ...] = ()
     """A line for each GPU in MIG mode."""
     waiting: tuple[str, ...] | Unknown = ()
-    """GPUs whose MIG mode changes with their next reset."""
+    """GPUs whose MIG mode will change at their next reset."""
     to_reset: tuple[str, ...] = ()
-    """Bus ids of the GPUs of `waiting`."""
+    """Bus ids of the GPUs in `waiting`."""
     switched_off: tuple[str, ...] | Unknown = ()
-    """GPUs of `layout` that are not in MIG mode."""
+    """GPUs in `layout` that are not in MIG mode."""
     empty: tuple[str, ...] | Unknown = ()
-    """GPUs in MIG mode without any instance: no program can use them."""
+    """GPUs in MIG mode without any instance, so that no program can use them."""
     unusable: tuple[str, ...] | Unknown = ()
-    """Instances without a compute instance: no program can use them."""
+    """Instances without a compute instance, so that no program can use them."""
     lost: tuple[str, ...] | Unknown = ()
-    """GPUs of `layout` in MIG mode that have no instance at all."""
+    """GPUs in `layout` that are in MIG mode and have no instance at all."""
     other: tuple[str, ...] | Unknown = ()
-    """GPUs of `layout` that have other instances than wanted."""
+    """GPUs in `layout` that have other instances than `layout` requires."""
     impossible: tuple[str, ...] = ()
-    """GPUs of `layout` that cannot be divided so, each with the reason."""
+    """GPUs in `layout` that cannot be divided in this way, each with the reason."""
     in_use: tuple[str, ...] = ()
-    """GPUs of `other` that a process holds, or of which that is not known."""
+    """GPUs in `other` that a process holds, or may hold."""
     held: Mapping[str, bool | Unknown] = field(default_factory=dict)
-    """UUID to whether a process holds the GPU."""
+    """For each UUID, whether a process holds the GPU."""
     root: bool = False
     """Whether the step runs as root."""
 
 
 def probe(args: Args) -> Probe[State]:
-    """Ask nvidia-smi in one script, and /proc for the processes that hold a GPU."""
+    """Query nvidia-smi with one script, and read from /proc which processes hold a GPU."""
     present, users, whoami, done = yield ask_presence(), ask_users(), read("id", "-u"), ask_mig()
     presence = read_presence(present)
     if presence.absent:
@@ -113,7 +113,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def ask_mig() -> Command:
-    """One script on modes, instances, what there is room for, and devices."""
+    """Return the command that asks for modes, instances, free room, and devices, in one script."""
     return replace(read_script(_ASK, ",".join(COLUMNS)), hangs=SMI)
 
 
@@ -180,7 +180,9 @@ def _switched_off(gpus: Iterable[MigGpu], wanted: Collection[str]) -> list[MigGp
 def _chosen(
     layout: Mapping[str, tuple[str, ...]], gpus: tuple[MigGpu, ...]
 ) -> tuple[Mapping[str, tuple[str, ...]], tuple[str, ...]]:
-    """UUID to the wanted profiles, and the names that match no GPU; a GPU's own entry comes before ``all``."""
+    """Return the required profiles by UUID, and the names that match no GPU; a GPU's own entry is used before
+    ``all``.
+    """
     named = {name: [mig_gpu for mig_gpu in gpus if _plain(mig_gpu).is_called(name)] for name in layout if name != "all"}
     wanted = {gpu.uuid: sort(layout["all"]) for gpu in gpus if "all" in layout}
     wanted |= {gpu.uuid: sort(layout[name]) for name, found in named.items() for gpu in found}
@@ -238,7 +240,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _is_so(gpu: MigGpu, state: State) -> bool:
-    """Whether it has the wanted instances, each of them usable, and `nvidia-smi -L` lists as many devices."""
+    """Whether *gpu* has the required instances, all of them usable, and `nvidia-smi -L` lists as many devices."""
     wanted = state.wanted[gpu.uuid]
     if gpu.mode != "Enabled" or isinstance(gpu.instances, Unknown):
         return False
@@ -300,7 +302,7 @@ def refused(command: Command, completed: Completed) -> str:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """Every GPU of `layout` is divided so, and no GPU in MIG mode is without a usable instance."""
+    """Check that every GPU in `layout` is divided as required, and that no GPU in MIG mode lacks a usable instance."""
     if state.smi != SmiCondition.ANSWERS or isinstance(state.gpus, Unknown):
         raise ProbeError(state.smi_said)
     for gpu in state.gpus:
@@ -316,7 +318,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     lines = ["nvidia-smi --query-gpu=index,uuid,mig.mode.current,mig.mode.pending --format=csv", "nvidia-smi -L"]
     lines += ["nvidia-smi mig -lgi; nvidia-smi mig -lci; nvidia-smi mig -lgip"]
     for name, profiles in args.layout.items():

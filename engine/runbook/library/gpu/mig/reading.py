@@ -1,4 +1,4 @@
-"""MIG by nvidia-smi: the mode of each GPU, its instances, and the instances that it has room for."""
+"""Read MIG with nvidia-smi: the mode of each GPU, its instances, and the instances for which it has room."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runbook.values.types import Unknown
 
 COLUMNS = ("index", "uuid", "pci.bus_id", "name", "mig.mode.current", "mig.mode.pending")
 PROFILE = re.compile(r"[1-9]g\.[0-9]{1,4}gb(?:[+-][a-z]+(?:\.[a-z]+)*)*")
-"""As `nvidia-smi mig -lgip` names them: 1g.10gb, 3g.40gb, 1g.10gb+me, 1g.24gb-me, 1g.10gb+me.all."""
+"""Matches a profile as `nvidia-smi mig -lgip` prints it: 1g.10gb, 3g.40gb, 1g.10gb+me, 1g.24gb-me, 1g.10gb+me.all."""
 
 _GI = re.compile(r"\| +([0-9]+) +MIG (\S+) +([0-9]+) +([0-9]+) +([0-9]+):([0-9]+) +\|")
 _CI = re.compile(r"\| +([0-9]+) +([0-9]+) +MIG (\S+) +([0-9]+) +([0-9]+) +([0-9]+):([0-9]+) +\|")
@@ -29,57 +29,57 @@ _NONE = re.compile(r"no (?:gpu|compute) instances found: not found|no mig-enable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuInstance:
-    """A share of a GPU."""
+    """An instance: a share of a GPU."""
 
     id: int
-    """The number of the GPU instance on its GPU, as `nvidia-smi mig -lgi` lists it."""
+    """The number of the instance on its GPU, as in `nvidia-smi mig -lgi`."""
     profile: str
     """The kind of instance, such as 3g.40gb."""
     compute: int
-    """The number of its compute instances; without one no program can use it."""
+    """The number of its compute instances; without a compute instance no program can use it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A profile that a GPU offers."""
+    """A profile that a GPU supports."""
 
     most: int
-    """The number of them that it can have at most."""
+    """The maximum number of instances of this profile on the GPU."""
     starts: tuple[int, ...]
-    """Where one may begin, in slices of memory."""
+    """The memory slices at which an instance of this profile may begin."""
     size: int
-    """The number of slices of memory that one of them takes."""
+    """The number of memory slices that one instance takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigGpu:
-    """One GPU, and how it is divided."""
+    """A GPU, and its division."""
 
     index: int
-    """The number by which nvidia-smi lists it; another GPU may have it after a reboot."""
+    """The number by which nvidia-smi lists the GPU; after a reboot another GPU may have this number."""
     uuid: str
-    """Its UUID, ``GPU-...``, which it keeps."""
+    """The UUID, ``GPU-...``, which never changes."""
     bus_id: str
-    """Its PCI address as sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
+    """The PCI address in the form of sysfs, ``0000:97:00.0``; empty if nvidia-smi did not report it."""
     name: str
-    """The product's name, such as NVIDIA H100 80GB HBM3."""
+    """The name of the product, such as NVIDIA H100 80GB HBM3."""
     mode: str | Unknown
-    """Whether MIG mode is on: ``Enabled``, ``Disabled``; empty: this GPU has no such mode."""
+    """Whether MIG mode is on: ``Enabled``, ``Disabled``; empty if the GPU has no such mode."""
     pending: str | Unknown
-    """The mode that it will have after its next reset: ``Enabled``, ``Disabled``; empty: no such mode."""
+    """The mode after the next reset: ``Enabled``, ``Disabled``; empty if the GPU has no such mode."""
     instances: tuple[GpuInstance, ...] | Unknown = ()
-    """The GPU instances that it is divided into; unknown where nvidia-smi does not list them."""
+    """The instances of the GPU; unknown if nvidia-smi does not list them."""
     devices: tuple[str, ...] = ()
     """The profiles of the MIG devices that `nvidia-smi -L` lists."""
     offers: Mapping[str, Offer] = field(default_factory=dict)
-    """Where and how often it has room for each profile; empty: not known."""
+    """For each profile, how often and where the GPU has room for it; empty if that is not known."""
 
     def __str__(self) -> str:
         return f"GPU {self.index} ({self.bus_id or self.uuid})"
 
     @property
     def profiles(self) -> tuple[str, ...] | Unknown:
-        """The profiles of its instances, in order."""
+        """Return the profiles of the instances, in order."""
         return (
             self.instances
             if isinstance(self.instances, Unknown)
@@ -88,18 +88,20 @@ class MigGpu:
 
 
 def sort(profiles: Iterable[str]) -> tuple[str, ...]:
-    """*profiles*, the largest first: so that smaller ones find the room that is left."""
+    """Return *profiles* with the largest first, so that the smaller ones fit into the room that is left."""
     return tuple(sorted(profiles, key=lambda it: (-int(it.split("g")[0]), it)))
 
 
 def counted(profiles: Sequence[str]) -> str:
-    """*profiles* in words: ``2 x 3g.40gb, 1g.10gb``."""
+    """Return *profiles* as text: ``2 x 3g.40gb, 1g.10gb``."""
     found = Counter(profiles)
     return ", ".join(f"{count} x {it}" if count > 1 else it for it, count in found.items()) or "no instances"
 
 
 def read_mig(done: Completed) -> tuple[MigGpu, ...]:
-    """The answer to the probe's script.  Raises ProbeError where nvidia-smi lists no GPU, or gave no answer."""
+    """Return the GPUs in *done*, the answer to ``ask_mig``.  Raises ProbeError if nvidia-smi lists no GPU, or gave no
+    answer.
+    """
     found = sections(done)
     gpus = [gpu for section in found if section.name == "gpus" for gpu in _gpus(section)]
     if not gpus:
@@ -184,7 +186,7 @@ def _offers(found: Mapping[str, QuerySection], index: int) -> Mapping[str, Offer
 
 
 def _devices(lines: Iterable[str], index: int) -> tuple[str, ...]:
-    """The MIG devices that `nvidia-smi -L` lists below the GPU *index*."""
+    """Return the MIG devices that `nvidia-smi -L` lists below the GPU *index*."""
     at, found = -1, []
     for line in lines:
         if heading := _GPU.match(line):
@@ -195,7 +197,7 @@ def _devices(lines: Iterable[str], index: int) -> tuple[str, ...]:
 
 
 def misfit(profiles: Sequence[str], offers: Mapping[str, Offer]) -> str:
-    """Return the reason why a GPU that offers *offers* cannot be divided into *profiles*; empty: it can."""
+    """Return the reason why a GPU with *offers* cannot be divided into *profiles*; empty if it can."""
     if not offers:
         return "nvidia-smi does not say which instances this GPU offers"
     if strange := [text for text in profiles if text not in offers]:
@@ -207,7 +209,7 @@ def misfit(profiles: Sequence[str], offers: Mapping[str, Offer]) -> str:
 
 
 def _placed(left: Sequence[str], offers: Mapping[str, Offer], taken: frozenset[int]) -> bool:
-    """Whether there is a place for each of *left* beside the slices that are *taken*."""
+    """Whether there is room for each of *left* beside the slices in *taken*."""
     if not left:
         return True
     offer = offers[left[0]]

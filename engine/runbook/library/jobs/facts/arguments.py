@@ -1,4 +1,4 @@
-"""Arguments of actions that tell leftovers of jobs from jobs at work, and that end them."""
+"""The arguments of actions that distinguish leftovers of jobs from jobs at work, and that end leftovers."""
 
 from __future__ import annotations
 
@@ -14,45 +14,46 @@ from runbook.values.types import Duration, Unknown
 
 @dataclass(frozen=True, kw_only=True)
 class JobArguments:
-    """The criteria that separate a leftover of a job from a part of one that is at work."""
+    """The criteria that distinguish a leftover of a job from a process of a job at work."""
 
     busy_above: float = field(default=5, metadata={"minimum": 0, "maximum": 100})
     """A job is at work if its GPU was busier than this (percent) in one of the samples of `idle_for`."""
     idle_for: Duration = field(default=Duration(2.0), metadata={"minimum": 1, "maximum": 3600})
-    """A job is left over only if its GPUs were idle for so long: they are sampled every 5 s (or less) while the probe
-    runs, which takes as long; the default is two samples.
+    """A job is left over only if its GPUs were idle for this time: they are sampled every 5 s (or less) during the
+    probe, which takes this long; the default is two samples.
     """
     starting: Duration = field(default=Duration(300), metadata={"minimum": 0, "maximum": 86400})
-    """A job that has been running for less is starting, not left over: it may load weights, or be about to use a GPU.
-    Where what started it has gone, a minute is enough. 0: no age is asked for.
+    """A job that has been running for less than this time is starting, not left over: it may be loading weights, or
+    may soon use a GPU. If the process that started it is gone, a minute is enough. 0: the age is not checked.
     """
     spare_owned: bool = True
-    """Spare every process whose owner lives: a job of the scheduler, a service, a container, a session; and one whose
-    owner is not known. With false they are treated as if nobody owned them.
+    """Spare every process with a living owner (a job of the scheduler, a service, a container, a session) or an
+    unknown owner. With false, these processes are treated as if they had no owner.
     """
     incident: bool = False
-    """Whether a log shows that a GPU was found busy. Without that, an idle job that listens on a port may be a server
-    at rest: it is left over only if `idle_for` is 10 minutes or more.
+    """Whether a log shows that a GPU was found busy. If not, an idle job that listens on a port may be a server at
+    rest: it is left over only if `idle_for` is 10 minutes or more.
     """
     older_than: Duration = field(default=Duration(0), metadata={"minimum": 0})
-    """Only processes that have been running for longer."""
+    """Only processes that have been running for longer than this."""
     user: str = ""
-    """Only processes of this user; none: everybody's."""
+    """Only processes of this user; empty: processes of all users."""
     lost: tuple[str, ...] = ()
-    """Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only these open is not a
-    leftover.
+    """Bus ids of GPUs that only a reboot can restore (`lost_gpus` of `kernel_log`); a process that has only these GPUs
+    open is not a leftover.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndJobArguments(EndArguments, JobArguments):
-    """The processes to end of those that match, and the way to end them."""
+    """The processes to end among those that match, and the way to end them."""
 
     only: Literal["leftover", "all"] = "leftover"
     """leftover: spare every process that is at work, has just started, or listens on a port; all: spare only processes
-    with an owner (`spare_owned`)."""
+    with an owner (`spare_owned`).
+    """
     allow: tuple[str, ...] = ()
-    """Protected programs, by name, that may be ended all the same."""
+    """Protected programs, by name, that may be ended nevertheless."""
 
 
 def wanted(rows: Iterable[Row], job: JobArguments) -> list[Row]:

@@ -25,21 +25,23 @@ from runbook.values.types import Unknown
 NOTHING: tuple[Process, ...] = ()
 
 STRIKES = 3
-"""So many command lines of one user may be too slow to search; the rest of his are not searched."""
+"""The number of command lines of one user that may be too slow to search; after that, the user's other command lines
+are not searched.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLineMatch(JobMatch):
-    """The processes that match."""
+    """The processes whose command line matches."""
 
     matches: tuple[Process, ...] | Unknown = ()
     """Every process that matches and is not protected: pid, user, command ..."""
     zombies: tuple[Process, ...] = ()
-    """Defunct processes that match, or whose parent does: they hold only a pid."""
+    """Defunct processes that match, or whose parent matches: they hold only a pid."""
     unkillable: tuple[Process, ...] = ()
-    """Matching processes in state D in every sample: they hang in the kernel."""
+    """Matching processes that are in state D in every sample: they hang in the kernel."""
     shortened: tuple[str, ...] = ()
-    """Users whose processes could not all be read: too many, or too long command lines."""
+    """Users whose processes could not all be read, because there are too many, or their command lines are too long."""
     unsearched: tuple[Protected, ...] = ()
     """Processes left alone because the search of their command lines takes too long."""
 
@@ -83,7 +85,7 @@ def probe_by_command_line(
 def chosen(
     tests: list[SearchPattern], table: Table, allow: Collection[str], users: Collection[str], job: JobArguments
 ) -> CommandLineMatch:
-    """The processes in *table* that match, protected or not; nothing is known of the GPUs yet."""
+    """Return the processes in *table* that match, protected or not; nothing is known about the GPUs yet."""
     rows = wanted(table.rows.values(), job)
     counted = [each for each in rows if not users or each.uid == "0" or each.process.user in users]
     found, unsearched = _search(tests, counted)
@@ -103,7 +105,7 @@ def chosen(
 
 
 def _blind(table: Table, doubt: Unknown | None, unsearched: tuple[Protected, ...]) -> Unknown | None:
-    """Return the reason why the search may miss a process; None: it misses none."""
+    """Return the reason why the search may miss a process; None if it misses none."""
     if blind := table.blind() or doubt:
         return blind
     if unsearched:
@@ -112,14 +114,14 @@ def _blind(table: Table, doubt: Unknown | None, unsearched: tuple[Protected, ...
 
 
 def _zombies(table: Table, found: list[Row], matches: Iterable[Process]) -> tuple[Process, ...]:
-    """The defunct processes that match themselves, or are children of *matches*."""
+    """Return the defunct processes that match, or that are children of *matches*."""
     parents = {match.pid for match in matches}
     defunct = (row for row in table.rows.values() if row.defunct)
     return tuple(row.process for row in defunct if row in found or row.process.ppid in parents)
 
 
 def _search(tests: list[SearchPattern], rows: Iterable[Row]) -> tuple[list[Row], tuple[Protected, ...]]:
-    """The processes that match, and those of which it is not known; each user has a share of the time."""
+    """Return the processes that match, and those for which this is not known; each user has a share of the time."""
     budget, strikes = SearchBudget(), Counter[str]()
     found: list[Row] = []
     unsearched: list[Protected] = []

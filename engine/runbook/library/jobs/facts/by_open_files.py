@@ -32,29 +32,29 @@ class HolderMatch(JobMatch):
     """The devices and GPUs that the leftover processes hold."""
 
     misplaced: tuple[Protected, ...] = ()
-    """Protected programs of others that hold a GPU and have no use for it: a terminal, a client."""
+    """Protected programs of other users that hold a GPU but do not need it: a terminal, a client."""
     devices: tuple[str, ...] | Unknown = ()
-    """The paths that leftover processes hold."""
+    """The device paths that leftover processes hold."""
     gpus: tuple[str, ...] | Unknown = ()
-    """The GPUs (UUIDs) that leftover processes hold, where that can be determined."""
+    """The UUIDs of the GPUs that leftover processes hold, as far as they can be determined."""
     unlisted: tuple[Process, ...] | Unknown = ()
     """Holders of a GPU that nvidia-smi does not list."""
     foreign: tuple[int, ...] | Unknown = ()
-    """Pids that nvidia-smi lists, and that hold no GPU here: of another pid namespace."""
+    """Pids that nvidia-smi lists but that hold no GPU here: they belong to another pid namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFileMatch(HolderMatch):
-    """The processes that hold something."""
+    """The processes that hold one of the files."""
 
     processes: tuple[Process, ...] | Unknown = ()
     """Every holder that is not protected; unknown if no holder is visible and some processes cannot be read."""
     unkillable: tuple[Process, ...] = ()
-    """Holders that every sample shows in state D: they hang in the kernel."""
+    """Holders that are in state D in every sample: they hang in the kernel."""
     unseen: int = 0
     """The number of processes that could not be read."""
     present: tuple[str, ...] = ()
-    """The given files that exist."""
+    """The requested files that exist."""
 
 
 def probe_by_open_files(
@@ -118,7 +118,7 @@ def not_known(match: Match, why: Unknown) -> Match:
 
 
 def believable(walk: OpenFileScan) -> OpenFileScan:
-    """*walk*, where what it was asked for can have holders.  Raises ProbeError."""
+    """Return *walk* if the requested files can have holders.  Raises ProbeError if not."""
     if walk.sockets:
         raise ProbeError(f"holders of a socket cannot be determined: {', '.join(walk.sockets)}; name files or devices")
     if walk.forged:
@@ -148,7 +148,7 @@ def why_nothing_is_there(paths: tuple[str, ...]) -> Generator[Command, Any, str]
 
 
 def listed_elsewhere(walk: OpenFileScan) -> Generator[tuple[Command, ...], Any, tuple[int, ...] | Unknown]:
-    """Return the processes that nvidia-smi lists although nobody here holds anything."""
+    """Return the pids that nvidia-smi lists although no process here holds a GPU."""
     presence, apps = yield ask_presence(), ask_apps()
     try:
         if read_presence(presence).absent:
@@ -162,7 +162,7 @@ def listed_elsewhere(walk: OpenFileScan) -> Generator[tuple[Command, ...], Any, 
 
 
 def chosen(walk: OpenFileScan, allow: Collection[str], job: JobArguments) -> OpenFileMatch:
-    """The holders in *walk*, protected or not; nothing is known of the GPUs yet."""
+    """Return the holders in *walk*, protected or not; nothing is known about the GPUs yet."""
     rows = wanted((walk.table.rows[pid] for pid in sorted(walk.open) if walk.asked(pid)), job)
     split = split_by_protection(rows, walk.table, allow)
     holders = tuple(_holder(row, walk) for row in split.free)
@@ -188,7 +188,7 @@ def _holder(row: Row, walk: OpenFileScan) -> Process:
 
 
 def _blind(walk: OpenFileScan) -> Unknown | None:
-    """Return the reason why a holder may be invisible; None: all are visible."""
+    """Return the reason why a holder may be invisible; None if all are visible."""
     if walk.table.hidden:
         return Unknown(why=f"{walk.table.hidden}: give the step `become: true`")
     if walk.unseen:
@@ -205,7 +205,7 @@ def _no_view(plain: OpenFileMatch) -> Unknown | None:
 
 
 def _devices_of(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan) -> tuple[str, ...] | Unknown:
-    """The paths that *leftover* hold."""
+    """Return the paths that the processes *leftover* hold."""
     if isinstance(leftover, Unknown):
         return leftover
     held = {file.path for process in leftover for file in walk.asked(process.pid)}
@@ -213,7 +213,7 @@ def _devices_of(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan) -> 
 
 
 def _gpus_held(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Load) -> tuple[str, ...] | Unknown:
-    """The GPUs that *leftover* hold."""
+    """Return the GPUs that the processes *leftover* hold."""
     if isinstance(leftover, Unknown):
         return leftover
     found: dict[str, None] = {}
@@ -237,7 +237,7 @@ def _unlisted(holders: Iterable[Process], walk: OpenFileScan) -> tuple[Process, 
 
 
 def foreign(walk: OpenFileScan, pids: frozenset[int] | Unknown) -> tuple[int, ...] | Unknown:
-    """Listed pids that hold no node of the driver here."""
+    """Return the *pids* (listed by nvidia-smi) that hold no node of the driver here."""
     if isinstance(pids, Unknown):
         return pids
     here = (

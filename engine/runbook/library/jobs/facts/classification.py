@@ -24,10 +24,10 @@ NOT_ASKED = Unknown(why="not checked, because the step is for all of these proce
 
 
 LISTENING = 600.0
-"""Seconds for which a job that listens on a port must be seen idle: a server waits for requests that long by day."""
+"""The seconds for which a job that listens on a port must be idle, because a server may wait so long for requests."""
 
 ORPHANED = 60.0
-"""Seconds after which a process whose launcher has gone is not starting any more."""
+"""The seconds after which a process whose launcher is gone is not starting any more."""
 
 
 NOT_ASKED_FOR = Owner(kind="unknown", name="unknown: it was not asked for")
@@ -35,15 +35,15 @@ NOT_ASKED_FOR = Owner(kind="unknown", name="unknown: it was not asked for")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """The result of a closer probe."""
+    """The use of the GPUs by processes, as seen in samples."""
 
     load: Load
     walk: OpenFileScan | Unknown
     job: JobArguments = field(default_factory=JobArguments)
     owners: Mapping[int, Owner] = field(default_factory=dict)
-    """The owners of the processes in question, and of the others of their jobs."""
+    """The owners of the selected processes, and of the other processes of their jobs."""
     ports: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """The ports that these listen on."""
+    """The ports on which these processes listen."""
 
 
 def observe_gpu_use(
@@ -79,15 +79,17 @@ class JobMatch:
     at_work: tuple[Process, ...] | Unknown = ()
     """The processes whose jobs keep a GPU busy: workers, launchers and their helpers."""
     starting: tuple[Process, ...] = ()
-    """Idle ones whose jobs were started less than `starting` ago: not left over."""
+    """Idle processes whose jobs were started less than `starting` ago, so that they are not left over."""
     owned: tuple[Process, ...] = ()
-    """Idle ones whose owner lives (`owner`, `ownership`), so that they are not left over."""
+    """Idle processes whose owner lives (`owner`, `ownership`), so that they are not left over."""
     listening: tuple[Process, ...] = ()
-    """Idle ones whose jobs listen on a port, and were not seen idle for 10 minutes: servers at rest, or left over."""
+    """Idle processes whose jobs listen on a port and were not idle for 10 minutes in the samples: servers at rest, or
+    left over.
+    """
     protected: tuple[Protected, ...] = ()
     """Processes that are never ended, each with the reason."""
     beyond_help: tuple[Protected, ...] = ()
-    """The processes that hold only lost GPUs: left alone, because ending them brings no GPU back."""
+    """The processes that hold only lost GPUs; they are left alone, because ending them restores no GPU."""
 
 
 Match = TypeVar("Match", bound=JobMatch)
@@ -163,7 +165,9 @@ def _young(processes: Collection[Process], closer: GpuUse, walk: OpenFileScan) -
 
 
 def _servers(processes: Collection[Process], closer: GpuUse, walk: OpenFileScan) -> set[int]:
-    """Return the processes of jobs that listen on a port, unless something says that the job is no server at rest."""
+    """Return the processes of jobs that listen on a port, unless there is evidence that the job is not a server at
+    rest.
+    """
     if closer.load.absent or closer.job.incident or closer.job.idle_for >= LISTENING:
         return set()
     members = process_jobs(walk.table).members
@@ -208,7 +212,7 @@ def _beyond(process: Process, buses: tuple[str, ...]) -> Protected:
 
 
 def described(pid: int, walk: OpenFileScan, closer: GpuUse) -> Process:
-    """The process with what it has open, whether nvidia-smi lists it, and whose it is."""
+    """Return the process with its open files, its entry in nvidia-smi, and its owner."""
     load = closer.load
     pids = load.pids()
     devices = tuple(file.path for file in walk.open.get(pid, ()))
@@ -218,7 +222,7 @@ def described(pid: int, walk: OpenFileScan, closer: GpuUse) -> Process:
 
 
 def _gpus(pid: int, walk: OpenFileScan, load: Load) -> tuple[str, ...]:
-    """Return the indices of the GPUs that the process holds, each with its memory there; empty: they are unknown."""
+    """Return the indices of the GPUs that the process holds, each with its memory there; empty if they are unknown."""
     held = gpus_of(pid, walk, load)
     if isinstance(held, Unknown):
         return ()

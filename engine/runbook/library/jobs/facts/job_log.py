@@ -1,4 +1,4 @@
-"""Read a training's log: did it end by itself, what failed first on each rank, which checkpoint is the last."""
+"""Read a training's log: whether it ended by itself, what failed first on each rank, and the last checkpoint."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from runbook.text.signatures import SignatureSearch
 from runbook.text.timestamps import line_time
 
 LINE = 10_000
-"""Characters of a line that are inspected, from its end."""
+"""The maximum number of characters of a line that are searched, from its end."""
 
 SURVIVED = 3
-"""So many lines of progress after an error, and the training went on in spite of it."""
+"""After this number of lines of progress following an error, the training has continued in spite of the error."""
 
 PAUSES = 500
-"""The last pauses between lines of which the usual one is taken."""
+"""The number of last pauses between lines from which the usual pause is computed."""
 
 SAVED_ABOVE = 40
-"""Lines of a traceback that an ignored exception may have."""
+"""The maximum number of lines in the traceback of an ignored exception."""
 
 _TRACKERS = re.compile(r"[/\\](?:wandb|mlflow|comet_ml|neptune|clearml|aim|tensorboard\w*|swanlab|trackio)[/\\]")
-"""A frame of a library that records a run: a thread of it that fails does not end the training."""
+"""Matches a frame of a library that records a run; if a thread of it fails, the training does not end."""
 
 ROLES = {sign.name: sign.role for sign in SIGNS}
 STRENGTH = {sign.name: place for place, sign in enumerate(SIGNS)}
@@ -86,61 +86,65 @@ _FIELD = re.compile(r"^\W*(host|rank|exitcode)\s*:\s*(-?[\w.-]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSign:
-    """A line that is a sign of something."""
+    """A line that is a sign of a cause, a consequence or an end."""
 
     signature: str
-    """The name of its row: a cause such as gpu_memory, a consequence such as collective, or done."""
+    """The name of the sign: a cause such as gpu_memory, a consequence such as collective, or done."""
     file: str
     """The path of the log."""
     line: int
-    """From the file's beginning where all of it was read; else negative, from its end: -1 is the last line."""
+    """The number of the line, from the beginning if the whole file was read; otherwise negative, from the end: -1 is
+    the last line.
+    """
     text: str
     """The line, without white space around it; at most 10000 characters."""
     rank: str = ""
-    """The rank, or the actor of Ray, that the line names; empty: none."""
+    """The rank, or the actor of Ray, in the line; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootFailure:
-    """The process that torchrun says failed first."""
+    """The process that failed first, according to torchrun."""
 
     rank: str
-    """Its rank; empty: the log does not say."""
+    """The rank; empty if the log does not give it."""
     host: str
-    """Its host; empty: the log does not say."""
+    """The host; empty if the log does not give it."""
     exit_code: str
-    """Its exit code, as the log writes it."""
+    """The exit code as printed in the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The last checkpoint that the log says was saved."""
+    """The last checkpoint that was saved, according to the log."""
 
     path: str
-    """As the log writes it; empty: the line has none."""
+    """The path as printed in the log; empty if the line has none."""
     step: int | None
-    """The step of the training; null: the line names none."""
+    """The step of the training; null if the line has none."""
     text: str
-    """The line that says so."""
+    """The line about the checkpoint."""
     before_end: float | None
-    """Seconds from this line to the last one with a time; null: the lines have no times."""
+    """The seconds from this line to the last line with a time; null if the lines have no times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStory:
-    """The reading of one log."""
+    """The result of reading one log."""
 
     signs: tuple[LogSign, ...] = ()
-    """The signs that count, in the order of the lines; those after an end of the training are in `after`."""
+    """The signs that count, in the order of the lines; signs after an end of the training are in `after`."""
     end: LogSign | None = None
     certain: bool = True
-    """Whether the log says that the training ended; false: only its progress, or an exit code 0, does."""
+    """Whether the log says that the training ended; False if this is known only from its progress, or an exit
+    code 0.
+    """
     after: tuple[LogSign, ...] = ()
     root: RootFailure | None = None
     checkpoint: Checkpoint | None = None
     next_job: str = ""
     went_on: bool = False
-    """Whether lines of progress stand before the signs, so that older lines explain nothing."""
+    """Whether there are lines of progress before the signs, so that older lines explain nothing."""
     pause: float | None = None
     """See ``usual_pause``."""
 
@@ -156,7 +160,9 @@ def _sources() -> dict[str, str]:
 
 
 def job_search(done: str = "") -> SignatureSearch:
-    """The table, ready to be searched; *done*: one more regular expression for the end of a training."""
+    """Return the table of signs, ready to be searched; *done*: a further regular expression for the end of a
+    training.
+    """
     return SignatureSearch(_sources() | ({"done": f"(?i:{done})"} if done else {}))
 
 
@@ -195,14 +201,14 @@ def strongest(signs: Iterable[LogSign]) -> tuple[str, ...]:
 
 
 _WORTH = {Role.CAUSE: 0, Role.GENERIC: 1, Role.WEAK: 1, Role.CONSEQUENCE: 2, Role.TRACE: 4}
-"""The place of a sign among others; 0 explains most."""
+"""The rank of a sign among others; 0 explains most."""
 
 _FOLLOWS = 3
 """Where an error stands that only follows from a consequence."""
 
 
 def explains(signs: Iterable[LogSign]) -> bool:
-    """Whether a cause is among *signs*, and not only what follows from one."""
+    """Whether one of *signs* is a cause, not only a consequence."""
     signs = tuple(signs)
     found = strongest(signs)
     return bool(found) and ROLES[found[0]] not in (Role.CONSEQUENCE, Role.TRACE)
@@ -221,7 +227,7 @@ def after_older(older: LogStory, newer: LogStory) -> LogStory:
 
 
 def first_errors(signs: Iterable[LogSign]) -> tuple[LogSign, ...]:
-    """The first sign of each rank or actor."""
+    """Return the first sign of each rank or actor."""
     first: dict[str, LogSign] = {}
     for sign in signs:
         if sign.rank and ROLES[sign.signature] is not Role.TRACE:
@@ -230,7 +236,7 @@ def first_errors(signs: Iterable[LogSign]) -> tuple[LogSign, ...]:
 
 
 def is_consequence(sign: LogSign) -> bool:
-    """Whether *sign* only follows from the failure of another."""
+    """Whether *sign* is only a consequence of another failure."""
     return ROLES[sign.signature] is Role.CONSEQUENCE
 
 
@@ -263,7 +269,7 @@ def _counting(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 class _Reading:
-    """Gathers what the lines of one log tell."""
+    """Collects the information in the lines of one log."""
 
     def __init__(self, file: str, search: SignatureSearch) -> None:
         self.file, self.search = file, search
@@ -413,7 +419,7 @@ def _negated(text: str, at: int) -> bool:
 
 
 def unsaved(after: Iterable[LogSign]) -> bool:
-    """Whether something after the end of the training was not written."""
+    """Whether something could not be written after the end of the training."""
     return any(sign.signature in UNSAVED for sign in after)
 
 

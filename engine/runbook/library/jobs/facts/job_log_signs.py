@@ -1,4 +1,4 @@
-"""The table of what a line of a training's log is a sign of: a cause, a consequence, or an end."""
+"""The table of signs in a training's log: each line may be a sign of a cause, a consequence, or an end."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ _ERROR = r"\S*[a-z](?:error|exception)"
 
 
 class Role(Enum):
-    """The worth of a sign beside others."""
+    """The importance of a sign among others."""
 
     CAUSE = "cause"
-    """It explains the end, wherever it stands."""
+    """The sign explains the end, wherever it is."""
     GENERIC = "generic"
-    """It explains the end if it comes before the first consequence; after it, it only follows from that."""
+    """The sign explains the end if it comes before the first consequence; after it, the sign is itself a
+    consequence.
+    """
     CONSEQUENCE = "consequence"
-    """Others failed, and this one says so."""
+    """The line reports that others failed."""
     WEAK = "weak"
-    """A warning as often as a cause: it explains the end only where its log has no consequence."""
+    """The sign is as often a warning as a cause: it explains the end only if its log has no consequence."""
     TRACE = "trace"
-    """A word that something failed, and not what."""
+    """The line says that something failed, but not what."""
 
 
 class Sign(NamedTuple):
-    """A row of the table."""
+    """An entry of the table of signs."""
 
     name: str
     role: Role
     patterns: tuple[str, ...]
-    """Regular expressions for a line; upper and lower case are not distinguished."""
+    """Regular expressions for a line; upper and lower case are ignored."""
 
 
 SIGNS = (

@@ -27,7 +27,7 @@ from runbook.values.command import Command, Completed
 from runbook.values.types import Unknown
 
 APART = 5.0
-"""Seconds between two samples of how busy a GPU is, at most."""
+"""The maximum number of seconds between two samples of a GPU's utilization."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Load:
     reading: SmiReading | Unknown
     presence: GpuPresence | Unknown
     above: float
-    """Percent: a GPU that was busier on one of the probes is busy."""
+    """A utilization in percent; a GPU with a higher one in a sample is busy."""
 
     @property
     def absent(self) -> bool:
@@ -45,11 +45,11 @@ class Load:
         return not isinstance(self.presence, Unknown) and self.presence.absent
 
     lost: frozenset[str] = frozenset()
-    """Bus ids of GPUs that the kernel says only a reboot brings back."""
+    """Bus ids of GPUs that only a reboot can restore, according to the kernel."""
 
     @property
     def gone(self) -> frozenset[str]:
-        """Bus ids of GPUs that only a reboot brings back, by the kernel's word or by nvidia-smi's."""
+        """Return the bus ids of GPUs that only a reboot can restore, according to the kernel or nvidia-smi."""
         if isinstance(self.reading, Unknown):
             return self.lost
         shown = (gpu.bus_id for gpu in self.gpus if gpu.bus_id and _wants_reboot(gpu))
@@ -57,7 +57,7 @@ class Load:
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs that nvidia-smi shows."""
+        """Return the GPUs that nvidia-smi shows."""
         return () if isinstance(self.reading, Unknown) else self.reading.gpus
 
     @property
@@ -68,7 +68,7 @@ class Load:
         return self.reading if isinstance(self.reading, Unknown) else self.reading.apps
 
     def pids(self) -> frozenset[int] | Unknown:
-        """The pids that nvidia-smi lists; they may belong to another pid namespace."""
+        """Return the pids that nvidia-smi lists; they may belong to another pid namespace."""
         apps = self.apps
         if isinstance(apps, Unknown):
             return apps
@@ -124,7 +124,7 @@ def beyond_help(walk: OpenFileScan, load: Load) -> Mapping[int, tuple[str, ...]]
 
 
 def _lost_of(node: OpenFile, walk: OpenFileScan, load: Load) -> str:
-    """The lost GPU that *node* opens, or may open; empty: it opens another one."""
+    """Return the lost GPU that *node* opens, or may open; empty if it opens another GPU."""
     numbers = {} if isinstance(load.presence, Unknown) else load.presence.minors
     mine = next((bus for bus, number in numbers.items() if number == node.gpu), "")
     if mine:
@@ -138,7 +138,7 @@ def _lost_of(node: OpenFile, walk: OpenFileScan, load: Load) -> str:
 
 
 def at_work(walk: OpenFileScan, load: Load) -> Mapping[int, bool | Unknown]:
-    """For each process of the host whether its job is at work, by pid."""
+    """Return for each process of the host, by pid, whether its job is at work."""
     if load.absent or _all_idle(walk, load):
         return dict.fromkeys(walk.table.rows, False)
     listed = _listed(load)
@@ -147,7 +147,7 @@ def at_work(walk: OpenFileScan, load: Load) -> Mapping[int, bool | Unknown]:
 
 
 def gpus_of(pid: int, walk: OpenFileScan, load: Load) -> tuple[Gpu, ...] | Unknown:
-    """The GPUs that a process holds."""
+    """Return the GPUs that the process *pid* holds."""
     if isinstance(load.reading, Unknown) and not load.absent:
         return load.reading
     found = {app.gpu_uuid: None for app in load.apps if app.pid == pid} if not isinstance(load.apps, Unknown) else {}
@@ -165,7 +165,7 @@ def gpus_of(pid: int, walk: OpenFileScan, load: Load) -> tuple[Gpu, ...] | Unkno
 
 
 def _all_idle(walk: OpenFileScan, load: Load) -> bool:
-    """Whether no GPU is busy, so that nobody can be at work."""
+    """Whether no GPU is busy, so that no job can be at work."""
     if isinstance(load.reading, Unknown) or load.reading.lost or not load.gpus:
         return False
     complete = len(load.gpus) >= len(_gpu_nodes(walk))
@@ -177,7 +177,7 @@ def _gpu_nodes(walk: OpenFileScan) -> set[int]:
 
 
 def _listed(load: Load) -> dict[int, list[str]]:
-    """The UUIDs of the GPUs that nvidia-smi lists each pid on."""
+    """Return the UUIDs of the GPUs on which nvidia-smi lists each pid."""
     found: dict[int, list[str]] = {}
     for app in () if isinstance(load.apps, Unknown) else load.apps:
         if not isinstance(app.pid, Unknown):
@@ -214,7 +214,7 @@ def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown
 
 
 def _busy_uuid(uuid: str, load: Load) -> bool | Unknown:
-    """Whether the GPU that nvidia-smi lists a process on is busy; any that is, where it does not say which."""
+    """Return whether GPU *uuid* is busy; without a UUID, whether any GPU is."""
     named = [gpu for gpu in load.gpus if gpu.uuid == uuid and uuid]
     return worst(_busy(gpu, load) for gpu in named or load.gpus)
 

@@ -1,4 +1,4 @@
-"""Paths whose holders may be asked for, and ended."""
+"""Check the paths whose holders may be listed and ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERYBODYS = (
 
 
 def objection_to_paths(paths: Iterable[str]) -> str:
-    """Return the reason why the holders of *paths* (globs) must not be chosen; empty: it is allowed."""
+    """Return the reason why the holders of *paths* (globs) must not be chosen; empty if they may."""
     for path in paths:
         if not path.startswith("/") or "/../" in f"{path}/" or "//" in path:
             return f"{path!r} is not an absolute path: write it as /dev/nvidia*"
@@ -29,6 +29,6 @@ def objection_to_paths(paths: Iterable[str]) -> str:
 
 
 def _matches(path: str, glob: str) -> bool:
-    """As a shell matches: ``*`` stands for nothing with a slash in it."""
+    """Return whether *path* matches *glob* as in a shell: ``*`` matches no slash."""
     parts, globs = path.split("/"), glob.split("/")
     return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))

@@ -1,4 +1,4 @@
-"""Read where Python processes stand: the frames of their main threads, and what these wait for."""
+"""Read what Python processes are doing: the frames of their main threads, and what these threads wait for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from runbook.shell import script
 from runbook.values.command import Command, Completed, Effect
 
 MAX_PROCESSES = 16
-"""Processes that are asked."""
+"""The maximum number of processes that are inspected."""
 
 MAX_FRAMES = 12
-"""Frames of a stack that are kept, the innermost ones."""
+"""The maximum number of frames of a stack that are kept, the innermost ones."""
 
 SECONDS = 10
-"""For each process."""
+"""The maximum number of seconds for each process."""
 
 WAITS = (
     ("a collective", r"torch/distributed/|/distributed_c10d\.py$|nccl|/mpi4py/"),
@@ -38,12 +38,14 @@ _LIBRARY = re.compile(r"/lib(?:64)?/python[\d.]+/|/(?:site|dist)-packages/|^<fro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonStack:
-    """The place of one process."""
+    """The stack of one process."""
 
     pid: int
     """The pid of the process."""
     waits_for: str
-    """Such as a collective, an HTTP answer, a queue; empty: it computes, or the frames do not say."""
+    """The subject of the wait, such as a collective, an HTTP answer, a queue; empty if it computes, or the frames do
+    not tell.
+    """
     works: bool
     """Whether its main thread was computing."""
     at: str
@@ -53,7 +55,7 @@ class PythonStack:
 
 
 def ask_stacks(pids: Sequence[int]) -> Command:
-    """The command that asks py-spy where *pids* stand."""
+    """Return the command with which py-spy reads the stacks of *pids*."""
     argv = (str(SECONDS), *map(str, pids[:MAX_PROCESSES]))
     return Command(
         script=script(__package__, "python_stacks"), argv=argv, effect=Effect.READ, timeout=5.0 + SECONDS * len(argv)
@@ -77,7 +79,7 @@ def read_stacks(done: Completed) -> tuple[tuple[PythonStack, ...], Mapping[int, 
 
 
 def _parts(said: str) -> Iterator[tuple[int, str]]:
-    """The output for each pid."""
+    """Yield the output for each pid."""
     parts = re.split(r"^pid (\d+)$", said, flags=re.MULTILINE)[1:]
     yield from ((int(pid), text) for pid, text in zip(parts[::2], parts[1::2], strict=True))
 

@@ -1,4 +1,4 @@
-"""End the processes that were selected: the decision, and what a second probe says of it."""
+"""End the selected processes: the decision, and the judgement of the second probe."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def termination_of(args: EndJobArguments, state: Selection, what: str, doubts: S
 
 
 def is_settled(args: EndJobArguments, before: Selection, after: Selection) -> bool:
-    """Every victim is gone, and none has come back."""
+    """Whether every victim is gone, and none has been started again."""
     return gone(_snapshot(args, before), _snapshot(args, after))
 
 

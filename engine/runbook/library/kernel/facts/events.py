@@ -35,9 +35,9 @@ class OomKill:
     """A process that the kernel ended for want of memory."""
 
     at: str | Unknown
-    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    """When the kernel wrote the message: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the kernel wrote the message, in seconds since 1970."""
     pid: int | Unknown
     """The number of the process that was killed; unknown where the log does not say who died."""
     name: str | Unknown
@@ -64,9 +64,9 @@ class Xid:
     """A fault that the NVIDIA driver reports, of a GPU or of an NVSwitch."""
 
     at: str | Unknown
-    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    """When the kernel wrote the message: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the kernel wrote the message, in seconds since 1970."""
     code: int
     """The number of the fault: the Xid, or the SXid of an NVSwitch."""
     bus_id: str
@@ -86,7 +86,9 @@ class Xid:
     need: str = ""
     """The same in words, where an Xid 154 tells by its own text: ``reset the GPU``, ``reboot the node`` ..."""
     who: str = ""
-    """The one who acts: nobody, the owner of the job, the operator of the node, the data centre, the vendor."""
+    """The person who has to act: nobody, the owner of the job, the operator of the node, the data centre, the
+    vendor.
+    """
     severity: str = ""
     """Of an SXid: ``fatal``, ``non-fatal``, ``harmless``; empty where nobody says it, and of an Xid."""
     names_process: bool = False
@@ -100,9 +102,9 @@ class IoError:
     """A complaint about a disk or a file system."""
 
     at: str | Unknown
-    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    """When the kernel wrote the message: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the kernel wrote the message, in seconds since 1970."""
     device: str
     """The disk or file system that the line names, such as sda or nvme0n1; empty where it names none."""
     text: str
@@ -114,9 +116,9 @@ class HungTask:
     """A task that the kernel saw waiting for too long."""
 
     at: str | Unknown
-    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    """When the kernel wrote the message: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the kernel wrote the message, in seconds since 1970."""
     pid: int
     """The number of the task: the pid of a process, or the number of one of its threads."""
     name: str

@@ -38,9 +38,9 @@ class GpuFault:
     """A fault of a GPU that the driver tells without a number."""
 
     at: str | Unknown
-    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    """When the kernel wrote the message: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the kernel wrote the message, in seconds since 1970."""
     kind: FaultOfGpu
     """off_the_bus; bus_error: its PCI link failed for good; other_driver: another driver than NVIDIA's holds it;
     init_failed: the driver could not start it; firmware_hung: its firmware does not answer; needs_reset; api_mismatch:
@@ -59,9 +59,9 @@ class KernelFault:
     """Something that is wrong with the machine itself."""
 
     at: str | Unknown
-    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    """When the kernel wrote the message: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the kernel wrote the message, in seconds since 1970."""
     text: str
     """The message of the kernel, at most 1000 characters."""
     device: str = ""
@@ -82,9 +82,9 @@ class OomdKill:
     """A process that a program (systemd-oomd, earlyoom, Talos) ended for memory pressure, before the kernel had to."""
 
     at: str | Unknown
-    """When the program wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    """When the program wrote the message: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the program wrote the message, in seconds since 1970."""
     cgroup: str
     """The control group that was killed; empty where it was a process (earlyoom)."""
     text: str

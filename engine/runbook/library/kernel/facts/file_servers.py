@@ -33,9 +33,9 @@ class FileServer:
     silent: bool
     """Whether its last message says that it does not respond."""
     at: str | Unknown
-    """When the present silence, or the last one, began: ISO 8601, UTC; unknown where the log does not say."""
+    """When the present silence, or the last one, began: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the present silence, or the last one, began, in seconds since 1970."""
     count: int
     """The number of messages, of all requests together, that it does not respond."""
     text: str

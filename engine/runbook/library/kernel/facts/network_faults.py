@@ -20,9 +20,9 @@ class NetworkFault:
     """A fault of a network card, or a link that went down and has not come up again."""
 
     at: str | Unknown
-    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    """When the kernel wrote the message: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the kernel wrote the message, in seconds since 1970."""
     kind: Literal["link_down", "card"]
     """link_down: a link went down, and no later message says that it is up; card: another fault of a card."""
     device: str

@@ -21,9 +21,9 @@ class KernelLogMatch:
     signature: str = field(metadata={"named_by": ("signatures",)})
     """The name of the signature that the message has: a key of `signatures`."""
     at: str | Unknown
-    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
+    """When the kernel wrote the message: ISO 8601, UTC; unknown if the log has no time."""
     seconds: float | Unknown
-    """The same, in seconds since 1970."""
+    """When the kernel wrote the message, in seconds since 1970."""
     text: str
     """The message of the kernel, at most 1000 characters."""
 

@@ -32,7 +32,9 @@ class XidGroup:
     need: str
     """The need after the last one, in words: ``reset the GPU``, ``reboot the node`` ..."""
     who: str
-    """The one who acts: nobody, the owner of the job, the operator of the node, the data centre, the vendor."""
+    """The person who has to act: nobody, the owner of the job, the operator of the node, the data centre, the
+    vendor.
+    """
     instances: tuple[str, ...]
     """The MIG instances that they name."""
     processes: tuple[str, ...]

@@ -46,13 +46,13 @@ def end_of(part: ComponentStatus) -> str:
 
 
 def last_words(part: ComponentStatus) -> str:
-    """Return the end of its log, for people."""
+    """Return the end of the component's log, for people."""
     lines = " | ".join(word for word in part.last if word.strip())
     return f"; its log {part.log} ends with: {lines}" if lines else f"; its log {part.log} is empty"
 
 
 def in_order(down: Sequence[Component]) -> str:
-    """In which order, and with which delays, *down* are started."""
+    """Describe the order and the delays in which *down* are started."""
     later = [
         f"{component.name} {seconds(component.delay)} later" if component.delay else component.name
         for component in down[1:]
@@ -61,19 +61,19 @@ def in_order(down: Sequence[Component]) -> str:
 
 
 def how_started(component: Component) -> Iterator[str]:
-    """Describe the start, for people: of the environment, only the names."""
+    """Describe the start of *component*, for people; of its environment, only the names."""
     yield f"{component.name}: {shlex.join(component.argv)}"
     names = f"; environment: {', '.join(component.env)}" if component.env else ""
     yield f"  in {component.cwd}; log: {component.log}{names}"
 
 
 def name_and_pid(status: ComponentStatus) -> str:
-    """*status* and all that goes with it, for people."""
+    """Describe *status* for people: name, pid, and processes that belong to it."""
     return f"pid {status.pid} ({status.user}), the component {status.name}, with all processes that it has started"
 
 
 def left_behind(left: tuple[Remains, ...]) -> str:
-    """The first of *left*, and how many more there are."""
+    """Return the first processes of *left*, and the number of the others."""
     said = [f"pid {remains.pid} ({remains.command}) of {remains.component}" for remains in left[:5]]
     more = f" and {plural(len(left) - 5, 'other')}" if len(left) > 5 else ""
     return f"left behind: {', '.join(said)}{more}"
@@ -113,11 +113,11 @@ class Args:
     cwd: str = "/"
     """The directory in which components without a `cwd` start."""
     state: Literal["present", "absent"] = "present"
-    """present: all components run; absent: no component runs, and no process that a component has started."""
+    """present: all components run; absent: no component runs, and no process that was started by a component."""
     watch: Duration = field(default=Duration(5.0), metadata={"minimum": 0, "maximum": 3600})
-    """The time that all must keep running after the last one was started."""
+    """The time that all components must keep running after the start of the last one."""
     end_others: bool = True
-    """If one dies while watched, end the others, also those that ran before."""
+    """If one component dies while they are watched, end the others, also those that ran before."""
     grace: Duration = field(default=Duration(10.0), metadata={"minimum": 0, "maximum": 600})
     """The time between TERM and KILL."""
     lines: int = field(default=5, metadata={"minimum": 0, "maximum": 200})
@@ -133,7 +133,7 @@ class Args:
 
     @property
     def placed(self) -> tuple[Component, ...]:
-        """The components, each with the directory that it starts in."""
+        """Return the components, each with the directory in which it starts."""
         return tuple(replace(component, cwd=component.cwd or self.cwd) for component in self.components)
 
 
@@ -142,7 +142,7 @@ class State:
     """The state of the components."""
 
     parts: tuple[ComponentStatus, ...]
-    """Each in the given order: name, status, pid, exit_code, meaning, started, ended, seconds, last ..."""
+    """Each component in the given order: name, status, pid, exit_code, meaning, started, ended, seconds, last ..."""
     running: tuple[str, ...] = ()
     """Names of the components that run."""
     down: tuple[str, ...] = ()
@@ -150,13 +150,13 @@ class State:
     differing: tuple[str, ...] = ()
     """Names of components that run with other arguments, environment, cwd or log than given."""
     died: tuple[ComponentStatus, ...] = ()
-    """Components that ended without having been stopped, the first to die first."""
+    """Components that ended although nobody stopped them, the first to die first."""
     failed: tuple[ComponentStatus, ...] = ()
-    """The components of `died` with a known exit code other than 0; in the same order."""
+    """The components in `died` with a known exit code other than 0, in the same order."""
     first: str | Unknown = ""
     """Name of the first component that died; empty if none did."""
     ends: tuple[str, ...] = ()
-    """The end of each component of `died`, in words."""
+    """The end of each component in `died`, in words."""
     said: tuple[str, ...] = ()
     """The last lines of all logs, each after its [name]."""
     left: tuple[Remains, ...] | Unknown = ()
@@ -166,12 +166,12 @@ class State:
     obstacles: tuple[str, ...] = ()
     """The reasons why the missing components could not be started."""
     busy: int = 0
-    """Pid of another process that is starting or ending components; 0: there is none."""
+    """The pid of another process that is starting or ending components; 0: there is none."""
     turn: int = field(default=0, metadata={"private": True})
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read the records and processes, as the user whose components these are."""
+    """Read the records and the processes, as the user to whom the components belong."""
     ask = ask_components(args.placed, args.records, args.lines)
     if any(component.pattern for component in args.components):
         done, processes = yield ask, ask_processes()
@@ -186,7 +186,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _reported(state: State) -> State:
-    """*state* with what follows from its parts."""
+    """Return *state* with the fields that follow from its parts."""
     died = first_dead(state.parts)
     unseen = [status for status in died if not status.died]
     first: str | Unknown = died[0].name if died else ""
@@ -206,7 +206,7 @@ def _reported(state: State) -> State:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Start what does not run, or end what does."""
+    """Start the components that do not run; for `state: absent`, end those that run."""
     if state.busy:
         return Blocked(why=f"another process (pid {state.busy}) is starting or ending components: try again later")
     return _start(args, state) if args.state == "present" else _end(args, state)
@@ -248,7 +248,7 @@ def _start(args: Args, state: State) -> Decision:
 
 
 def _obstacle(state: State) -> str:
-    """Return the reason why the missing components must not be started now; empty: they may be."""
+    """Return the reason why the missing components must not be started now; empty if they may."""
     if isinstance(state.left, Unknown):
         return state.left.why
     if state.left:
@@ -262,7 +262,7 @@ def _to_start(component: Component, records: str) -> Target:
 
 
 def _to_end(part: ComponentStatus) -> Target:
-    """One that runs, and is ended if another one dies."""
+    """Return the target for a running component, which is ended if another one dies."""
     return Target(kind="service", key=part.key, say=name_and_pid(part))
 
 
@@ -295,7 +295,7 @@ def _victim(victim: ComponentStatus | Remains, say: str) -> Target:
 
 
 def without(state: State, keys: frozenset[str]) -> State:
-    """*state* without the components and processes of *keys*."""
+    """Return *state* without the components and processes in *keys*."""
     names = {key.rpartition(":")[2] for key in keys if key.startswith("component:")}
     parts = tuple(part for part in state.parts if part.key not in keys and not (part.name in names and not part.ours))
     left = (
@@ -318,7 +318,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def _still(state: State) -> list[str]:
-    """Return the components that are there although none should be."""
+    """Return the components that exist although none should."""
     others = of_others(state.parts)
     ours = [name_and_pid(part) for part in state.parts if part.ours]
     return [*ours, *([others] if others else []), *what_remains(state.left, state.strays)]
@@ -345,7 +345,7 @@ def _lines_of_dead(dead: list[ComponentStatus], after: State) -> Iterator[str]:
 
 
 def refused(command: Command, completed: Completed) -> str:
-    """The words of the host."""
+    """Return the error message of the host."""
     return "" if completed.timed_out else " ".join(completed.stderr.split())
 
 

@@ -1,4 +1,4 @@
-"""The start of one component."""
+"""A component: its fields, and how it is started."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from runbook.values.types import Duration, Json, ProcessPattern
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_SET = frozenset(("BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "LINENO", "OPTIND", "PPID", "SHELLOPTS", "UID"))
-"""Variables that some shells refuse to set, or go astray with."""
+"""Variables that some shells refuse to set, or that make a shell fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One process to start."""
+    """A process to start."""
 
     name: str
     """The component's name: letters, digits, - and _."""
     argv: tuple[str, ...] = ()
-    """The program and its arguments; no shell reads them."""
+    """The program and its arguments; they are not passed through a shell."""
     pattern: ProcessPattern = ProcessPattern("")
-    """Pattern of its command line: a process that matches counts as running, whatever started it."""
+    """A pattern of the command line: a process that matches counts as this component, whatever started it."""
     env: Mapping[str, Json] = field(default_factory=dict)
     """Environment variables; only their names are ever shown."""
     delay: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 3600})
-    """The pause after the start of the component before it, if that is started too."""
+    """The pause after the start of the component before this one, if that component is started, too."""
     cwd: str = ""
-    """The directory that the component starts in; empty: the `cwd` of the step."""
+    """The directory in which the component starts; empty: the `cwd` of the step."""
     log: str
-    """The file that the component's output is appended to."""
+    """The file to which the output of the component is appended."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -52,18 +52,18 @@ class Component:
 
     @property
     def variables(self) -> tuple[tuple[str, str], ...]:
-        """Its environment as text."""
+        """Return the environment of the component as text."""
         return tuple((name, str(value)) for name, value in self.env.items())
 
     @property
     def digest(self) -> str:
-        """Of all that says how it runs."""
+        """Return a digest of everything that determines how the component runs."""
         reported = (self.argv, sorted(self.variables), self.cwd, self.log)
         return sha256(repr(reported).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def objection_to_path(path: str) -> str:
-    """Return the reason why *path* is refused; empty: it is accepted."""
+    """Return the reason why *path* is refused; empty if it is accepted."""
     if not path.startswith(("/", "~/")) or "\n" in path:
         return f"must be absolute, or begin with ~/: {path!r}"
     return ""

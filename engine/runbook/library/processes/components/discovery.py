@@ -1,4 +1,4 @@
-"""Components that something else has started, found by their command lines."""
+"""Find components that were not started by runbook, by their command lines."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _matches_row(pattern: SearchPattern, row: Row, budget: SearchBudget) -> bool
 
 
 def _discovered(part: ComponentStatus, process: Process) -> ComponentStatus:
-    """*part* as the process that something else has started."""
+    """Return *part* with the values of *process*, which something else has started."""
     unseen = Unknown(why=f"another program has started {part.name}")
     return replace(
         part,

@@ -1,4 +1,4 @@
-"""The components of a host: what is to be started, how each stands, and the commands that start and end them."""
+"""The state of the components of a host, and the commands that start and end them."""
 
 from __future__ import annotations
 
@@ -35,34 +35,34 @@ component in the order of their ends: name and pid:start, or name, ``-`` and the
 
 
 LINE = 1000
-"""Characters of a line of a log that are kept."""
+"""The maximum number of characters that are kept of a line of a log."""
 
 _BLIND = "processes that the components have started cannot be searched for: reading /proc hangs on some process"
 
 LAST_WAIT = 5.0
-"""Seconds that KILL is given."""
+"""The seconds to wait after KILL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """A process that a component has started, and that lives on without it."""
+    """A process that was started by a component and still runs although the component has ended."""
 
     component: str
-    """The name of the component that has started it."""
+    """The name of the component that started the process."""
     pid: int
-    """The number of the process, as the host has it."""
+    """The pid of the process on the host."""
     start: int
-    """Clock ticks since boot; *pid* and *start* together are never another's."""
+    """The start time in clock ticks since boot; *pid* and *start* together identify the process."""
     state: str
-    """A letter: R running, S sleeping, D in the kernel (no signal reaches it), Z defunct, T stopped ..."""
+    """The state as a letter: R running, S sleeping, D in the kernel (no signal reaches it), Z defunct, T stopped ..."""
     user: str
     """The user as whom the step runs."""
     command: str
-    """Its name as the kernel has it (15 characters)."""
+    """The name of the process in the kernel (15 characters)."""
 
     @property
     def key(self) -> str:
-        """Its identity as a target."""
+        """Return the identity of the process as a target."""
         return f"{self.pid}:{self.start}"
 
 
@@ -71,74 +71,76 @@ class ComponentStatus:
     """The state of a component."""
 
     name: str
-    """The name of the component, as `components` has it."""
+    """The name of the component in `components`."""
     status: str
-    """running, found (something else started it), ended, stopped (on purpose), lost (nobody saw its end), or never."""
+    """running, found (something else started it), ended, stopped (on purpose), lost (its end was not seen),
+    or never.
+    """
     pid: int = 0
-    """0 where it was never started, and is not found either."""
+    """The pid; 0 if the component was never started and is not found either."""
     start: int = 0
-    """Clock ticks since boot; *pid* and *start* together are never another's."""
+    """The start time in clock ticks since boot; *pid* and *start* together identify the process."""
     user: str
-    """The user as whom the step runs, and so the component."""
+    """The user as whom the step and the component run."""
     command: str
     """The arguments of the running component, joined by spaces; if it does not run, the requested arguments."""
     differs: bool = False
-    """Whether it runs with other arguments, environment, directory or log than are asked for now."""
+    """Whether the component runs with other arguments, environment, directory or log than the step requires now."""
     exit_code: int | Unknown
-    """The code with which it ended (128 + N: by signal N); unknown while it runs, or if its end was not seen."""
+    """The exit code of the component (128 + N: by signal N); unknown while it runs, or if its end was not seen."""
     meaning: str = ""
-    """The meaning of the exit code, as text; empty: there is no exit code."""
+    """The meaning of the exit code, as text; empty if there is no exit code."""
     started: int | Unknown
     """When it was started, in seconds since 1970."""
     ended: int | Unknown
     """When it ended, in seconds since 1970; unknown while it runs, or if its end was not seen."""
     seconds: float | Unknown
-    """Seconds that it has been running, or ran."""
+    """The seconds for which the component has been running, or ran."""
     log: str
-    """The path of the file on the host that its output is added to."""
+    """The path of the file on the host to which the output of the component is appended."""
     last: tuple[str, ...] = ()
-    """The last lines of its log since it was started, each with its name in brackets before it."""
+    """The last lines of the log since the component was started, each with the name in brackets before it."""
     died: float = field(default=0.0, metadata={"private": True})
-    """Uptime at its end; 0: not known."""
+    """The uptime of the host when the component ended; 0: not known."""
 
     @property
     def key(self) -> str:
-        """Its identity as a target."""
+        """Return the identity of the component as a target."""
         return f"{self.pid}:{self.start}"
 
     @property
     def runs(self) -> bool:
-        """Whether it lives."""
+        """Whether the component is running."""
         return self.status in ("running", "found")
 
     @property
     def ours(self) -> bool:
-        """Whether it lives, and was started from here."""
+        """Whether the component is running and was started by runbook."""
         return self.status == "running"
 
     @property
     def dead(self) -> bool:
-        """Whether it has ended without having been asked to."""
+        """Whether the component has ended although nobody stopped it."""
         return self.status in ("ended", "lost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentSet:
-    """All components that were asked for, in their order."""
+    """All components of the step, in their order."""
 
     parts: tuple[ComponentStatus, ...]
     left: tuple[Remains, ...] | Unknown
     strays: tuple[Remains, ...]
-    """The processes in the session of a dead component that do not bear its mark."""
+    """The processes in the session of a dead component that do not have its mark."""
     obstacles: tuple[tuple[str, str], ...]
-    """The obstacles to a start: the name of a component, or none where it concerns all, and the reason."""
+    """The obstacles to a start, each with the reason; the name of the component is empty if it concerns all."""
     turn: int
     busy: int
-    """The process that is starting or ending components now; 0: there is none."""
+    """The pid of the process that is starting or ending components now; 0: there is none."""
 
 
 def ask_components(components: Sequence[Component], records: str, lines: int) -> Command:
-    """Ask for the state of *components* by the records in the folder *records*."""
+    """Return the command that reads the state of *components* from the records in the folder *records*."""
     words: list[str] = []
     for component in components:
         words += (
@@ -152,7 +154,7 @@ def ask_components(components: Sequence[Component], records: str, lines: int) ->
 
 
 def read_components(components: Sequence[Component], done: Completed) -> ComponentSet:
-    """Parse *done*.  Raises ProbeError where it does not give their state."""
+    """Return the state of *components* in *done*.  Raises ProbeError if it does not contain the state."""
     if done.timed_out:
         raise ProbeError(f"the state of the components could not be read within {seconds(done.seconds)}")
     if done.exit_code != 0:
@@ -253,7 +255,7 @@ def _unseen(name: str, status: str) -> str:
 
 
 def _remains(rows: Iterable[str], parts: Iterable[ComponentStatus], user: str) -> tuple[Remains, ...]:
-    """Return the processes that live on of the components that do not run."""
+    """Return the processes that still run although their components have ended."""
     down = {part.name for part in parts if not part.runs}
     found = []
     for name, key, state, called in (row.split(" ", 3) for row in rows):

@@ -1,1 +1,1 @@
-"""The processes of a host: their table, their open files, their protection, and their termination."""
+"""The processes of a host: their table, their open files, their protection, and how they are ended."""

@@ -1,4 +1,4 @@
-"""Processes in state D: what they wait for in the kernel, by where they wait; asked without the GPU driver's help."""
+"""Find processes in state D and what they wait for, from their place in the kernel, without the GPU driver."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ modules."""
 
 _ASK = script(__package__, "blocked_processes")
 MAX_SECOND_READING = 60.0
-"""Seconds that the second reading of a busy host may take."""
+"""The maximum number of seconds for the second reading of a busy host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,34 +49,36 @@ class BlockedTask:
     """
 
     pid: int
-    """The pid of its process."""
+    """The pid of the task's process."""
     tid: int
     """The number of the thread; equal to `pid` for the first thread of the process."""
     start: int
-    """When it started: clock ticks since boot."""
+    """The start time in clock ticks since boot."""
     parent: int
-    """The pid of the parent of its process."""
+    """The pid of the parent of the task's process."""
     user: str
-    """Its user: the name, or the number where /etc/passwd has none."""
+    """The user name, or the user number if /etc/passwd has no name."""
     name: str
-    """As the kernel calls it (15 characters)."""
+    """The name of the task in the kernel (15 characters)."""
     wchan: str
-    """The function of the kernel that it sleeps in; empty where that is not known."""
+    """The kernel function in which the task sleeps; empty if it is not known."""
     waits_for: WaitsFor
-    """The thing that it waits for, by its place of sleep in the kernel; unknown: that does not say it."""
+    """The cause for which the task waits, determined from its place in the kernel."""
     devices: tuple[str, ...] = ()
-    """The GPU device nodes that its process has open."""
+    """The GPU device nodes that the task's process has open."""
     stack: tuple[str, ...] = field(default=(), repr=False)
-    """The functions that led there, as root sees them, the innermost first."""
+    """The kernel functions on the stack of the task, as root sees them, the innermost first."""
 
     @property
     def in_driver(self) -> bool:
-        """Whether it waits for the GPU driver."""
+        """Whether the task waits for the GPU driver."""
         return self.waits_for in WAITS[:2]
 
 
 def ask_blocked(apart: float) -> Command:
-    """Ask for the tasks that are in state D in two readings, so many seconds apart; ``ran``: they ran in between."""
+    """Return the command that lists the tasks in state D in two readings, *apart* seconds apart; ``ran``: a task ran
+    in between.
+    """
     command = read_script(_ASK, f"{apart:g}")
     return Command(
         script=command.script, argv=command.argv, effect=command.effect, timeout=MAX_SECOND_READING, waits=apart
@@ -84,7 +86,7 @@ def ask_blocked(apart: float) -> Command:
 
 
 def read_blocked(done: Completed) -> tuple[BlockedTask, ...]:
-    """The answer to ``ask_blocked``.  Raises ProbeError where it is none."""
+    """Return the tasks in *done*, the answer to ``ask_blocked``.  Raises ProbeError if there is no answer."""
     if done.timed_out:
         raise ProbeError(f"/proc could not be read within {seconds(done.seconds)}: a process may hold it up")
     if done.exit_code != 0 or "sampled" not in done.stdout.splitlines():

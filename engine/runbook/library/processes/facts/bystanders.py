@@ -1,4 +1,4 @@
-"""Processes of people on a host: what a reboot would end that is no part of the system."""
+"""Find the processes of people on a host, which a reboot would end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from runbook.library.processes.facts.table import Row, Table
 from runbook.values.types import Unknown
 
 LEAST_UID = 1000
-"""Where the numbers of ordinary users begin (UID_MIN of login.defs)."""
+"""The first number of ordinary users (UID_MIN of login.defs)."""
 
 _NOBODY = {"65534", "65535"}
 

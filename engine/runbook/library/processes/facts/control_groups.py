@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 
 CUT = "..."
-"""Stands in a path for its middle, where that is too long to be read."""
+"""The text in place of the middle of a path, if the path is too long to read."""
 
 LXC = "lxc/"
-"""Goes before the name of a container of LXC, LXD, Incus or Proxmox."""
+"""The prefix of the name of a container of LXC, LXD, Incus or Proxmox."""
 
 _CONTAINER = re.compile(
     r"(?<![0-9a-f])(?<!libpod_pod_)(?<!libpod_parent/)(?P<id>[0-9a-f]{64})(?![0-9a-f])"  # not the id of podman's pods
@@ -52,7 +52,7 @@ def login_in(cgroup: str, first: str) -> str:
 
 
 def _containers(cgroup: str) -> list[str]:
-    """The containers along *cgroup*, outermost first."""
+    """Return the containers along *cgroup*, outermost first."""
     return [_called(found) for found in _CONTAINER.finditer(cgroup)]
 
 
@@ -65,13 +65,13 @@ def _called(found: re.Match[str]) -> str:
 
 
 def _from(cgroup: str, first: str) -> str:
-    """*cgroup* as pid 1's manager sees it."""
+    """Return *cgroup* as pid 1's manager sees it."""
     root = first.removesuffix("/init.scope").rstrip("/")
     return cgroup.removeprefix(root) if cgroup == root or cgroup.startswith(f"{root}/") else cgroup
 
 
 def _below_managers(cgroup: str, first: str) -> list[str]:
-    """The parts of *cgroup* from the first on that is no slice, nor the manager of a user."""
+    """Return the parts of *cgroup* from the first part that is neither a slice nor the manager of a user."""
     parts = [part for part in _from(cgroup, first).split("/") if part not in ("", "..")]
     parts = _after_slices(parts)
     return _after_slices(parts[1:]) if parts and re.fullmatch(r"user@[0-9]+\.service", parts[0]) else parts
@@ -84,7 +84,7 @@ def _after_slices(parts: list[str]) -> list[str]:
 
 
 def _nested(parts: list[str]) -> str:
-    """Return the container, of an unknown kind, in which a second systemd has made units; empty: there is none."""
+    """Return the container, of an unknown kind, in which a second systemd has created units; empty if there is none."""
     if not parts or parts[0].endswith(".service"):
         return ""
     if parts[0].endswith(".scope"):

@@ -26,13 +26,13 @@ class Executable:
     """The program that a process runs."""
 
     path: str
-    """As its own mounts have it, ``(deleted)`` behind it where it is gone."""
+    """The path in the mount namespace of the process, with ``(deleted)`` after it if the file is gone."""
     roots: bool
-    """Whether it is what lies at *path*, and only root can write that or any directory above it."""
+    """Whether the program is the file at *path*, and only root can write this file and the directories above it."""
 
     @property
     def name(self) -> str:
-        """Return its name: the last part of the path."""
+        """Return the name of the program: the last part of the path."""
         return self.path.removesuffix(_DELETED).rpartition("/")[2]
 
 
@@ -44,7 +44,7 @@ class _File:
     links: str
 
     def only_roots(self, kind: int) -> bool:
-        """Whether it is of that *kind* (``S_IFMT``), root's, and nobody else may write it."""
+        """Whether the file is of type *kind* (``S_IFMT``), belongs to root, and nobody else may write it."""
         return self.owner == "0" and stat.S_IFMT(self.mode) == kind and not self.mode & _WRITABLE
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitCode:
-    """One row: shells and container runtimes report 128 + n for a process that signal n ended."""
+    """An entry of the table; shells and container runtimes report 128 + n for a process that signal n ended."""
 
     code: int
     meaning: str
     cause: str
-    """The first suspicion on a GPU host."""
+    """The most likely cause on a GPU host."""
 
 
 _ROWS = (

@@ -1,4 +1,4 @@
-"""The programs that are protected, by name: daemons, remote access, terminals, editors, clients."""
+"""The names of protected programs: daemons, remote access, terminals, editors, clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAEMON_NAMES: dict[str, str] = {
     ),
     "an editor or a pager, not a job": "vi vim vim.* nvim nano emacs less more man tail head grep watch htop top",
 }
-"""The protected programs by the reason; a ``*`` at the end stands for anything."""
+"""The names of protected programs by the reason; a ``*`` at the end stands for any text."""
 
 REALLY = script(__package__, "known_daemons")
 """Comes before a script that searches for a process by its own name.

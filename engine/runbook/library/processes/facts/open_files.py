@@ -15,7 +15,7 @@ from runbook.values.command import Command, Completed, read_script
 from runbook.values.types import Unknown, plural
 
 GPUS = "/dev/nvidia*"
-"""Always inspected: whether a process is at work rests on it."""
+"""The files that are always checked, because they show whether a process uses a GPU."""
 
 _DRIVER = 195
 """The character device number of NVIDIA's driver (devices.txt of the kernel): minors 0-253 are GPUs."""
@@ -35,15 +35,15 @@ class OpenFile:
 
     path: str
     key: str
-    """The same for every path of the same device, or file."""
+    """A key that is the same for every path of the same device or file."""
     asked: bool
-    """Whether it was asked for."""
+    """Whether the file was requested."""
     file: tuple[int, int]
-    """The device that it lies on, and its inode."""
+    """The device on which the file lies, and its inode."""
 
     @property
     def gpu(self) -> int | None:
-        """Return the number of the GPU that this device node belongs to; None: it belongs to no single GPU."""
+        """Return the number of the GPU to which this device node belongs; None if it belongs to no single GPU."""
         kind, _, numbers = self.key.partition(":")
         if kind == "2":
             major, minor = (int(part, 16) for part in numbers.split(":"))
@@ -65,35 +65,35 @@ class OpenFile:
 
     @property
     def partition(self) -> bool:
-        """Whether it opens a part of a GPU (MIG)."""
+        """Whether the node opens a part of a GPU (MIG)."""
         return self.path.startswith("/dev/nvidia-caps/nvidia-cap")
 
     @property
     def driver(self) -> bool:
-        """Whether it belongs to NVIDIA's driver."""
+        """Whether the node belongs to NVIDIA's driver."""
         return self.path.startswith("/dev/nvidia")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFileScan:
-    """The processes of a host, and what each has open of what was asked for and of the GPUs' nodes."""
+    """The processes of a host, and the requested files and GPU nodes that each has open."""
 
     table: Table
     nodes: tuple[OpenFile, ...]
     open: Mapping[int, tuple[OpenFile, ...]] = field(default_factory=dict)
-    """Pid to nodes."""
+    """The open nodes of each process, by pid."""
     unseen: frozenset[int] = frozenset()
-    """Processes whose open files could not be inspected."""
+    """The pids of processes whose open files could not be read."""
     sockets: tuple[str, ...] = ()
     forged: tuple[str, ...] = ()
-    """Paths that were asked for and lead through a link that another user may change."""
+    """The requested paths that lead through a link which another user may change."""
 
     def everybodys(self) -> tuple[str, ...]:
         """Return the requested devices that any process has open, under whatever name."""
         return tuple(node.path for node in self.nodes if node.asked and node.dull)
 
     def not_seen(self) -> str:
-        """In words, whose processes could not be read, and why."""
+        """Return a text that says whose processes could not be read, and why."""
         users: dict[str, int] = {}
         for pid in self.unseen:
             user = self.table.rows[pid].process.user
@@ -108,17 +108,19 @@ class OpenFileScan:
         return tuple(file for file in self.open.get(pid, ()) if file.asked)
 
     def present(self) -> tuple[str, ...]:
-        """The files that were asked for and are there."""
+        """Return the requested files that exist."""
         return tuple(node.path for node in self.nodes if node.asked)
 
 
 def ask_holders(*globs: str) -> Command:
-    """Every process, and who has a file open that one of *globs* names (directories are left out), or a GPU's node."""
+    """Return the command that lists every process, and who has open a file in *globs* (without directories) or a GPU
+    node.
+    """
     return replace(read_script(PROCESSES + HOLDERS, *globs), private=True, valid_for=VALID)  # as in ask_processes
 
 
 def read_holders(done: Completed) -> OpenFileScan:
-    """Parse *done*.  Raises ProbeError when it cannot be believed."""
+    """Return the open files in *done*.  Raises ProbeError if the answer cannot be trusted."""
     table = read_processes(done)
     reported = [line.partition(" ")[::2] for line in done.stdout.split("\n")]
     inspected = _inspected(reported, table)
@@ -135,7 +137,7 @@ def read_holders(done: Completed) -> OpenFileScan:
 
 
 def _inspected(reported: list[tuple[str, str]], table: Table) -> set[int]:
-    """The pids whose open files were read.  Raises ProbeError where not even our own were."""
+    """Return the pids whose open files were read.  Raises ProbeError if not even our own could be read."""
     walker = next(iter(lines_of("walked", reported)), "")
     pids = _pids(reported, "seen")
     if not walker or lines_of("fault", reported) or (walker != "none" and int(walker) not in pids):
@@ -149,7 +151,7 @@ def _pids(reported: Iterable[tuple[str, str]], wanted: str) -> set[int]:
 
 
 def _may_hold(row: Row, table: Table) -> bool:
-    """Whether it matters that its open files could not be inspected."""
+    """Whether it matters that the open files of the process could not be read."""
     return not row.defunct and (not (why := protection(row, table)) or isinstance(why, Unknown))
 
 
@@ -177,7 +179,7 @@ def _open(
 
 
 def _mapped(device: str, inode: str) -> tuple[int, int]:
-    """The device, as stat(2) numbers it, and the inode that /proc/PID/maps shows."""
+    """Return the device, as numbered by stat(2), and the inode from a line of /proc/PID/maps."""
     major, _, minor = device.partition(":")
     high, low = int(major, 16), int(minor, 16)
     return (low & 0xFF) | ((high & 0xFFF) << 8) | ((low & ~0xFF) << 12) | ((high & ~0xFFF) << 32), int(inode)

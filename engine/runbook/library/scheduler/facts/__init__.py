@@ -1,1 +1,3 @@
-"""The scheduler of a host (Slurm, Kubernetes, or none): whether the host takes jobs, who drained it, and its jobs."""
+"""Read the scheduler of a host (Slurm, Kubernetes, or none): whether the host accepts jobs, who drained it, and its
+jobs.
+"""

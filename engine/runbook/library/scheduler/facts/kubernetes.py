@@ -1,4 +1,4 @@
-"""Read what Kubernetes says of a node, by kubectl."""
+"""Read the state of a node from Kubernetes, with kubectl."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from runbook.library.scheduler.facts.model import Node
 from runbook.values.types import Unknown
 
 MARK = "runbook/drained"
-"""The annotation in which we leave our reason: a cordon has none of its own."""
+"""The annotation that holds our reason for a drain, because a cordon has no reason of its own."""
 
 _STAYS = ("DaemonSet", "Node")
-"""Owners of pods that a drain leaves where they are: those of a DaemonSet, and static ones."""
+"""The owners of pods that a drain does not move: DaemonSet, and Node for static pods."""
 
 
 def read_node(text: str, jobs: tuple[str, ...] | Unknown, asked_at: str) -> Node:
-    """The node in kubectl's JSON.  Raises ProbeError where it is none."""
+    """Return the node in *text*, the JSON from kubectl.  Raises ProbeError if there is none."""
     try:
         tree = json.loads(text)
         meta, spec = tree["metadata"], tree.get("spec") or {}
@@ -44,7 +44,7 @@ def read_node(text: str, jobs: tuple[str, ...] | Unknown, asked_at: str) -> Node
 
 
 def read_pods(lines: list[str], failed: str) -> tuple[str, ...] | Unknown:
-    """The pods in lines ``NAMESPACE NAME OWNER PHASE`` that a drain would move."""
+    """Return the pods that a drain would move; each line is ``NAMESPACE NAME OWNER PHASE``."""
     if failed:
         return Unknown(why=f"the pods cannot be listed: {failed}")
     rows = [line.split() for line in lines if line.strip()]

@@ -1,4 +1,4 @@
-"""The state of one host by its scheduler, whichever scheduler it is."""
+"""The state of a host in its scheduler, in the same form for every scheduler."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from runbook.values.types import Unknown
 Kind = Literal["slurm", "kubernetes", "none"]
 
 OUR_REASON = "runbook: "
-"""The beginning of the reason of each of our drains, so that nothing but our own drains is ever taken back."""
+"""The beginning of the reason of every drain by runbook; runbook takes back only drains with this beginning."""
 
 _MORE = ";|&\n"
-"""The characters that separate several reasons in one text; our own have none of these."""
+"""The characters that separate several reasons in one text; a reason of runbook contains none of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The state of a host by its scheduler."""
+    """The state of a host in its scheduler."""
 
     kind: Kind
-    """The scheduler that has the host: slurm, kubernetes, none."""
+    """The scheduler of the host: slurm, kubernetes, none."""
     name: str
-    """By which the scheduler knows the host; for kind ``none`` its own name."""
+    """The name of the host in the scheduler; for kind ``none``, the host's own name."""
     asked_at: str = ""
-    """The short name of the machine that was asked."""
+    """The short name of the machine on which the scheduler was queried."""
     state: str = ""
-    """As the scheduler writes it: ``IDLE+DRAIN``, ``Ready,SchedulingDisabled``; empty for kind ``none``."""
+    """The state as the scheduler prints it: ``IDLE+DRAIN``, ``Ready,SchedulingDisabled``; empty for kind ``none``."""
     drained: bool = False
-    """Whether it takes no new jobs because somebody said so."""
+    """Whether the host accepts no new jobs because a user drained it."""
     reason: str = ""
-    """The reason why it takes no jobs, as written by the user who drained it."""
+    """The reason why the host accepts no jobs, as written by the user who drained it."""
     by: str = ""
-    """The user who drained it, as far as the scheduler says."""
+    """The user who drained the host, if the scheduler reports it."""
     since: str = ""
-    """When it was drained, in the scheduler's own words."""
+    """When the host was drained, in the scheduler's own words."""
     responds: bool = True
-    """Whether the scheduler hears from the host."""
+    """Whether the host responds to the scheduler."""
     obstacle: str = ""
-    """Another obstacle to jobs, which the end of a drain would override or hide; empty: there is none."""
+    """Another obstacle to jobs, which the end of a drain would override or hide; empty if there is none."""
     host_name: str = ""
-    """The name of the machine that the node is; empty: not said."""
+    """The name of the machine of the node; empty if it is not reported."""
     jobs: tuple[str, ...] | Unknown = ()
-    """The jobs (or pods) that are on it, in words."""
+    """The jobs (or pods) on the host, in words."""
     jobs_known: bool = True
-    """False for kind ``none``, which has no jobs that could be listed."""
+    """Whether the scheduler can list jobs; False for kind ``none``."""
 
     @property
     def here(self) -> bool:
-        """Whether the machine that was asked is the node itself."""
+        """Whether the queried machine is the node itself."""
         names = {_short(word) for word in (self.host_name, self.name) if word}
         return not self.asked_at or _short(self.asked_at) in names
 
     def ours(self, users: tuple[str, ...] = ("root",)) -> bool:
-        """Whether it was drained by us, and for nothing else: our words, all of them ours, by one of *users*."""
+        """Whether runbook drained the host, and nobody else: the only reason is runbook's, set by one of *users*."""
         if not self.drained or not self.reason.startswith(OUR_REASON) or any(word in self.reason for word in _MORE):
             return False
         return not self.by or self.by.partition("@")[0] in users
@@ -67,7 +67,7 @@ class Node:
 
 
 def objection_to_reason(text: str) -> str:
-    """Return the reason why *text* cannot be a reason of ours; empty: it can."""
+    """Return why *text* cannot be a reason for a drain by runbook; empty if it can."""
     if any(each in text for each in (*_MORE, "[", "]", '"', "'", "\\")) or not text.isprintable():
         return "no quotes, brackets, backslashes, line ends, or any of ; | & may be in it"
     return "it is longer than 120 characters" if len(text) > 120 else ""

@@ -1,4 +1,4 @@
-"""Ask which scheduler a host has, and how the host stands with it; changes nothing."""
+"""Ask which scheduler a host has, and what state the host has in it; nothing is changed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from runbook.values.types import Unknown
 
 KINDS = ("auto", "slurm", "kubernetes", "none")
 NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
-"""The form of a node's name."""
+"""Matches the name of a node."""
 
 _QUERY = SAFE + PLACES + script(__package__, "query")
 
 
 def ask_node(kind: str = "auto", node: str = "") -> Command:
-    """One script: the scheduler, the node and its jobs.  *node* empty: the machine that is asked."""
+    """Return the command that reads the scheduler, the node and its jobs; *node* empty: the machine on which
+    it runs.
+    """
     return replace(read_script(_QUERY, kind, node), timeout=75.0)
 
 
 def read_node(done: Completed) -> Node | Unknown:
-    """Parse the state of the host; unknown where its scheduler gives no answer that can be believed."""
+    """Return the state of the host in *done*; unknown if the scheduler gave no answer that can be trusted."""
     if done.timed_out:
         return Unknown(why="the scheduler gave no answer in time")
     said = _sections(done.stdout)
@@ -50,7 +52,7 @@ def read_node(done: Completed) -> Node | Unknown:
 
 
 def _plain(said: dict[str, list[str]], asked_at: str) -> Node:
-    """A host without a scheduler: what our own mark on it says."""
+    """Return the state of a host without a scheduler, according to runbook's own mark on the host."""
     reason, by, since = (*said.get("mark", []), "", "", "")[:3]
     return Node(
         kind="none", name=asked_at, asked_at=asked_at, drained="mark" in said, reason=reason, by=by, since=since,
@@ -59,7 +61,7 @@ def _plain(said: dict[str, list[str]], asked_at: str) -> Node:
 
 
 def _sections(text: str) -> dict[str, list[str]]:
-    """The lines ``KIND REST``, by their kind."""
+    """Return the lines of *text*, ``KIND REST``, by their kind."""
     found: dict[str, list[str]] = {}
     for line in text.split("\n"):
         kind, gap, rest = line.partition(" ")

@@ -1,4 +1,4 @@
-"""Read what Slurm says of a node: one line of ``scontrol -o show node``, and its jobs by squeue."""
+"""Read the state of a node from Slurm: one line of ``scontrol -o show node``, and its jobs from squeue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNS = {
     "*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWER_DOWN", "%": "POWERING_DOWN",
     "$": "MAINT", "@": "REBOOT_REQUESTED", "^": "REBOOT_ISSUED", "-": "PLANNED", "+": "",
 }  # fmt: skip
-"""The meaning of a sign behind a state; Slurm before 21.08 writes them in scontrol too (``DOWN*+DRAIN``)."""
+"""The meaning of a sign after a state; Slurm before 21.08 prints these signs in scontrol, too (``DOWN*+DRAIN``)."""
 
 _BASES = {"ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN"}
 _AT_WORK = {"ALLOCATED", "ALLOC", "MIXED", "COMPLETING"}
@@ -41,7 +41,7 @@ _OBSTACLES = {
 
 
 def read_node(line: str, jobs: tuple[str, ...] | Unknown, asked_at: str) -> Node:
-    """The node of *line*.  Raises ProbeError where it is none, or its state is not known."""
+    """Return the node in *line*.  Raises ProbeError if there is no node, or its state is not known."""
     before, found, _ = line.partition(" Reason=")
     state = _STATE.search(before)
     name = re.search(_FIELD.format("NodeName"), before)
@@ -72,7 +72,7 @@ def read_node(line: str, jobs: tuple[str, ...] | Unknown, asked_at: str) -> Node
 
 
 def read_jobs(lines: list[str], failed: str) -> tuple[str, ...] | Unknown:
-    """The jobs in lines ``ID STATE USER``; unknown where squeue *failed*."""
+    """Return the jobs in *lines* (``ID STATE USER``); unknown if squeue failed (*failed* is its message)."""
     if failed:
         return Unknown(why=f"the jobs cannot be listed: {failed}")
     rows = [line.split() for line in lines if line.strip()]
@@ -82,7 +82,7 @@ def read_jobs(lines: list[str], failed: str) -> tuple[str, ...] | Unknown:
 
 
 def _state_words(state: str) -> frozenset[str]:
-    """The base state and the flags of ``IDLE+DRAIN``, ``DOWN*+DRAIN`` or ``mixed#``."""
+    """Return the base state and the flags of *state*, such as ``IDLE+DRAIN``, ``DOWN*+DRAIN`` or ``mixed#``."""
     found = set()
     for part in state.upper().split("+"):
         word = part.rstrip("".join(_SIGNS))
@@ -93,7 +93,7 @@ def _state_words(state: str) -> frozenset[str]:
 
 
 def _reason(text: str) -> tuple[str, str, str]:
-    """The reason, who gave it, and when."""
+    """Return the reason, its user, and its time."""
     if found := _REASON.match(text):
         return " ".join(found[1].split("\n")).strip(), found[2], found[3]
     bare = _BARE_REASON.match(text)

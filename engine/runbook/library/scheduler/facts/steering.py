@@ -1,4 +1,4 @@
-"""The commands that drain a node and that take our own drain back."""
+"""The commands that drain a node, and that take a drain by runbook back."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from runbook.values.command import Command, write_script
 _STEER = SAFE + PLACES + script(__package__, "steer")
 
 SPARE = 120.0
-"""Seconds that the scheduler may take besides what is waited for."""
+"""The seconds that the scheduler may take in addition to the time of waiting."""
 
 
 def drain(node: Node, reason: str, who: str) -> Command:
-    """Have *node* take no new jobs; *reason* whole, as it shall stand there."""
+    """Return the command that lets *node* accept no new jobs; *reason* is stored unchanged."""
     return _steer("drain", node, reason, who, 0.0)
 
 
 def evict(node: Node, within: float) -> Command:
-    """Have Kubernetes move the pods of *node* elsewhere, within so many seconds."""
+    """Return the command with which Kubernetes moves the pods of *node* elsewhere; *within*: the time limit in
+    seconds.
+    """
     return _steer("evict", node, "", "", within)
 
 
 def resume(node: Node, only: str, within: float) -> Command:
-    """Take our drain of *node* back if its reason begins with *only*; wait so many seconds until the node responds."""
+    """Return the command that takes runbook's drain of *node* back if its reason begins with *only*; it waits up to
+    *within* seconds until the node responds.
+    """
     return _steer("resume", node, only, "", within)
 
 

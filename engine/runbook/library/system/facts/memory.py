@@ -19,7 +19,7 @@ class Hungry:
     """A process, by what it holds of memory."""
 
     pid: int
-    """The number of the process, as the host has it."""
+    """The pid of the process on the host."""
     name: str
     """The name of the process, at most 15 characters, as the kernel keeps it."""
     resident: int

@@ -384,7 +384,7 @@ def _known(value: float | Unknown) -> float:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Lines that a person would paste."""
+    """Return the commands that a person would run by hand."""
     if args.container:
         return (f"docker logs --timestamps --tail 50 {shlex.quote(args.container)}",)
     files = " ".join(args.files) or "FILE"

@@ -36,14 +36,14 @@ from runbook.values.types import plural, seconds
 from runbook.values.verbosity import Verbosity
 
 MANY = 40
-"""Hosts up to which every line of a verbose run is shown: about a screen of them."""
+"""The maximum number of hosts for which a verbose run shows every line: about one screen."""
 
 PARTS = 5
-"""The number of progress lines of a long run, where there is no live region."""
+"""The number of progress lines of a long run, if there is no live region."""
 
 
 class RepeatedLines:
-    """Drops a line if the same was shown for another host; the recap names all hosts."""
+    """Drops a line if an equal line was shown for another host; the recap names all hosts."""
 
     def __init__(self, *, progress: bool, many: int = MANY) -> None:
         self._progress = progress
@@ -55,7 +55,7 @@ class RepeatedLines:
         self._shown: set[tuple[str, ...]] = set()
 
     def without(self, event: Event, lines: Sequence[str]) -> Sequence[str]:
-        """*lines*, which are what *event* is worth, if they are the first of their kind."""
+        """Return *lines*, the lines about *event*, without those that were already shown for another host."""
         match event:
             case RunStarted():
                 return self._begun(event, lines)
@@ -87,7 +87,9 @@ class RepeatedLines:
         return lines
 
     def _how_far(self) -> list[str]:
-        """A line on the progress of the run, each time another fifth of the hosts has ended."""
+        """Return a line about the progress of the run each time another fifth of the hosts has ended;
+        otherwise none.
+        """
         done = sum(self._ended.values())
         before, now = ((number * PARTS) // self._all if self._all else 0 for number in (done - 1, done))
         if not self._progress or self._all <= MANY or before == now or done == self._all:
@@ -111,7 +113,7 @@ def lines_of(event: Event, verbosity: Verbosity) -> list[str]:
 
 
 def _in_progress(event: Event) -> list[str]:
-    """Return the lines about steps and hosts while the run is on."""
+    """Return the lines about steps and hosts during the run."""
     match event:
         case StepFinished(host=host, result=result):
             quiet = result.status.is_idle or result.phase is Phase.DIAGNOSE
@@ -125,7 +127,7 @@ def _in_progress(event: Event) -> list[str]:
 
 
 def _ended(host: HostResult) -> list[str]:
-    """Return the lines about the end of *host*: the cause and the next action, or what was cured."""
+    """Return the lines about the result of *host*: the cause and the next action, or the repaired faults."""
     digest, head = host_digest(host), f"{host.host}: {host.verdict} ({seconds(host.seconds)})"
     if reason := host.error or (digest.cause and short(digest.cause.text, SHOWN_CAUSE)):
         head += f": {reason}"
@@ -147,7 +149,7 @@ ENDINGS = ("txt", "log")
 
 
 class Reporter:
-    """Writes lines to a stream; where that is a terminal, with a few below them that follow the run."""
+    """Writes lines to a stream; on a terminal, it also shows a few lines below them with the progress of the run."""
 
     def __init__(self, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> None:
         self._screen = _screen(stream)
@@ -157,31 +159,33 @@ class Reporter:
         self._repeated = RepeatedLines(progress=plain and verbosity is not Verbosity.QUIET, many=many)
 
     def on(self, event: Event) -> None:
-        """Say what is worth a line."""
+        """Write the lines about *event*."""
         lines = lines_of(event, self._verbosity)
         if isinstance(event, Waiting) and self._verbosity is Verbosity.NORMAL and self._plain:
             lines = lines_of(event, Verbosity.VERBOSE)  # a terminal shows below its lines what is waited for
         self._screen.on(event, self._repeated.without(event, lines))
 
     def aside(self, line: str) -> bool:
-        """Take care of *line*, which is for the terminal and none of the run's; False: write it yourself."""
+        """Show *line*, which is for the terminal and not from the run; return False if the caller must write it
+        itself.
+        """
         return self._screen.aside(line)
 
 
 class Display(Protocol):
-    """Something to write on."""
+    """A device to which lines are written."""
 
     def on(self, event: Event, lines: Sequence[str]) -> None:
-        """Write *lines*, which are what *event* is worth."""
+        """Write *lines*, the lines about *event*."""
         ...
 
     def aside(self, line: str) -> bool:
-        """See ``Reporter.aside``."""
+        """Do as ``Reporter.aside``."""
         ...
 
 
 class PlainDisplay:
-    """A stream on which nothing can be taken back."""
+    """A stream on which written lines cannot be removed again."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -194,7 +198,7 @@ class PlainDisplay:
             self._stream.flush()
 
     def aside(self, line: str) -> bool:
-        """Nothing here is in the way of others."""
+        """Return False: this stream has no display that another line could disturb."""
         return False
 
 
@@ -207,7 +211,7 @@ def _screen(stream: TextIO) -> Display:
 
 
 def show_plans(hosts: Iterable[HostPlan], stream: TextIO) -> None:
-    """Write the plans for the person who is asked."""
+    """Write the plans to *stream*, for the person who must confirm them."""
     for line in plans(hosts):
         stream.write(printable_line(line) + "\n")
     stream.flush()

@@ -1,4 +1,4 @@
-"""A region of a few lines at the bottom of a terminal that shows the progress of the run."""
+"""A region of a few lines at the bottom of a terminal, which shows the progress of the run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from runbook.values.event import Event
 
 TICK = 0.1
 EVERY = 1.0
-"""Seconds between two checks whether anything is new, and between two frames while nothing is."""
+"""The seconds between two checks for news, and between two frames while there is no news."""
 SHARE = 20
-"""Drawing may take one part in so many of the time: what is to be written in between waits for the next frame."""
+"""Drawing may take at most 1/SHARE of the time; lines in between wait for the next frame."""
 STOPPED = 3.0
-"""Seconds without a tick after which the program was stopped, and others have written to the terminal."""
+"""After this number of seconds without a tick, the program was stopped, and others have written to the terminal."""
 MOST_LINES = 8
 _WORD = re.compile(rf"^(?:\S+: | +)?({'|'.join(WORD_STYLES)})\b")
 
@@ -54,7 +54,9 @@ class LiveDisplay:
         self._ticker: threading.Thread | None = None
 
     def on(self, event: Event, lines: Sequence[str]) -> None:
-        """Write *lines* above the region, and follow *event*.  Raises what writing has raised since."""
+        """Write *lines* above the region, and record *event*.  Raises the error of an earlier write, if there
+        was one.
+        """
         with self._lock:
             if self._fault:
                 raise self._fault
@@ -68,14 +70,16 @@ class LiveDisplay:
                 self._ticker.start()
 
     def aside(self, line: str) -> bool:
-        """Have *line* written above the region, soon; False where there is none.  Safe in a signal handler."""
+        """Let *line* be written above the region soon; return False if there is no region.  Safe in a signal
+        handler.
+        """
         if not self._frame:
             return False
         self._asides.append(line)
         return True
 
     def _tick(self) -> None:
-        """Keep the region alive until it is taken down."""
+        """Draw the region again and again until it is removed."""
         while True:
             time.sleep(TICK)
             with self._lock:
@@ -103,7 +107,7 @@ class LiveDisplay:
         return not self._progress.shown or now - self._drawn >= self._cost * SHARE
 
     def _draw(self) -> None:
-        """Take the region back, write what is to stay, and put the region below it: in one go."""
+        """Remove the region, write the new lines, and draw the region below them, all in one write."""
         began = time.thread_time()
         above, self._above = self._above, []
         asides = [self._asides.popleft() for _ in range(len(self._asides))]
@@ -137,7 +141,7 @@ class LiveDisplay:
         return captured.get()
 
     def _cut(self, line: str, width: int) -> str:
-        """*line* in at most *width* cells, with what the terminal cannot show written out."""
+        """Return *line* in at most *width* cells; characters that the terminal cannot show are written out."""
         encoding = self._stream.encoding or "utf-8"
         plain = printable(" ".join(line.split())) if line.strip() else ""
         shown = (" " * (len(line) - len(line.lstrip())) + plain).encode(encoding, "backslashreplace").decode(encoding)

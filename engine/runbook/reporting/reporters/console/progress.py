@@ -28,14 +28,14 @@ from runbook.values.types import plural, seconds
 
 NOT_BEGUN, PROBING, PROBED, PROBING_AGAIN = "waiting for their turn", "probing", "probed", "probing again"
 RESTING = (PROBED, NOT_BEGUN)
-"""The states of hosts that have nothing done to them now."""
+"""The states of hosts on which nothing is being done now."""
 
 folded = lru_cache(maxsize=256)(fold)
 
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """The present work on a host, and its beginning on the clock."""
+    """The present work on a host, and the time when it began."""
 
     what: str
     since: float
@@ -54,7 +54,7 @@ class Progress:
         """Whether progress is shown: the run is on, and no question is open."""
 
     def on(self, event: Event, now: float) -> None:
-        """Take note of *event*, which happened at *now*."""
+        """Record *event*, which happened at *now*."""
         match event:
             case RunStarted(playbook=name, hosts=hosts):
                 self._name, self._began, self._all, self.shown = name, now, len(hosts), True
@@ -103,7 +103,9 @@ class Progress:
             self._pending[host] = Doing(what, now)
 
     def _groups(self) -> list[tuple[str, float, tuple[str, ...]]]:
-        """Return the work, its earliest beginning, and its hosts; work first, waiting hosts last."""
+        """Return groups of hosts with the same work: the work, its earliest beginning, and the hosts; waiting hosts
+        come last.
+        """
         hosts: dict[str, list[str]] = {}
         since: dict[str, float] = {}
         for host, doing in self._pending.items():
@@ -128,7 +130,7 @@ def _fitted(what: str, remark: str, names: str, width: int) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """*text* in at most so many letters."""
+    """Return *text*, shortened to at most *most* letters."""
     return text if len(text) <= most else text[: max(0, most - 1)] + "…"
 
 

@@ -18,15 +18,16 @@ from runbook.values.types import plural, seconds
 from runbook.values.verbosity import Verbosity
 
 SHOWN_GROUPS = 40
-"""Groups of hosts that are shown in full; the rest is counted."""
+"""The maximum number of groups of hosts that are shown in full; the others are counted."""
 SCREEN = 40
-"""Hosts, and lines of a recap, up to which it is read on one screen; beyond it there is a line a reason."""
+"""The maximum number of hosts and of lines for a recap on one screen; a longer recap has one line for each reason."""
 EACH = "each host, and what was done or would be done there: -v"
 INTERRUPTED = 130
 
 
 def recap(result: RunResult, verbosity: Verbosity = Verbosity.NORMAL) -> list[str]:
-    """Return the recap: every host, the worst first, with equal ones together; then the counts, and an exit code but 0.
+    """Return the recap: every host, the worst first, equal hosts together; then the counts, and the exit code if not
+    0.
 
     With *verbosity* QUIET, returns only unwell hosts, and nothing if there are none.
     """
@@ -52,7 +53,7 @@ def recap(result: RunResult, verbosity: Verbosity = Verbosity.NORMAL) -> list[st
 
 
 def _reported(groups: Sequence[HostGroup], *, whole: bool = False) -> list[str]:
-    """The lines of *groups*: of all of them where it is the *whole*, else of the worst."""
+    """Return the lines of *groups*: of all groups if *whole*, else of the worst groups."""
     shown = groups if whole else _shown(groups)
     lines = [
         line
@@ -73,12 +74,12 @@ def _lines(host: HostResult, result: RunResult, verbosity: Verbosity) -> list[st
 
 
 def _is_declined(result: RunResult) -> bool:
-    """Whether the plan was shown and refused, or Ctrl-C came first."""
+    """Whether the person saw the plan and declined it, or pressed Ctrl-C."""
     return result.mode is Mode.PLAN and result.exit_code == INTERRUPTED
 
 
 def _shown(groups: Sequence[HostGroup]) -> list[HostGroup]:
-    """As many groups as are shown, the worst first: of each verdict one at least."""
+    """Return the groups to show, the worst first, with at least one group of each verdict."""
     ordered = sorted(groups, key=lambda group: group.verdict.rank)
     firsts = {group.verdict.rank: id(group) for group in reversed(ordered)}.values()
     chosen = sorted(ordered, key=lambda group: id(group) not in firsts)[:SHOWN_GROUPS]
@@ -93,7 +94,7 @@ def _end(result: RunResult) -> Iterator[str]:
 
 
 def plans(hosts: Iterable[HostPlan]) -> list[str]:
-    """Return the plans of all hosts that have work; equal plans stand together."""
+    """Return the plans of all hosts that have changes; equal plans are combined."""
     blocks = [(host.host, plan_lines(host)) for host in hosts]
     reported = []
     for names, lines in together([(host, (), lines, False) for host, lines in blocks if lines]):
@@ -142,7 +143,7 @@ def _reasons(hosts: Iterable[HostResult]) -> list[str]:
 
 
 def _cause_key(digest: HostDigest) -> tuple[str, ...]:
-    """Return a key that is equal for two hosts with one cause."""
+    """Return a key that is equal for two hosts with the same cause."""
     sources = digest.cause.sources if digest.cause else ()
     if sources and all(isinstance(source, Finding) for source in sources):
         return (digest.result.verdict, *(source.id for source in sources))
@@ -150,7 +151,7 @@ def _cause_key(digest: HostDigest) -> tuple[str, ...]:
 
 
 def _alike(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """The texts on hosts, those as one that differ in amounts only."""
+    """Return the texts about hosts; texts that differ only in amounts are combined."""
     return [lines[0] for _, lines in together((host, (), [text], False) for host, text in texts if text)]
 
 
@@ -159,6 +160,8 @@ def _without_own_address(host: HostResult) -> HostResult:
 
 
 def _identity(host: HostResult) -> tuple[str, ...]:
-    """Return the parts that are never shown together when they differ, however alike the words are."""
+    """Return the parts of a result that must be equal before two hosts are shown together, however similar the words
+    are.
+    """
     there = (finding for finding in host.findings if finding.status is not Presence.ABSENT)
     return (host.verdict, *(f"{each.id} {each.severity} {each.status}" for each in there))

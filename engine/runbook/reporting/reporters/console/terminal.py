@@ -1,4 +1,4 @@
-"""The kind of a terminal, and the styles of what is printed on one, by names that rich knows."""
+"""Check the kind of a terminal; the styles of printed words, by names that rich knows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ WORD_STYLES = {
     **dict.fromkeys(("planned", "would change", "blocked", "cancelled", "not_started"), "yellow"),
     **dict.fromkeys(("unresolved", "failed", "timeout", "unreachable", "unknown", "drifted"), "bold red"),
 }
-"""By the word for how a host or a step ended."""
+"""The styles, by the word for the result of a host or a step."""
 SEVERITY_STYLES = dict(zip(Severity, ("cyan", "yellow", "red", "bold red"), strict=True))
 
 
 def can_redraw(stream: TextIO) -> bool:
-    """Whether *stream* is a terminal on which what was written can be taken back."""
+    """Whether *stream* is a terminal on which written text can be removed again."""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
 def terminal_size(stream: TextIO) -> tuple[int, int]:
-    """Columns and rows of the terminal, now, whatever the environment says: that is of the time of the start."""
+    """Return the present columns and rows of the terminal; the environment has only the values from the start of the
+    program.
+    """
     try:
         width, height = os.get_terminal_size(stream.fileno())
     except OSError:

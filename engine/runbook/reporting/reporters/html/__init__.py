@@ -1,4 +1,4 @@
-"""The html output: one page that needs no network, on which hosts, steps, findings and outputs can be searched."""
+"""The html output: one page that needs no network, with a search for hosts, steps, findings and outputs."""
 
 from __future__ import annotations
 
@@ -32,44 +32,46 @@ from runbook.values.result import HostResult, RunResult, SentCommand, StepResult
 from runbook.values.types import seconds
 
 OUTPUTS = 8 * 1024 * 1024
-"""Characters of outputs that a page has at most, of all hosts together, if no host is to have less than LEAST."""
+"""The maximum number of characters of outputs on a page, if each host still gets at least LEAST characters."""
 MOST_OF_HOST = 256 * 1024
 LEAST_OF_HOST = 8 * 1024
 LONGEST = 20_000
-"""Characters of any other text: a difference between files, a script, the line of a command."""
+"""The maximum number of characters of any other text: a difference between files, a script, a command line."""
 
 
 class Texts:
-    """The texts of a page, each once; records have their numbers."""
+    """The texts of a page, each stored once; records contain the numbers of texts."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {"": 0}
 
     def number(self, text: str | None) -> int:
-        """The number of *text*, in which what steers a terminal or turns text around is written out."""
+        """Return the number of *text*; control characters, and characters that reverse text, are written out in the
+        stored text.
+        """
         return self._numbers.setdefault(printable(text or ""), len(self._numbers))
 
     def all(self) -> list[str]:
-        """The texts by their numbers."""
+        """Return the texts in the order of their numbers."""
         return list(self._numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The part of a page about the run as a whole, and the tables that the records of its hosts refer to."""
+    """The part of a page about the whole run, and the tables to which the records of its hosts refer."""
 
     run: Mapping[str, Any]
     columns: Mapping[tuple[Phase, str], int]
     causes: Mapping[str, int]
-    """The number of the cause, by host."""
+    """The number of the cause, by the name of the host."""
     findings: Mapping[tuple[str, str], int]
-    """The number of the group of findings, by host and finding."""
+    """The number of the group of findings, by host and id of the finding."""
     most: int
-    """Characters of outputs that each host may have."""
+    """The maximum number of characters of outputs of each host."""
 
 
 def document(result: RunResult, texts: Texts) -> Document:
-    """The whole of *result* but the records of its hosts."""
+    """Return everything of *result* except the records of its hosts."""
     found = causes(result.hosts)
     groups, numbers = _finding_groups(result.hosts)
     columns = _columns(result.hosts)
@@ -125,7 +127,9 @@ def _owed(hosts: Iterable[HostResult]) -> list[dict[str, Any]]:
 
 
 def _columns(hosts: Iterable[HostResult]) -> dict[tuple[Phase, str], int]:
-    """The steps of all hosts as columns, in the order of the playbook; the times of one step share one."""
+    """Return the columns for the steps of all hosts, in the order of the playbook; the items of one step share one
+    column.
+    """
     seen: dict[Phase, list[str]] = {phase: [] for phase in Phase}
     for host in hosts:
         at = dict.fromkeys(Phase, 0)
@@ -138,7 +142,7 @@ def _columns(hosts: Iterable[HostResult]) -> dict[tuple[Phase, str], int]:
 
 
 def _finding_groups(hosts: Sequence[HostResult]) -> tuple[list[dict[str, Any]], dict[tuple[str, str], int]]:
-    """Return the findings that are not absent, with equal ones together; and the group of each finding."""
+    """Return the findings that are not absent, with equal findings combined, and the group number of each finding."""
     kinds = grouped(
         ((finding.id, finding.severity, finding.status), (host.host, finding))
         for host in hosts
@@ -209,7 +213,7 @@ def host_record(host: HostResult, page: Document, texts: Texts, times: HostTimes
 
 
 def _began(moment: float | None) -> dict[str, Any]:
-    """When a step began, on the time line of its host; `u` where that is not known."""
+    """Return when a step began, on the time line of its host; `u` if that is not known."""
     return _sparse(b=_seconds(moment or 0.0), u=int(moment is None))
 
 
@@ -258,11 +262,11 @@ def _sparse(**members: Any) -> dict[str, Any]:
 ENDINGS = ("html", "htm")
 
 _IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029\x7f"}
-"""The characters that could end the element that the text stands in, or that an old reader takes for a line end."""
+"""The characters that could end the element with the text, or that an old reader treats as a line end."""
 
 
 class Reporter:
-    """Writes the page when the run is over, host by host."""
+    """Writes the page at the end of the run, host by host."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._times = stream, HostTimes()
@@ -287,13 +291,13 @@ class Reporter:
         self._put(after)
 
     def _put(self, text: str) -> None:
-        """Write *text* of the page; what the stream's encoding may lack as references."""
+        """Write *text* of the page; characters outside the stream's encoding become references."""
         utf8 = (self._stream.encoding or "utf-8").lower().replace("-", "") == "utf8"
         self._stream.write(text if utf8 else text.encode("ascii", "xmlcharrefreplace").decode("ascii"))
 
 
 def _page(result: RunResult) -> tuple[str, str]:
-    """Return the page before the run's own part, and behind it."""
+    """Return the text of the page before the run's own part, and the text after it."""
     parts = {name: _part(name) for name in ("page.html", "page.css", "page.js")}
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
     lines = [f"{fold(cause.hosts)}: {'; '.join(cause.lines)}" for cause in causes(result.hosts)]
@@ -321,10 +325,10 @@ def _part(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """By which the page's own security policy knows its script and its style; no other may run."""
+    """Return the hash by which the page's security policy allows its script or its style; no other may run."""
     return b64encode(sha256(text.encode("ascii")).digest()).decode("ascii")
 
 
 def _json(value: object) -> str:
-    """*value* as JSON in ASCII that can stand in an element of a page."""
+    """Return *value* as JSON in ASCII that is safe within an element of a page."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)

@@ -1,4 +1,4 @@
-"""When the steps of a host began, in seconds since the work on it began, by the times of a run's events."""
+"""Determine when the steps of a host began, in seconds since the work on it began, from the times of events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runbook.values.result import StepResult
 
 
 class HostTimes:
-    """Takes note of the events of a run; those without a time say nothing."""
+    """Records the events of a run; events without a time are ignored."""
 
     def __init__(self) -> None:
         self._began: dict[str, float] = {}
@@ -18,7 +18,7 @@ class HostTimes:
         self._timed: set[str] = set()
 
     def on(self, event: Event) -> None:
-        """Take note of *event*."""
+        """Record *event*."""
         match event:
             case HostStarted(host=host, at=at) if at:
                 self._began.setdefault(host, _moment(at))
@@ -27,15 +27,17 @@ class HostTimes:
                 self._ended[host, result.phase, result.id] = _moment(at) - self._began[host]
 
     def known(self, host: str) -> bool:
-        """Whether it is known when any step of *host* began."""
+        """Whether the start of any step of *host* is known."""
         return host in self._timed
 
     def began(self, host: str, step: StepResult) -> float | None:
-        """Return the start of *step*; None: no event has it, as for probes, many of which run at the same time."""
+        """Return the start of *step*; None if there is no event for it, as for probes, many of which run at the same
+        time.
+        """
         end = self._ended.get((host, step.phase, step.id))
         return None if end is None else max(0.0, end - step.seconds)
 
 
 def _moment(at: str) -> float:
-    """Seconds since the epoch."""
+    """Return the seconds since the epoch of *at* (ISO 8601)."""
     return datetime.fromisoformat(at).timestamp()
