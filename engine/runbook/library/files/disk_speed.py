@@ -1,5 +1,4 @@
-"""Measure how fast a directory's disk writes and reads, once, with a temporary file, bypassing the page cache if
-possible.
+"""Measure once how fast a directory's disk writes and reads, with a temporary file, past the page cache if possible.
 
 The file has no name while it is used, so that nothing remains however the measurement ends; if a file system does not
 allow that, the file is always deleted at the end. A file system that compresses (zfs, btrfs) appears faster here.
