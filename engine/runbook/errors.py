@@ -16,8 +16,9 @@ RunbookError (1)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from runbook.dataclass import dataclass
 
 MOST_MISTAKES = 50
 """Mistakes that are listed one by one; of the others their number."""

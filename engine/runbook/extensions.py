@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import site
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 
 ACTIONS, INVENTORIES, TRANSPORTS, REPORTERS, PLAYBOOKS = (

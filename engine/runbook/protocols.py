@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import field, is_dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
+from runbook.dataclass import dataclass
 from runbook.errors import PluginError
 from runbook.values.command import Command, Completed
 from runbook.values.inventory import Host, Inventory

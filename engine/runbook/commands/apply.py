@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from runbook.commands.run import Sources, order_of, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_of, secrets_on_command_line
 from runbook.commands.undo import UndoOptions, undo_order
 from runbook.commands.workspace import OpenRun, Person, with_secrets_resolved
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem, RecordLost
 from runbook.execution.diagnosis.verdicts import sent
 from runbook.execution.executor import Consent

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from runbook.commands.plan import opened_plan, publish, this_user
@@ -13,6 +12,7 @@ from runbook.commands.plans.document import parsed
 from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import expired, plan_text
 from runbook.commands.workspace import Person
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.text.printable import printable
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runbook.commands.input_files import ENDINGS, find_playbook, own_folders, read_playbook
 from runbook.commands.secret_masking import masked_by, secrets_in_playbook_file
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.language.lenient_read import unraw
 from runbook.language.lint.linter import rule_texts, warnings_in

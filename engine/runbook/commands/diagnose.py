@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from runbook.codec import to_json
@@ -25,6 +25,7 @@ from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.step_resolution import without_scratch
 from runbook.commands.workspace import Person, inventory_for, order_for, selected, with_secrets_resolved
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.execution.fleet import Cancellation
 from runbook.language.includes import inputs_of_parts

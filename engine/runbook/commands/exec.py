@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from runbook.commands.options import FleetOptions
 from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.workspace import Person, inventory_for, order_for, perform, selected, times, with_secrets_resolved
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.programs.mutating_programs import mutating_command
 from runbook.values.playbook import Phase, Playbook, Step

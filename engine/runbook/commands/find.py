@@ -7,11 +7,12 @@ import re
 import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
 from runbook.commands.playbook_index import PlaybookCard, playbook_cards
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.secrets.detection import secret_spans
 from runbook.secrets.names import MASK

@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from runbook.commands.options import GivenInputs
 from runbook.connections import transports
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.extensions import PLAYBOOKS, installed
 from runbook.foreign_files import MOVE_IT, is_foreign, refuse_foreign

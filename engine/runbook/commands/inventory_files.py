@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.foreign_files import MOVE_IT, refuse_foreign
 from runbook.values.playbook import Where

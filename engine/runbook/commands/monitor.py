@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -25,6 +25,7 @@ from runbook.commands.options import FleetOptions, GivenInputs
 from runbook.commands.order import Order
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.workspace import Person, inventory_for, order_for, selected, with_secrets_resolved
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem, TransportError
 from runbook.execution.fleet import Cancellation, Fleet
 from runbook.language.includes import inputs_of_parts

@@ -5,9 +5,10 @@ plan.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
+from runbook.dataclass import dataclass
 from runbook.values.limit_options import LimitOptions
 from runbook.values.types import Json
 

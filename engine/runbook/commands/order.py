@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from runbook.commands.secret_masking import secret_inputs, secrets_of
+from runbook.dataclass import dataclass
 from runbook.execution.fleet import Assignment
 from runbook.protocols import ConnectOptions, KeptFiles, OwedRecords, RecordedPast
 from runbook.secret_sources.resolution import SecretValues

@@ -6,7 +6,7 @@ import os
 import secrets
 import shlex
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from runbook.commands.one_run import Run
@@ -18,6 +18,7 @@ from runbook.commands.rests_on import rests_on, secret_values
 from runbook.commands.run import order_of, origin_of_playbook, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.workspace import OpenRun, Person, or_problems, with_secrets_resolved
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.execution.executor.permitted import shown_host
 from runbook.records.process_identity import process_user

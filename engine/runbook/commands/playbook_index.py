@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from runbook.commands.input_files import find_playbook, library, open_included, playbook_files, read_beside
 from runbook.commands.program_cache import ProgramCache
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.text_files import read_text
 from runbook.values.playbook import Playbook, Symptom, SymptomKind

@@ -6,12 +6,13 @@ import json
 import os
 import socket
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
 
 from runbook.codec import to_json
 from runbook.commands.order import Order, secret_inputs_of
+from runbook.dataclass import dataclass
 from runbook.errors import Problem
 from runbook.language.secret_uses import secret_uses
 from runbook.records.process_identity import process_user, this_process

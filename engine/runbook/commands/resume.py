@@ -6,7 +6,7 @@ import fcntl
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from runbook.commands.continuing import ALL_THE_SAME, hosts_meant, inventory_again, other_machines, other_secrets
@@ -24,6 +24,7 @@ from runbook.commands.run import unapproved
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.step_resolution import with_tags
 from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.inventory.host_patterns import select
 from runbook.language.includes import inputs_of_parts

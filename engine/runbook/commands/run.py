@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from runbook.commands.input_files import find_playbook, places_of, read_inputs, read_playbook
 from runbook.commands.one_run import Run
@@ -25,6 +25,7 @@ from runbook.commands.workspace import (
     times,
     with_secrets_resolved,
 )
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.execution.fleet.limit_options import given_limits, problems_with_variables
 from runbook.language.includes import inputs_of_parts

@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -19,6 +19,7 @@ from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.settling import GivenAgain, Prepared, Settling, given_for, given_for_playbook
 from runbook.commands.workspace import OpenRun, Person, go, order_for
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.execution.executor import Consent
 from runbook.execution.executor.owed import DONE

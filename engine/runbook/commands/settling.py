@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from runbook.commands.input_files import read_inputs_file, read_playbook, values
 from runbook.commands.options import GivenInputs
 from runbook.commands.rests_on import changed_since
 from runbook.commands.secret_masking import secret_inputs, secrets_of
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.execution.fleet import Assignment
 from runbook.language.includes import inputs_of_parts

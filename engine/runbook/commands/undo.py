@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from runbook.codec import to_json
 from runbook.commands.continuing import ALL_THE_SAME, hosts_meant, inventory_again, other_machines
@@ -16,6 +16,7 @@ from runbook.commands.plan import PlanFile, save_plan
 from runbook.commands.rests_on import changed_since, digest_of, origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.execution.fleet import Assignment
 from runbook.records.finding_runs import LAST, latest_run, load_run

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ReadOnlyViolation
 from runbook.protocols import Connection
 from runbook.values.command import Command, Completed, Effect

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.inventory.ansible_ranges import MOST_HOSTS, expanded, port_of
 from runbook.inventory.fields import Notes, Path, value_in_words
 from runbook.text.suggestions import suggest

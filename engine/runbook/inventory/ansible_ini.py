@@ -9,9 +9,10 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.inventory.ansible_ranges import MOST_HOSTS, expanded, port_of
 from runbook.inventory.fields import Path

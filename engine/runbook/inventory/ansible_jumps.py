@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from runbook.dataclass import dataclass
 
 _JUMP = re.compile(r"(?:(?P<user>[^@\s,]+)@)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
 _PREFIXED = re.compile(r"(?:ssh://)?(?P<rest>[^/]*)/?")

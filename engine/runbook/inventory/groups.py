@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.inventory.fields import NO, YES, Notes, Path, parts_of, problem_at, value_in_words
 from runbook.inventory.host_names import HOST_NAME, mistake_in

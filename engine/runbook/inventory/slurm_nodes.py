@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.inventory.fields import Notes, Path
 from runbook.inventory.hosts import hosts_in, inventory_of

@@ -12,10 +12,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
+from runbook.dataclass import dataclass
 from runbook.lab import docker_engine, isolation, location, node, owned, system
 from runbook.lab.cluster_leader import PORT
 from runbook.lab.cluster_leader import node as cluster_node

@@ -7,9 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.lab.root_filesystem import LO, OWN, READ_ONLY
 

@@ -9,9 +9,10 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.lab import docker_engine, isolation, location
 from runbook.lab.faults import hosts_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from runbook.dataclass import dataclass
 from runbook.shell import program
 
 OWN = "overlay"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
+from runbook.dataclass import dataclass
 from runbook.lab.faults import DEFAULT
 from runbook.lab.lab_host import LabHost
 from runbook.values.types import Json

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.language.expressions.parsed_template import HistoryCall
 from runbook.language.expressions.templates import history_calls, is_template

@@ -5,9 +5,10 @@ names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.language.expressions.templates import Scope, fault_in, names, render
 from runbook.language.inputs import faults

@@ -7,9 +7,10 @@ that gives it meaning.  The order of a table is the order in which people read o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from runbook.dataclass import dataclass
 from runbook.language import lenient_read, shown_steps
 from runbook.language.sections import limits
 from runbook.language.sections.placed_values import Entry, Reader, duration_of, value_of

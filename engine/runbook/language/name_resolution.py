@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import Problem
 from runbook.language.expressions.compared_types import mistakes_in_comparisons
 from runbook.language.expressions.comparison import ACROSS

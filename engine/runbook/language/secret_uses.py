@@ -5,10 +5,11 @@ input.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import zip_longest
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.language.arguments import hints_of
 from runbook.language.expressions.parsed_template import OF_HOST
 from runbook.language.expressions.templates import Scope, is_template, names, render, secrets_in_template

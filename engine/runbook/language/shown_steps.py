@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.values.command import shown_variable
 from runbook.values.playbook import Phase, Step

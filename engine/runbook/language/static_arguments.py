@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.language.arguments import Later, build_partly
 from runbook.language.expressions.sampling import sampling

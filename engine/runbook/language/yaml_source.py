@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
 import yaml
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.language.mistakes.yaml_errors import BRACES, NO_KEY, as_problem, place_of, reworded, unused_anchors
 from runbook.text.yaml_line_breaks import restore, without_breaks

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.shell import PLACES, SAFE, script
 from runbook.values.command import Command, Completed, read, read_script, write_script

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.shell import LOCK, SAFE
 from runbook.values.command import Command, Completed, Effect, read_script

@@ -7,8 +7,8 @@ or redirect a note.  They disappear with the next boot.  Nothing in them is ever
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.onhost.host_lock import lock_name
 from runbook.shell import OWED, OWED_LIST, SAFE
 from runbook.values.command import Command, Completed, Effect

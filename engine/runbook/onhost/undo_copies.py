@@ -7,8 +7,9 @@ days are removed when the next copy is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.onhost.writing import MAX_DIFF_BYTES, PathState, file_writing
 from runbook.shell import PLACES, SAFE, script

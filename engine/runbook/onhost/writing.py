@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.onhost.path_safety import REFUSED, STAT_PATH, refusal, refused
 from runbook.secrets.config_lines import masked_config

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+
+from runbook.dataclass import dataclass
 
 START = "0" * 64
 """Used in place of a digest before the first line."""

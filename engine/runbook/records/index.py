@@ -9,10 +9,11 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.records.chain import links
 from runbook.records.journal import ENDING

@@ -7,8 +7,8 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.records.chain import START, Link, links, position, sealed
 from runbook.records.private_folder import PrivateFolder
 from runbook.values.types import plural

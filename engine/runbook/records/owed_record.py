@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, cast
 
 from runbook.codec import first_difference, from_json, to_json
+from runbook.dataclass import dataclass
 from runbook.records.recorded_run import RUN
 from runbook.secrets.masking import Masking, masked
 from runbook.values.owed import NotedIn, NotePlace, Owed, OwedCleanup, OwedStep

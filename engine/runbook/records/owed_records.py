@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from runbook.dataclass import dataclass
 from runbook.onhost.owed_note import HostNote
 from runbook.records.owed_record import Damaged, Record, decoded, file_name, inputs_in, parsed, without_secrets
 from runbook.records.private_folder import MAX_FILE_BYTES, PrivateFolder, Unsafe, state_directory

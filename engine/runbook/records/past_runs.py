@@ -8,9 +8,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from runbook.dataclass import dataclass
 from runbook.records.journal import ENDING
 from runbook.records.ledger import PRUNED, Ledger
 from runbook.records.ledger import Entry as Noted

@@ -11,10 +11,10 @@ import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from runbook.dataclass import dataclass
 from runbook.foreign_files import user_name
 
 MAX_FILE_BYTES = 1024 * 1024

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from runbook.dataclass import dataclass
 from runbook.records.chain import Link, links
 from runbook.records.journal import ENDING
 from runbook.records.ledger import PRUNED, unlike_ledger

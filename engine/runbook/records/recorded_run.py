@@ -5,10 +5,11 @@ from __future__ import annotations
 import fcntl
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 from runbook.codec import from_json
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.records.chain import Link, links
 from runbook.records.journal import ENDING

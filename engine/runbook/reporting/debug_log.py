@@ -9,13 +9,13 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
 from typing import TextIO
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, RunbookError
 from runbook.protocols import Connection
 from runbook.text.printable import on_one_line, printable

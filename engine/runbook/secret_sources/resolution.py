@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.language.secret_uses import SecretUse, host_fields, only_in_change, secret_uses
 from runbook.protocols import Action

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from re import _constants, _parser  # type: ignore[attr-defined] # not public, and the only parser of this language
 from threading import Lock
@@ -21,6 +20,7 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 from warnings import catch_warnings
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 
 if TYPE_CHECKING:

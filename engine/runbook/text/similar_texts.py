@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import groupby
+
+from runbook.dataclass import dataclass
 
 _SLOTS = re.compile(
     r"""(?P<time>(?<![\w.])(?:\d+\ d(?:\ \d+\ h)?|\d+\ h(?:\ \d+\ min)?|

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
+from runbook.dataclass import dataclass
 from runbook.secrets.detection import masked_argv, masked_text
 from runbook.secrets.names import MASK, NOT_A_VALUE, REFERENCE, is_secret
 from runbook.values.kept_file import Keep

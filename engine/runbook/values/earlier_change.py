@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 
+from runbook.dataclass import dataclass
 from runbook.values.playbook import place_in_each, written_id
 from runbook.values.types import Json
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.values.inventory import LeftOut
 from runbook.values.plan import Change, Risk
 from runbook.values.playbook import Step

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from runbook.dataclass import dataclass
 from runbook.text.sizes import bytes_of
 
 TIMED_OUT = (124, 137)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.values.command import Command
 from runbook.values.playbook import Severity
 from runbook.values.types import Json

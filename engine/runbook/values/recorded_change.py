@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.values.types import Json
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
 
+from runbook.dataclass import dataclass
 from runbook.secrets.config_lines import without_secrets
 from runbook.secrets.detection import masked_text
 from runbook.values.command import Command, Completed, Effect

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import ceil
 
+from runbook.dataclass import dataclass
 from runbook.values.types import Json
 
 

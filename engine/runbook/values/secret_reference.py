@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 
+from runbook.dataclass import dataclass
 from runbook.errors import Problem
 from runbook.secrets.documents import SOURCES
 from runbook.text.suggestions import suggest

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 
+from runbook.dataclass import dataclass
 from runbook.values.plan import Change, Risk, Target
 from runbook.values.result import StepResult
 from runbook.values.types import Json

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NewType, TypeAlias, Union
+
+from runbook.dataclass import dataclass
 
 Json: TypeAlias = Union[str, int, float, bool, None, Sequence["Json"], Mapping[str, "Json"]]  # noqa: UP007 - recursive
 """Any value that ``json.dumps`` and ``json.loads`` preserve."""

@@ -8,10 +8,11 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.records.index import LATEST, Index, RunQuery, RunRow, recorded_runs
 from runbook.records.private_folder import PrivateFolder

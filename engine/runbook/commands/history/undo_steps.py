@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.records.reading import sent_changes
 from runbook.records.recorded_run import RecordedRun
 from runbook.secrets.names import MASK

@@ -10,11 +10,11 @@ import subprocess
 import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from runbook.commands.plans.plan_file import read_signature, read_signers
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 
 NAMESPACE = "runbook-plan"

@@ -7,12 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from runbook.codec import first_difference, from_json, to_json
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.execution.diagnosis.gates import victims_of
 from runbook.language.keys import recorded_options

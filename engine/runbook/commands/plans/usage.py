@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
 

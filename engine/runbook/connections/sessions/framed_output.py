@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from runbook.dataclass import dataclass
 from runbook.values.excerpts import gap
 
 KEPT = 2 * 1024 * 1024

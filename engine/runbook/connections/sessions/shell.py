@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from secrets import token_hex
 
 from runbook.connections.sessions.channel import Channel, NoAnswer, Opener, ShellRefused
 from runbook.connections.sessions.framed_output import UNREAD, Stream
 from runbook.connections.sessions.programs import EXEC, LINE_BY_LINE, enter, enter_with_password
+from runbook.dataclass import dataclass
 from runbook.errors import ConnectionLost
 from runbook.protocols import Trial
 

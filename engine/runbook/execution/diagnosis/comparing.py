@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from runbook.codec import to_json
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.execution.diagnosis.findings import evaluated
 from runbook.execution.diagnosis.host_context import HostContext, States

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from runbook.codec import UNKNOWN, to_json
+from runbook.dataclass import dataclass
 from runbook.execution.diagnosis.host_context import HostContext, States
 from runbook.execution.diagnosis.items import SkippedInstance, StepInstance, step_instances
 from runbook.execution.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from runbook.codec import to_json
+from runbook.dataclass import dataclass
 from runbook.execution.diagnosis.probe_types import PartialSamples
 from runbook.execution.diagnosis.shared_probes import SharedProbes, no_other_hosts
 from runbook.language.expressions.history import HistoryScope

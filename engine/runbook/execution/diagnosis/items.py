@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.execution.diagnosis.host_context import HostContext, States
 from runbook.language.expressions.sampling import sampling

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.values.playbook import Step
 from runbook.values.result import SentCommand
 from runbook.values.sampling import Series

@@ -5,10 +5,11 @@ for.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import inf
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.execution.diagnosis.diagnose import Diagnosis, names_used, probe_again
 from runbook.execution.diagnosis.earlier_runs import needs_no_finding
 from runbook.execution.diagnosis.findings import evaluate_findings

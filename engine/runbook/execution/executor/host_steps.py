@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import Cancelled, RecordLost, TransportError
 from runbook.execution.diagnosis.diagnose import Diagnosis
 from runbook.execution.diagnosis.earlier_runs import continued

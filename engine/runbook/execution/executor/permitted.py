@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import assert_never
 
 from runbook.codec import to_json
+from runbook.dataclass import dataclass
 from runbook.execution.diagnosis.probe_types import ProbeAnswer
 from runbook.protocols import Action
 from runbook.text.shortened import first_few

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import TransportError
 from runbook.execution.diagnosis.host_context import HostContext
 from runbook.execution.diagnosis.polling import poll

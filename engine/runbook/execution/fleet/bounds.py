@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.execution.diagnosis.host_context import host_variables
 from runbook.values.inventory import Host
 from runbook.values.playbook import Limits

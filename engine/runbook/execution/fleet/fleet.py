@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from runbook.dataclass import dataclass
 from runbook.execution.diagnosis.verdicts import sent
 from runbook.execution.executor import Consent
 from runbook.execution.fleet.bounds import Bounds

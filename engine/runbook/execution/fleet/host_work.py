@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
+from runbook.dataclass import dataclass
 from runbook.errors import Cancelled, ConnectionLost, TransportError
 from runbook.execution.diagnosis import HostContext, OtherHosts, verdict
 from runbook.execution.diagnosis.comparing import Candidate, Offers, compared, offers_of

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
+from runbook.dataclass import dataclass
 from runbook.execution.executor.cancellation import Cancellation
 from runbook.execution.fleet.host_work import Planned
 from runbook.execution.fleet.rollout import Rollout

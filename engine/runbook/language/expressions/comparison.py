@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from runbook.codec import UNKNOWN
+from runbook.dataclass import dataclass
 from runbook.text.printable import on_one_line
 from runbook.values.types import Json, Unknown, plural
 

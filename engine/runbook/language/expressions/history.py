@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.language.expressions.views import Silent, view
 from runbook.protocols import RecordedPast

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from jinja2 import TemplateError, meta, nodes
 from jinja2.visitor import NodeTransformer
 
+from runbook.dataclass import dataclass
 from runbook.language.expressions.history import HISTORY
 from runbook.language.expressions.sandbox import Environment
 from runbook.language.expressions.series import NAMES

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
 from jinja2 import nodes
+
+from runbook.dataclass import dataclass
 
 
 class Kind(StrEnum):

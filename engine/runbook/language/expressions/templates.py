@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import TemplateError, Undefined, nodes, pass_context
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.language.expressions.evaluation_errors import explained
 from runbook.language.expressions.history import HISTORY, History, HistoryScope

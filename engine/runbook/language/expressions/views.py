@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from runbook.codec import MAX_INTEGER_BITS, UNKNOWN
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.values.types import Json, Raw, Unknown
 

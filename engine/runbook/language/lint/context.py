@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import Any, get_args
 
 from jinja2 import nodes
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.language.arguments import hints_of
 from runbook.language.expressions.compared_types import tree_of

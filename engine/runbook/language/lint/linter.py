@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.errors import Problem
 from runbook.language.lint.context import LintContext
 from runbook.language.lint.rules import RULES, Rule

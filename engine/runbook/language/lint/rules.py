@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from jinja2 import nodes
 
+from runbook.dataclass import dataclass
 from runbook.language.expressions.templates import is_template, names, over_samples
 from runbook.language.keys import EXPRESSIONS
 from runbook.language.lenient_read import unraw

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import Problem
 from runbook.language.keys import ID
 from runbook.text.suggestions import nearest

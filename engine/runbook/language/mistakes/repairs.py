@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from difflib import SequenceMatcher
 from typing import Any, get_origin
 
+from runbook.dataclass import dataclass
 from runbook.errors import Problem
 from runbook.language.arguments import hints_of
 from runbook.language.input_schema import ELSEWHERE, KEYWORDS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from runbook.dataclass import dataclass
 
 LONGEST = 100
 """The maximum number of characters of a value that a message shows with its quotes."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.language.yaml_source import Document, Path
 from runbook.values.playbook import Share, Where

@@ -7,8 +7,9 @@ no file is left there. The first line of the file selects sh, dash, ash or bash;
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.library.commands.facts.author_commands import (
     UNASKED,
     CommandAnswer,

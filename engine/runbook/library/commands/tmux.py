@@ -6,8 +6,9 @@ The command outlives the connection. To attach: `tmux attach -t NAME`; to end it
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.onhost.path_safety import refusal
 from runbook.protocols import Fails, Holds, Probe

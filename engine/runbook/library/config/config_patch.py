@@ -12,10 +12,11 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from runbook.codec import from_host, to_json
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.config.facts import DesiredValues, Unparsable, format_of, key_path, key_text, patched
 from runbook.library.config.facts.config_file import HostFile, ask_file, digest_of, octal, read_file, replace_file

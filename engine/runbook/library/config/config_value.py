@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from runbook.codec import from_host
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.config.facts import ABSENT, Conflict, Unparsable, format_of, key_path, text_of
 from runbook.library.config.facts.config_file import HostFile, ask_file, read_file

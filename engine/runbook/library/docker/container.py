@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.docker.facts.containers import FORMAT, Container, container
 from runbook.library.docker.facts.engine import PRELUDE, amount, ask_docker, read_docker

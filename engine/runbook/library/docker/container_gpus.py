@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.docker.facts.containers import GPU_FORMAT
 from runbook.library.docker.facts.engine import ask_docker, read_docker, when

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.docker.facts.engine import epoch
 from runbook.library.docker.facts.logs import ask_log, read_log
 from runbook.protocols import Absent, Probe

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.docker.facts.containers import FORMAT, LIST, Container, container
 from runbook.library.docker.facts.engine import FIND_DOCKERD, DockerAnswer, ask_docker, epoch, read_docker

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.config.facts import DesiredValues, Unparsable, patched
 from runbook.library.config.facts.config_file import ask_file, read_file

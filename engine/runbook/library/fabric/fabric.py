@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.health_query import NOT_REPORTED, GpuHealth, read_health
 from runbook.library.gpu.facts.pci import PciReading, ask_pci, read_pci

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.model import bus_id
 from runbook.library.gpu.facts.pci import ask_pci, read_pci

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.files.facts.dd_output import rate
 from runbook.library.files.facts.filesystems import Disk, ask_disks, read_disks

@@ -8,9 +8,10 @@ would be. What is not there (a file, a program) is skipped, and said; how a comm
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.onhost.fetched_output import ask_file, ask_programs, fetch_command, fetch_file
 from runbook.onhost.path_safety import unread

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.onhost.writing import DesiredPath, PathState, ask_place, difference, make, read_place
 from runbook.protocols import Fails, Holds, Probe
 from runbook.values.command import Command, Completed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.files.facts.listing import KEPT, File, FilesFound, ask_files, read_files
 from runbook.protocols import Fails, Holds, Probe

@@ -6,9 +6,10 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.library.files.facts.log_reading import LogFile, LogReading, ask_logs, blind, read_logs
 from runbook.protocols import Probe
 from runbook.text.regexes import SearchMatch

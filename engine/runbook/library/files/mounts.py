@@ -8,9 +8,10 @@ asking the latter would mount something.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.files.facts.mounts import (
     PRIVATE,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.library.files.facts.removal import TOO_WIDE, Entry, Found, ask_entries, forbidden, read_entries, remove
 from runbook.protocols import Fails, Holds, Probe
 from runbook.text.shortened import first_few

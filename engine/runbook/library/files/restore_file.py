@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.onhost.undo_copies import FileCopy, ask_copy, read_copy, remove_written, restore_copy
 from runbook.onhost.writing import DesiredPath, PathState, ask_place, make, read_place
 from runbook.protocols import Probe

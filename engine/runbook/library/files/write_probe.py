@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.files.facts.scratch_script import SCRATCH_HEAD, errno_of, must_not_be_refused
 from runbook.protocols import Probe

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import ceil
 
+from runbook.dataclass import dataclass
 from runbook.errors import NotInTime, ProbeError
 from runbook.protocols import Probe
 from runbook.shell import script

@@ -9,8 +9,9 @@ if the driver is not loaded.  A GPU is healthy only if every value that is neede
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.health_query import OLD_REASONS, REASONS, GpuHealth, ask_health, read_health
 from runbook.library.gpu.facts.model import Gpu, GpuPresence, SmiReading

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.smi_query import Gpu, ask_gpus, ask_presence, read_gpus, read_presence
 from runbook.library.gpu.facts.utilisation import chosen, complaints, idle, unseen

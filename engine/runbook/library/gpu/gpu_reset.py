@@ -9,9 +9,10 @@ the faults before this line.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.fabric.facts.nvlink import Links, ask_links, obstacle, read_links, together
 from runbook.library.gpu.facts.device_users import Users, ask_users, read_users

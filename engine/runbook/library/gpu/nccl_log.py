@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.library.files.facts.log_reading import LogFile, LogReading, ask_logs, blind, read_logs
 from runbook.protocols import Probe
 from runbook.text.regexes import SearchMatch

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.device_users import Users, ask_users, read_users
 from runbook.library.gpu.facts.smi_query import (
     ComputeProcess,

@@ -8,8 +8,9 @@ is reduced to save power; the link width is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.pci import PciDevice, PciReading, ask_pci, read_pci
 from runbook.protocols import Fails, Holds, Probe

@@ -6,8 +6,9 @@ users' processes without root, other pid namespaces) is unknown, or counted, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.jobs.facts.arguments import JobArguments
 from runbook.library.jobs.facts.by_open_files import OpenFileMatch, probe_by_open_files

@@ -6,9 +6,10 @@ right before each signal. PID 1, the processes of our own connection, and protec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.library.jobs.facts.arguments import EndJobArguments
 from runbook.library.jobs.facts.by_open_files import OpenFileMatch, probe_by_open_files
 from runbook.library.jobs.facts.path_rules import objection_to_paths

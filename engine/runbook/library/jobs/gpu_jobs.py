@@ -9,8 +9,9 @@ distinguished from jobs at work by samples of the GPUs. The result is what `end`
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.jobs.facts import by_command_line, by_open_files
 from runbook.library.jobs.facts.arguments import JobArguments

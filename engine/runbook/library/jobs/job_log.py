@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.library.files.facts.log_reading import FILE_BYTES, LogFile, LogReading, ask_logs, blind, read_logs
 from runbook.library.jobs.facts.job_log import (
     Checkpoint,

@@ -8,8 +8,9 @@ PID 1, the processes of our own connection, and protected daemons are left alone
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.jobs.facts.arguments import EndJobArguments
 from runbook.library.jobs.facts.by_command_line import CommandLineMatch, probe_by_command_line
 from runbook.library.jobs.facts.termination import AT_WORK_BY_HAND, explanation, is_settled, termination_of

@@ -7,8 +7,9 @@ appears on a command line of the host. The GPUs are probed only if a process mat
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.jobs.facts.arguments import JobArguments
 from runbook.library.jobs.facts.by_command_line import CommandLineMatch, probe_by_command_line
 from runbook.library.processes.facts.victims import absence

@@ -8,8 +8,9 @@ frame of Python that called it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.jobs.facts.python_stacks import MAX_PROCESSES, PythonStack, ask_stacks, read_stacks
 from runbook.protocols import Probe
 from runbook.values.command import Completed

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from math import ceil, floor
 from typing import Any, TypeVar
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.gpu_needs import NOT_KNOWN_WHEN, GpuNeed, needs, unmended
 from runbook.library.gpu.facts.xids import Need

@@ -8,8 +8,7 @@ of them; a module in use is never unloaded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from runbook.dataclass import dataclass
 from runbook.library.kernel.facts.modules import (
     IN_USE,
     LIBRARY,

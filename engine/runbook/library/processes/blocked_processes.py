@@ -6,8 +6,9 @@ a process are read, because both may hang on the same cause as these processes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.processes.facts.blocked import BlockedTask, ask_blocked, read_blocked
 from runbook.protocols import Fails, Holds, Probe
 from runbook.values.types import Duration, plural

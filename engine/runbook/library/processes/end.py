@@ -11,8 +11,9 @@ again, with the same command line by the same user, it is reported together with
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.library.processes.facts.owners.owners import without_owned
 from runbook.library.processes.facts.protected import Protected, as_process, spared, split_by_protection
 from runbook.library.processes.facts.table import Process, Row, Table, ask_processes, read_processes

@@ -7,9 +7,9 @@ message: a pid alone may be another's by now. The result is what `end` takes: `e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.processes.facts.protected import Protected, as_process, split_by_protection
 from runbook.library.processes.facts.table import Process, Row, Table, ask_processes, read_processes

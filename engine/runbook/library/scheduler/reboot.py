@@ -13,9 +13,10 @@ forced only with `force_after`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.device_users import ask_users, read_users
 from runbook.library.gpu.facts.model import GpuPresence

@@ -13,9 +13,10 @@ that was sent has not come about.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.smi_query import ask_gpus, ask_presence, read_gpus, read_presence
 from runbook.library.scheduler.facts import steering

@@ -6,8 +6,9 @@ many containers, whether it is synchronized is unknown. Nothing is sent to a tim
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.system.facts.clock import ask_clock, read_clock
 from runbook.protocols import Fails, Holds, Probe

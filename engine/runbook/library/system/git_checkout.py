@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.files.facts.removal import TOO_WIDE, ask_entries, forbidden, read_entries
 from runbook.library.system.facts.git import Tree, ask_tree, clone, read_tree, update
 from runbook.protocols import Fails, Holds, Probe

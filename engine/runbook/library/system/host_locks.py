@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from runbook.dataclass import dataclass
 from runbook.onhost.host_lock import ask_locks, read_locks
 from runbook.protocols import Fails, Holds, Probe
 

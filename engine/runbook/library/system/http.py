@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from runbook.codec import NOT_THEIRS
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.commands.facts.output_parsing import parsed
 from runbook.library.system.facts.http import (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.system.facts.memory import Hungry, Limit, Memory, ask_memory, read_memory
 from runbook.protocols import Fails, Holds, Probe

@@ -8,9 +8,10 @@ packages are not installed. On a host where the installation may fail (no networ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.library.system.facts.packages import (
     MANAGERS,
     PACKAGE_NAME,

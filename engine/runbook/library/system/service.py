@@ -8,9 +8,10 @@ names them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.library.system.facts.systemd_units import (
     Unit,
     ask_unit,

@@ -6,9 +6,10 @@ The database is opened read-only, and no file is created beside it.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.system.facts.sqlite import ask_rows, read_rows
 from runbook.protocols import Fails, Holds, Probe

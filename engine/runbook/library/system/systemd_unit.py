@@ -7,9 +7,10 @@ file has changed. A unit of the distribution is not overridden: write a drop-in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 
+from runbook.dataclass import dataclass
 from runbook.library.system.facts.systemd_units import (
     Unit,
     ask_unit,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TextIO, assert_never
 from xml.sax.saxutils import escape, quoteattr
 
+from runbook.dataclass import dataclass
 from runbook.reporting.wording.evidence import evidence_lines, short
 from runbook.reporting.wording.host_digest import host_digest
 from runbook.reporting.wording.host_lines import owed_lines

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
+from runbook.dataclass import dataclass
 from runbook.text.printable import printable
 from runbook.text.timestamps import iso
 from runbook.values.event import Event, RunFinished

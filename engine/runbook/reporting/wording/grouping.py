@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.text.similar_texts import Block, block_of, merged_lines
 from runbook.values.result import Verdict
 

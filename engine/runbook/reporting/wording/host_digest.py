@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from runbook.dataclass import dataclass
 from runbook.reporting.wording.evidence import short
 from runbook.reporting.wording.grouping import HostGroup, together
 from runbook.reporting.wording.step_lines import (

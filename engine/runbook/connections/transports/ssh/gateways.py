@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import paramiko
 from paramiko.common import (
@@ -17,6 +17,7 @@ from paramiko.common import (
 from runbook.connections.transports.ssh.bounded_transport import ChannelRefused
 from runbook.connections.transports.ssh.error_translation import GatewayLost, NextAddress
 from runbook.connections.transports.ssh.gateway_connection import GatewayConnection
+from runbook.dataclass import dataclass
 from runbook.errors import Unreachable
 from runbook.values.inventory import Address, HostKeys
 

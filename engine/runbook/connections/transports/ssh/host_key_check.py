@@ -10,7 +10,6 @@ import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import paramiko
 
 from runbook.connections.transports.ssh.bounded_transport import BoundedTransport
 from runbook.connections.transports.ssh.ssh_config import chosen
+from runbook.dataclass import dataclass
 from runbook.errors import Unreachable
 from runbook.protocols import ConnectOptions
 from runbook.values.inventory import Host, HostKeys

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 import fabric
 
@@ -14,6 +13,7 @@ from runbook.connections.transports.ssh.host_key_check import Trust
 from runbook.connections.transports.ssh.private_keys import Login
 from runbook.connections.transports.ssh.proxy_command import ProxyCommand
 from runbook.connections.transports.ssh.ssh_config import ssh_config
+from runbook.dataclass import dataclass
 from runbook.errors import Unreachable
 from runbook.protocols import ConnectOptions
 from runbook.values.inventory import Address, Host

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import paramiko
 import paramiko.config
 from paramiko.ssh_exception import ConfigParseError
 
+from runbook.dataclass import dataclass
 from runbook.errors import Unreachable
 from runbook.values.inventory import Address
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.commands.facts.output_parsing import parsed
 from runbook.programs.mutating_programs import MutatingCommand, mutating_command

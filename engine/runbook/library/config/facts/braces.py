@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.library.config.facts.config_text import Conflict, end_of_line, start_of_line
 
 _COMMA = re.compile(r"\s*,")

@@ -6,9 +6,9 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from runbook.dataclass import dataclass
 from runbook.library.config.facts.key_paths import KeyPath, key_text
 
 DEEPEST = 50

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.library.config.facts.config_text import (
     ABSENT,
     ConfigText,

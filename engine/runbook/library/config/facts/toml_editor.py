@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.library.config.facts.braces import Braces, with_entry, without_entry
 from runbook.library.config.facts.config_text import (
     ABSENT,

@@ -8,9 +8,10 @@ or changed since the probe is left alone, and Docker itself refuses to remove wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.docker.docker_prune.removal_script import Removal, remove
 from runbook.library.docker.docker_prune.selection import Choice, Wishes, choose, freed, sharing

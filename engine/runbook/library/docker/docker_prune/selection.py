@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.docker.facts.containers import Container, ago
 from runbook.library.docker.facts.disk_usage import Image, Record, Things, Volume
 from runbook.library.docker.facts.engine import epoch

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.library.docker.facts.engine import NEVER, epoch, when
 from runbook.values.types import seconds
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.library.docker.facts.containers import FORMAT, LIST, Container, container
 from runbook.library.docker.facts.engine import DockerAnswer, ask_docker, bytes_of, epoch, read_docker
 from runbook.shell import script

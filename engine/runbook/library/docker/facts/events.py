@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from statistics import median
 
+from runbook.dataclass import dataclass
 from runbook.library.docker.facts.engine import ask_docker, read_docker
 from runbook.text.host_json import finite
 from runbook.values.command import Command, Completed

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.shell import script
 from runbook.text.host_json import finite
 from runbook.values.command import Command, Completed, read_script

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from runbook.dataclass import dataclass
 from runbook.library.docker.facts.containers import FORMAT, Container, container
 from runbook.library.docker.facts.engine import ask_docker, epoch, read_docker
 from runbook.shell import script

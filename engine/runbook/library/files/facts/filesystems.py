@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.shell import script
 from runbook.values.command import Command, Completed, read_script

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.onhost.path_safety import refusal
 from runbook.shell import SAFE, script

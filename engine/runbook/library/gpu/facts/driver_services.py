@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from math import ceil
 
+from runbook.dataclass import dataclass
 from runbook.library.system.facts.systemd_units import BOOTED, full_name
 from runbook.shell import script
 from runbook.values.command import Command, Completed, read_script, write_script

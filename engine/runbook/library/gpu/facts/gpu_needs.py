@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.xids import RANK, RECOVERY, Need, meaning, need_of, recovery_words, who_acts
 from runbook.values.types import Unknown
 

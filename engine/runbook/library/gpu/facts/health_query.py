@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
+from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.clock_reasons import reasons_in
 from runbook.library.gpu.facts.smi_markers import says_nothing
 from runbook.library.gpu.facts.smi_output import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.values.types import Unknown
 
 NOT_ASKED = Unknown(why="this version of nvidia-smi does not support the field")

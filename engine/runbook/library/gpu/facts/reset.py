@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.model import Gpu, bus_ids
 from runbook.library.gpu.facts.smi_output import SCRIPT_HEAD, SMI, number, one_line, row, sections

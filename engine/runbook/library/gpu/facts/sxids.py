@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
+from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.xids import Need, table
 
 _WORD = re.compile(r"(?:^|[,\s])(non-?)?fatal\b", re.IGNORECASE)

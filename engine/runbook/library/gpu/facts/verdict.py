@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.clock_reasons import HARDWARE, WARM
 from runbook.library.gpu.facts.health_query import NOT_REPORTED, GpuHealth
 from runbook.library.gpu.facts.model import NOT_ASKED, Gpu, GpuPresence, node_path

@@ -11,10 +11,12 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+
+from runbook.dataclass import dataclass
 
 
 class Need(StrEnum):

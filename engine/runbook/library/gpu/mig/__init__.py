@@ -9,8 +9,9 @@ done." even if it did nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.device_users import Users, ask_users, read_users
 from runbook.library.gpu.facts.model import Gpu

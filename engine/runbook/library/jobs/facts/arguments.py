@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.processes.facts.table import Row
 from runbook.library.processes.facts.victims import EndArguments

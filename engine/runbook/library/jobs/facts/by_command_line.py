@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from runbook.dataclass import dataclass
 from runbook.library.jobs.facts.arguments import JobArguments, wanted
 from runbook.library.jobs.facts.classification import (
     NOT_ASKED,

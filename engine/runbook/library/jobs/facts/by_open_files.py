@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.smi_query import ask_apps, ask_presence, read_apps, read_presence
 from runbook.library.jobs.facts.arguments import JobArguments, wanted

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
+from runbook.dataclass import dataclass
 from runbook.library.jobs.facts.job_log_signs import AFTER_ALL, ENDS, SERVER_ENDS, SIGNS, SOFT_ENDS, UNSAVED, Role
 from runbook.text.signatures import SignatureSearch
 from runbook.text.timestamps import line_time

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.model import bus_id
 from runbook.library.gpu.facts.sxids import switch_fault
 from runbook.library.gpu.facts.xids import meaning, need_of, who_acts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, get_args
 
+from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.gpu_needs import NOT_KNOWN_WHEN, GpuNeed
 from runbook.library.gpu.facts.model import bus_id, bus_ids
 from runbook.library.gpu.facts.xids import Need

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.library.kernel.facts.events import when
 from runbook.library.kernel.facts.patterns import KINDS
 from runbook.library.system.facts.kernel_messages import Message

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.kernel.facts.events import when
 from runbook.library.kernel.facts.faults import GpuFault, KernelFault, faults, pci_device
 from runbook.library.system.facts.kernel_messages import Message

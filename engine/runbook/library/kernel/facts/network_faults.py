@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.library.kernel.facts.events import when
 from runbook.library.kernel.facts.patterns import KINDS
 from runbook.library.system.facts.kernel_messages import Message

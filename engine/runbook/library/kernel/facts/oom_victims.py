@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.library.kernel.facts.events import OomKill
 from runbook.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex
 from runbook.values.types import Unknown

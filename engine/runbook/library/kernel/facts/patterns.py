@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.library.kernel.facts.users_words import begins_with_users, kernels_words
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.library.kernel.facts.faults import missed
 from runbook.library.kernel.facts.patterns import KINDS
 from runbook.library.system.facts.kernel_messages import HostClock, Message, message, messages

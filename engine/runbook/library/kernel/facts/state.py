@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.gpu_needs import GpuNeed
 from runbook.library.kernel.facts.events import HungTask, IoError, OomKill, Xid
 from runbook.library.kernel.facts.faults import GpuFault, KernelFault, OomdKill

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.gpu_needs import NOT_KNOWN_WHEN
 from runbook.library.gpu.facts.xids import recovery_words
 from runbook.library.kernel.facts.events import Xid

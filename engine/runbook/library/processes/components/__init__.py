@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.library.processes.components.component import Component, objection_to_path
 from runbook.library.processes.components.discovery import with_found
 from runbook.library.processes.components.supervision import (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 
+from runbook.dataclass import dataclass
 from runbook.values.types import Duration, Json, ProcessPattern
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.processes.components.component import Component
 from runbook.library.processes.components.probe_scripts import COMMON, PROBE, WATCHER

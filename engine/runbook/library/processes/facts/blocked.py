@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, get_args
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.shell import script
 from runbook.values.command import Command, Completed, read_script

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.shell import script
 
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.library.processes.facts.protected import daemon, interactive, is_this_tool
 from runbook.library.processes.facts.table import Row, Table
 from runbook.values.types import Unknown

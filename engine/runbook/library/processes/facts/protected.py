@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from runbook.dataclass import dataclass
 from runbook.library.processes.facts.known_daemons import DAEMON_NAMES
 from runbook.library.processes.facts.table import SHELLS, Process, Row, Table
 from runbook.values.types import Unknown

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.processes.facts.control_groups import container_in, unit_in
 from runbook.library.processes.facts.executables import Executable, programs_of

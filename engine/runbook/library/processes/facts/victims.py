@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeVar, cast
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.processes.facts.table import Process
 from runbook.library.processes.facts.terminate import end_processes, survival

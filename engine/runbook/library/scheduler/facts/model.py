@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from runbook.dataclass import dataclass
 from runbook.values.types import Unknown
 
 Kind = Literal["slurm", "kubernetes", "none"]

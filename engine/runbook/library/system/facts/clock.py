@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.shell import script
 from runbook.values.command import Command, Completed, read_script

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.shell import GIT, script
 from runbook.values.command import Command, Completed, read_script, write_script

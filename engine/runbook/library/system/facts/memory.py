@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.shell import script
 from runbook.values.command import Command, Completed, read_script

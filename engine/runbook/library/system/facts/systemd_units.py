@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.shell import script
 from runbook.values.command import Command, Completed, Effect, read_script

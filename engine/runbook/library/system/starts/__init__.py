@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from statistics import median
 
+from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.docker.facts.engine import epoch
 from runbook.library.docker.facts.events import ask_events, read_events

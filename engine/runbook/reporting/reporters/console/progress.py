@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
+from runbook.dataclass import dataclass
 from runbook.text.name_ranges import fold
 from runbook.values.event import (
     Answered,

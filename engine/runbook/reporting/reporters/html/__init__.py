@@ -6,13 +6,13 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any, TextIO
 
+from runbook.dataclass import dataclass
 from runbook.reporting.reporters.html.host_times import HostTimes
 from runbook.reporting.wording.evidence import evidence_lines, inside
 from runbook.reporting.wording.exit_codes import exit_line

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from runbook.dataclass import dataclass
 from runbook.library.processes.facts.control_groups import CUT, LXC
 from runbook.library.processes.facts.table import VALID, Row, Table, lines_of
 from runbook.shell import script

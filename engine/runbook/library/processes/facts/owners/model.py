@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from runbook.dataclass import dataclass
 
 Kind = Literal["allocated", "service", "container", "session", "supervised", "orphan", "unknown"]
 
