@@ -20,6 +20,7 @@ else:
         """Return the class *kind* as ``dataclasses.dataclass`` makes it.
 
         Only a plain frozen class is made here; the standard library makes any other, and a subclass of a dataclass.
+        A field without an argument (``init=False``) has no default here: ``__post_init__`` sets it.
         """
         if kind is None:
             return lambda given: dataclass(given, **options)
@@ -93,8 +94,9 @@ def _init(made: Any) -> Any:
         elif field.default_factory is not dataclasses.MISSING:
             known[f"_make_{name}"] = field.default_factory
             argument, value = f"{name}=_missing", f"_make_{name}() if {name} is _missing else {name}"
-        (by_name if field.kw_only else positional).append(argument)
-        body.append(f"    _set(self, {name!r}, {value})")
+        if field.init:
+            (by_name if field.kw_only else positional).append(argument)
+            body.append(f"    _set(self, {name!r}, {value})")
     body.append("    self.__post_init__()" if hasattr(made, "__post_init__") else "    pass")
     arguments = ", ".join(["self", *positional, *(["*", *by_name] if by_name else [])])
     exec("\n".join([f"def __init__({arguments}):", *body]), known)  # noqa: S102  # as the standard library does

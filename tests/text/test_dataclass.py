@@ -32,8 +32,10 @@ class ByPlace:
     one: str
     two: int = field(default=2, kw_only=True)
     three: tuple[int, ...] = (3,)
+    sum: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "sum", self.two + len(self.three))
         if self.two < 0:
             raise ValueError("two is negative")
 
@@ -95,6 +97,7 @@ def test_a_value_is_checked_whenever_it_is_made() -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="negative"):
             ByPlace("a", two=-1)
+    assert ByPlace("a", two=5).sum == 6
     with pytest.raises(ValueError, match="negative"):
         replace(ByPlace("a"), two=-1)
 
