@@ -55,7 +55,9 @@ def test_the_rank_that_came_least_far_is_named(tmp_path):
     assert said(tmp_path, plain).endswith(plain)
 
 
-def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bool = False) -> list[str]:
+def found_in(
+    *lines: str, age: float = 1200.0, working: bool = False, server: bool = False, writers: object = ()
+) -> list[str]:
     """The causes that are told where the trainer's log ends with *lines*, and nothing else is wrong."""
     inputs = {it.name: it.default for it in book().inputs}
     steps = {it.id: unraw(it.args) for it in book().diagnose}
@@ -74,6 +76,7 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
         "cause": scan("cause", *(["a quiet line"] if server else lines)),
         "server": scan("server", *lines) if server else nothing,
         "jobs": {"matches": [{"pid": 1}] if working else []},
+        "writers": {"processes": [*writers] if isinstance(writers, tuple) else writers, "recorders": []},
         "loop_there": {"count": 0},
     }
     scope = Scope(inputs=inputs, host={"name": "h", "groups": []}, states=looks, let=book().let[""])
@@ -103,6 +106,14 @@ STEPS = [f"2026-11-28 10:{minute:02}:00 step {minute} | loss 2.1" for minute in 
 def test_a_training_that_lives_and_is_silent_is_hung_unless_its_pauses_are_as_long(lines, age, told):
     """Mutants: ``silent_after`` without the pauses of the log, or without its steps; ``usual_pause`` that is never known."""
     assert found_in(*lines, age=age, working=True) == told
+    assert found_in(*lines, age=age, writers=({"pid": 2},)) == told
+
+
+def test_a_training_whose_log_nobody_is_known_to_write_has_not_stopped():
+    """Mutants: `silent_and_gone` without the writers; unknown writers are none."""
+    assert found_in("a last line that says nothing") == ["silent_stop"]
+    assert found_in("a last line that says nothing", writers=Unknown(why="no sudo")) == []
+    assert found_in("ValueError: no more", writers=Unknown(why="no sudo")) == ["last_error"]
 
 
 @every_row(
