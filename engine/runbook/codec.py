@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -41,32 +41,43 @@ def to_json(value: object, depth: int = 0) -> Json:
         return value  # type: ignore[return-value]
     if depth > DEEPEST:
         return {UNKNOWN: f"nested deeper than {DEEPEST} levels"}
-    deeper = depth + 1
-    match value:
-        case list() | tuple():
-            return [to_json(each, deeper) for each in value]
-        case Unknown(why=why):
-            return {UNKNOWN: why}
-        case Raw(value=inner):
-            return to_json(inner, deeper)
-        case Enum():
-            return to_json(value.value, deeper)
-        case float() if not isfinite(value):
-            return {UNKNOWN: f"{value} is not a JSON number"}
-        case int() if value.bit_length() > MAX_INTEGER_BITS:
-            return {UNKNOWN: f"a whole number of {value.bit_length()} bits"}
-        case str() | int() | float():
-            return value
-        case Mapping():
-            return {str(key): to_json(it, deeper) for key, it in value.items()}
-        case set() | frozenset():
-            return sorted((to_json(each, deeper) for each in value), key=str)
-        case _ if is_dataclass(value):
-            return {name: to_json(getattr(value, field), deeper) for field, name in _public_fields(kind)}  # type: ignore[arg-type]
-    raise TypeError(f"{kind.__name__} cannot be written as JSON")
+    return _writer(kind)(value, depth + 1)  # type: ignore[arg-type]  # every class can be hashed
 
 
 _AS_IT_IS = frozenset({str, bool, type(None)})
+
+
+@cache
+def _writer(kind: type) -> Callable[[Any, int], Json]:
+    """Return the function that gives a value of *kind*, at a depth, its JSON form; raises TypeError if it has none."""
+    if issubclass(kind, list | tuple):
+        return lambda value, depth: [to_json(each, depth) for each in value]
+    if issubclass(kind, Unknown):
+        return lambda value, _: {UNKNOWN: value.why}
+    if issubclass(kind, Raw | Enum):
+        return lambda value, depth: to_json(value.value, depth)
+    if issubclass(kind, float):
+        return lambda value, _: value if isfinite(value) else {UNKNOWN: f"{value} is not a JSON number"}
+    if issubclass(kind, int):
+        return _integer
+    if issubclass(kind, str):
+        return lambda value, _: value
+    if issubclass(kind, Mapping):
+        return lambda value, depth: {str(key): to_json(it, depth) for key, it in value.items()}
+    if issubclass(kind, set | frozenset):
+        return lambda value, depth: sorted((to_json(each, depth) for each in value), key=str)
+    if is_dataclass(kind):
+        fields_ = _public_fields(kind)
+        return lambda value, depth: {name: to_json(getattr(value, field), depth) for field, name in fields_}
+    return _unwritable
+
+
+def _integer(value: int, _: int) -> Json:
+    return {UNKNOWN: f"a whole number of {value.bit_length()} bits"} if value.bit_length() > MAX_INTEGER_BITS else value
+
+
+def _unwritable(value: object, _: int) -> Json:
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 @cache

@@ -68,7 +68,7 @@ def test_who_records_a_terminal_proves_no_job(stage, tmp_path):
     assert [process.pid for process in state.recorders] == [pid]
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs two users")
+@pytest.mark.real("root", "setpriv")
 def test_what_another_user_has_open_is_unknown_and_not_nothing(stage, tmp_path):
     """Mutant: processes whose open files cannot be read count as those that have none."""
     log = tmp_path / "trainer.log"

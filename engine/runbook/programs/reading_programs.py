@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from runbook.programs.mutating_programs import mutating_command, simple_commands, unwrapped
 
@@ -49,6 +50,11 @@ INTERPRETERS = re.compile(r"(?:python|perl|ruby|node|php|lua|tclsh|Rscript|julia
 
 def is_to_be_confined(argv: Sequence[str], script: str = "") -> bool:
     """Whether a command line, or POSIX sh text, of a probe must be kept from writing: it is not known to only read."""
+    return _is_to_be_confined(tuple(argv), script)
+
+
+@lru_cache(maxsize=1024)  # every host of a run is sent the same commands
+def _is_to_be_confined(argv: tuple[str, ...], script: str) -> bool:
     if _NAMES_MOUNTS.search(script or " ".join(argv)):
         return False
     return not (_script_only_reads(script) if script else _argv_only_reads(argv))

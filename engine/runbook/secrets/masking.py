@@ -316,18 +316,22 @@ def _walked(value: object, mask: Mask, *, by_id: bool = False) -> object:
     kind = type(value)
     if kind is str:
         return mask(value)  # type: ignore[arg-type]
-    if kind in _NO_TEXT:
+    if kind in _NO_TEXT or not (shape := _shape(kind)):  # type: ignore[arg-type]  # every class can be hashed
         return value
-    if isinstance(value, Mapping):
-        return _mapping(value, mask, by_id=by_id)
-    if kind in (list, tuple):
-        return _sequence(value, mask)  # type: ignore[arg-type]
-    if is_dataclass(value) and not isinstance(value, type):
-        return _fields(value, mask)
-    return value
+    if shape is Mapping:
+        return _mapping(value, mask, by_id=by_id)  # type: ignore[arg-type]
+    return _sequence(value, mask) if shape is list else _fields(value, mask)  # type: ignore[arg-type]
 
 
 _NO_TEXT = frozenset({int, float, bool, type(None)})
+
+
+@cache
+def _shape(kind: type) -> type | None:
+    """Return Mapping, list or object (for a dataclass): what the values of *kind* are like; None: they have no texts."""
+    if issubclass(kind, Mapping):
+        return Mapping
+    return list if kind in (list, tuple) else object if is_dataclass(kind) else None
 
 
 def _mapping(value: Mapping[object, object], mask: Mask, *, by_id: bool) -> object:
@@ -362,6 +366,8 @@ def _hidden(value: object) -> object:
 
 
 def _sequence(value: list[object] | tuple[object, ...], mask: Mask) -> object:
+    if not value:
+        return value
     words: Iterable[object] = value
     if len(value) > 1 and all(type(each) is str for each in value):
         argv = masked_argv(value)  # type: ignore[arg-type]
