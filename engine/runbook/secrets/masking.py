@@ -328,7 +328,7 @@ _NO_TEXT = frozenset({int, float, bool, type(None)})
 
 @cache
 def _shape(kind: type) -> type | None:
-    """Return Mapping, list or object (for a dataclass): what the values of *kind* are like; None: they have no texts."""
+    """Return Mapping, list or object (a dataclass), which the values of *kind* are like; None: they have no text."""
     if issubclass(kind, Mapping):
         return Mapping
     return list if kind in (list, tuple) else object if is_dataclass(kind) else None
