@@ -9,7 +9,7 @@ if [ "$runbook_uid" = 0 ]; then
   runbook_bad=:$(IFS=:; set -f
     { w=/
     for d in $PATH; do
-      case $d in /*) r=$(cd -P -- "$d" && pwd -P);; *) continue;; esac
+      case $d in /*) r=''; ! cd -P -- "$d" || r=$PWD;; *) continue;; esac
       printf 'for %s\nreal %s\n' "$d" "$r"
       for x in "$d" "$r"; do
         while case $x in /?*) true;; *) false;; esac; do w=$w:$x; x=${x%/*}; done
