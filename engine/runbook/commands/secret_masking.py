@@ -25,7 +25,7 @@ from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking, masked
 from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
 from runbook.text_files import MAX_INVENTORY_BYTES, read_text
-from runbook.values.playbook import NO_LET, Playbook
+from runbook.values.playbook import Playbook
 from runbook.values.types import Raw
 
 SECTIONS = ("diagnose", "remediate", "verify", "let")
@@ -85,7 +85,7 @@ def secret_inputs(playbook: Playbook, part: str = "") -> frozenset[str]:
     for step in playbook.steps:
         for text in _templates({"env": dict(step.env), "args": step.args}) if step.part == part else ():
             with suppress(ConfigError):
-                found |= {name for root, name in names(text, playbook.let.get(part, NO_LET)) if root == "inputs"}
+                found |= {name for root, name in names(text, playbook.let_of(part)) if root == "inputs"}
     return frozenset(found)
 
 

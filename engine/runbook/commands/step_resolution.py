@@ -11,7 +11,7 @@ from runbook.inventory.host_patterns import select
 from runbook.language.expressions.templates import Scope, render
 from runbook.text.suggestions import suggest
 from runbook.values.inventory import Host, Inventory
-from runbook.values.playbook import NO_LET, Playbook, Step
+from runbook.values.playbook import Playbook, Step
 from runbook.values.types import Json
 
 CONTROLLER = "controller"
@@ -26,7 +26,7 @@ def with_places(playbook: Playbook, inputs: Mapping[str, Mapping[str, Json]], in
         if not step.on:
             return step
         try:
-            scope = Scope(inputs=inputs[step.part], let=playbook.let.get(step.part, NO_LET))
+            scope = Scope(inputs=inputs[step.part], let=playbook.let_of(step.part))
             return replace(step, on=_host(str(render(step.on, scope)), inventory))
         except ConfigError as error:
             where = step.where

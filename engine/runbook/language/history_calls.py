@@ -8,7 +8,7 @@ from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.language.expressions.parsed_template import HistoryCall
 from runbook.language.expressions.templates import history_calls, is_template
-from runbook.values.playbook import NO_LET, Let, Playbook
+from runbook.values.playbook import Let, Playbook
 from runbook.values.units import time_span
 
 Near = Callable[[str, Iterable[str]], str]
@@ -108,7 +108,7 @@ def probes_remembered(playbook: Playbook) -> frozenset[str]:
     return frozenset(
         f"{part}_{name}" if part else name
         for part, text in _texts(playbook)
-        for call in history_calls(text, playbook.let.get(part, NO_LET))
+        for call in history_calls(text, playbook.let_of(part))
         if call.method in ("previous", "previous_at") and call.given
         for name in [call.given[0].partition(".")[0]]
     )

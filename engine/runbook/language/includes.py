@@ -15,7 +15,7 @@ from runbook.language.inputs import faults
 from runbook.language.lenient_read import mapping, texts_in, unraw
 from runbook.language.yaml_source import Document, Path
 from runbook.values.plan import Risk
-from runbook.values.playbook import NO_LET, FindingRule, IncludedPlaybook, Input, Let, Limits, Playbook, Step
+from runbook.values.playbook import FindingRule, IncludedPlaybook, Input, Let, Limits, Playbook, Step
 from runbook.values.types import Json
 
 Open = Callable[[str, str], tuple[str, str]]
@@ -124,7 +124,7 @@ def problems_with_inputs(
         if name not in declared:
             known = ", ".join(declared) or "none"
             yield document.problem(place, f"{inner.name} has no input {name!r}", f"there are: {known}")
-        elif late := [text for text in texts_in(value) if fault_in(text) or _foreign(text, let)]:
+        elif late := [text for text in texts_in(value) if fault_in(text, let) or _foreign(text, let)]:
             yield document.problem(place, f"{name}: only inputs can be used here", f"in: {late[0][:80]}")
         elif unknown := [
             named for text in texts_in(value) for _, named in names(text, let) if named and named not in own
@@ -151,7 +151,7 @@ def inputs_of_parts(playbook: Playbook, inputs: Mapping[str, Json]) -> Mapping[s
     values: dict[str, Mapping[str, Json]] = {"": inputs}
     problems: list[Problem] = []
     for part in playbook.parts:
-        given = render(part.given, Scope(inputs=values[part.parent], let=playbook.let.get(part.parent, NO_LET)))
+        given = render(part.given, Scope(inputs=values[part.parent], let=playbook.let_of(part.parent)))
         assert isinstance(given, Mapping)
         values[part.id] = {each.name: given.get(each.name, each.default) for each in part.inputs}
         problems += [

@@ -150,7 +150,7 @@ class Naming:
 
     def within_sample(self, text: str, path: Path, known: Iterable[str], allowed: Allowed) -> Iterator[Problem]:
         """Yield the mistakes in *text*, an expression over one sample; *known* are the fields of the sample."""
-        if fault := fault_in_expression(text):
+        if fault := fault_in_expression(text, allowed.let):
             yield self.document.problem(path, f"cannot be understood: {fault}", f"in: {' '.join(text.split())[:80]}")
             return
         for root, attribute in sorted(names(text, allowed.let)):
@@ -221,7 +221,7 @@ def of_sample(probe: str, allowed: Allowed) -> Types:
 
 def broken(text: str) -> bool:
     """Whether *text* cannot be parsed; another check reports that."""
-    return bool(fault_in(text) if is_template(text) else fault_in_expression(text))
+    return bool(fault_in(text, NO_LET) if is_template(text) else fault_in_expression(text, NO_LET))
 
 
 MOST_COMPARED = 50_000

@@ -24,7 +24,7 @@ from runbook.language.expressions.templates import (
 from runbook.language.expressions.views import UnknownTouched
 from runbook.language.yaml_source import Path
 from runbook.protocols import Action
-from runbook.values.playbook import NO_LET, Let, Playbook, Step, Where
+from runbook.values.playbook import Let, Playbook, Step, Where
 from runbook.values.types import Json, Raw, Unknown, plural
 
 MOST_ITEMS = 100
@@ -98,7 +98,7 @@ def problems_with_inputs_given(
     """
     found: list[tuple[Problem, str]] = []
     scopes = {
-        part: Scope(inputs=inputs[part], states=unseen(playbook, part), let=playbook.let.get(part, NO_LET))
+        part: Scope(inputs=inputs[part], states=unseen(playbook, part), let=playbook.let_of(part))
         for part in {step.part for step in playbook.steps}
     }
     for step in playbook.steps:
@@ -140,7 +140,7 @@ def _named(tree: Any, let: Let) -> set[tuple[str, str]]:
     """Return the names in every template of *tree*."""
     match tree:
         case str() if is_template(tree):
-            return set() if fault_in(tree) else set(names(tree, let))
+            return set() if fault_in(tree, let) else set(names(tree, let))
         case Mapping():
             return {name for each in tree.values() for name in _named(each, let)}
         case list():
@@ -252,7 +252,7 @@ def _rests_on(tree: Any, scope: Scope, free: tuple[str, ...]) -> bool:
         case Raw():
             return False
         case str() if is_template(tree):
-            if fault_in(tree):
+            if fault_in(tree, scope.let):
                 return True
             free = (*free, "secrets")
             return "inputs" in free or any(

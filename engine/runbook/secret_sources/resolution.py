@@ -16,7 +16,7 @@ from runbook.secrets.masking import Masking, masked
 from runbook.secrets.names import MASK
 from runbook.text.name_ranges import fold
 from runbook.values.inventory import Host, Inventory
-from runbook.values.playbook import NO_LET, Playbook, SecretReference, SecretSource
+from runbook.values.playbook import Playbook, SecretReference, SecretSource
 from runbook.values.types import Json
 
 Read = Callable[[SecretReference], str]
@@ -63,7 +63,7 @@ def _masked_fields(playbook: Playbook, hosts: Sequence[Host]) -> Iterator[Proble
             if value == MASK or (isinstance(value, Mapping) and value and all(each == MASK for each in value.values())):
                 masked_on.setdefault(name, []).append(host.name)
     for step in playbook.steps if masked_on else ():
-        for name in sorted(host_fields(step, playbook.let.get(step.part, NO_LET)) & masked_on.keys()):
+        for name in sorted(host_fields(step, playbook.let_of(step.part)) & masked_on.keys()):
             words = f"host.{name} of {fold(masked_on[name])} is a secret field, which no expression sees"
             hint = f"in the host: secrets: {{{name}: {{file: PATH}}}}, and here: {{{{ host.secrets.{name} }}}}"
             yield problem_at(step.where, words, hint)

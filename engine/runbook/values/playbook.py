@@ -414,6 +414,10 @@ class Playbook:
         """Return the findings that compare hosts; a playbook with such a finding only diagnoses."""
         return tuple(rule for rule in self.findings if rule.across)
 
+    def let_of(self, part: str) -> Let:
+        """Return the named expressions of the included playbook *part*; ``""`` is the main playbook."""
+        return self.let.get(part, NO_LET)
+
     def finding(self, finding_id: str) -> FindingRule:
         """Return the finding with the id *finding_id*; the loader has checked that it exists."""
         return next(finding for finding in self.findings if finding.id == finding_id)

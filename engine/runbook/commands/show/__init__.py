@@ -22,7 +22,6 @@ from runbook.protocols import Action
 from runbook.secrets.masking import Masking, masked
 from runbook.values.command import shown_variable
 from runbook.values.playbook import (
-    NO_LET,
     FindingRule,
     IncludedPlaybook,
     Input,
@@ -239,7 +238,7 @@ class _Writer:
             return text
 
     def _scope(self, step: Step) -> Scope:
-        return Scope(inputs=self._inputs.get(step.part, {}), let=self._book.let.get(step.part, NO_LET))
+        return Scope(inputs=self._inputs.get(step.part, {}), let=self._book.let_of(step.part))
 
     def _stands_in(self, value: Any, step: Step) -> bool:
         """Whether *value* is a template that uses a fallback because an input is empty by default."""
@@ -273,7 +272,7 @@ class _Writer:
 
     def finding(self, number: str, rule: FindingRule) -> list[str]:
         """Return lines about a finding, with its advice."""
-        let = self._book.let.get(rule.part, NO_LET)
+        let = self._book.let_of(rule.part)
         lines = self._wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say, let)}", "  ")
         if rule.across:
             by = f", by {rule.across.by}" if rule.across.by else ""

@@ -16,7 +16,7 @@ from runbook.execution.diagnosis.sampling import REPORTED_FROM_SECONDS, remark, 
 from runbook.language.expressions.templates import is_template, names
 from runbook.text.shortened import first_few
 from runbook.values.plan import Blocked, Skip
-from runbook.values.playbook import NO_LET, Let, Phase, Playbook, Step
+from runbook.values.playbook import Let, Phase, Playbook, Step
 from runbook.values.result import Fault, Status, StepResult, failure
 from runbook.values.sampling import Series
 from runbook.values.types import Json, Raw, Unknown, plural
@@ -249,7 +249,7 @@ def names_used(step: Step, playbook: Playbook) -> set[str]:
     """Return the first part of every name (``a`` of ``a.b``) that *step* uses in ``when``, ``each`` and its
     arguments.
     """
-    let = playbook.let.get(step.part, NO_LET)
+    let = playbook.let_of(step.part)
     texts = [word for word in (step.when, step.each) if word]
     found = {root for text in texts for root, _ in names(text, let)} | _names_in(step.args, let)
     return {f"{step.part}_{word}" for word in found} if step.part else found

@@ -18,7 +18,7 @@ from runbook.protocols import Action, Clock, Connection, Emit, KeptFiles, OwedRe
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.earlier_change import EarlierChange
 from runbook.values.inventory import Host
-from runbook.values.playbook import NO_LET, Playbook, Step
+from runbook.values.playbook import Playbook, Step
 from runbook.values.types import Json, Unknown
 
 
@@ -258,7 +258,7 @@ class HostContext:
             states=own,
             item=item,
             history=HistoryScope(past=self.run.past, host=self.host.name, part=part),
-            let=self.playbook.let.get(part, NO_LET),
+            let=self.playbook.let_of(part),
         )
 
     def sending_scope(self, part: str = "") -> Scope:

@@ -342,7 +342,7 @@ def _compiled(text: str, let: Let) -> Any:
     return _parsed(text, let).compiled or _environment().from_string(_tree(text, let))
 
 
-def fault_in(text: str, let: Let = NO_LET) -> str:
+def fault_in(text: str, let: Let) -> str:
     """Return the reason why *text* is not a valid template; empty if it is valid."""
     return _fault(lambda: _parsed(text, let).plain or _compiled(text, let))
 
@@ -368,7 +368,7 @@ def line_of_fault(text: str) -> int:
     return 0
 
 
-def fault_in_expression(expression: str, let: Let = NO_LET) -> str:
+def fault_in_expression(expression: str, let: Let) -> str:
     """Return the reason why *expression* is malformed; empty if it is well-formed."""
     if is_template(expression):
         return "write an expression without {{ }}"
@@ -418,7 +418,7 @@ def secrets_in_template(text: str) -> frozenset[str]:
 
     Returns none if *text* cannot be parsed; another check reports that.
     """
-    if SECRETS not in text or not is_template(text) or fault_in(text):
+    if SECRETS not in text or not is_template(text) or fault_in(text, NO_LET):
         return frozenset()
     return _parsed(text, NO_LET).secrets
 
