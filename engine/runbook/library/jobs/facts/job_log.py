@@ -11,7 +11,7 @@ from functools import cache
 from runbook.dataclass import dataclass
 from runbook.library.jobs.facts.job_log_signs import AFTER_ALL, ENDS, SERVER_ENDS, SIGNS, SOFT_ENDS, UNSAVED, Role
 from runbook.text.signatures import SignatureSearch
-from runbook.text.timestamps import line_time
+from runbook.text.timestamps import NO_YEAR, near, timed_line
 
 LINE = 10_000
 """The maximum number of characters of a line that are searched, from its end."""
@@ -21,6 +21,12 @@ SURVIVED = 3
 
 PAUSES = 500
 """The number of last pauses between lines from which the usual pause is computed."""
+
+LONGEST_PAUSE = 7 * 86400.0
+"""A longer pause, in seconds, is one between two trainings, or between two clocks."""
+
+ANY_YEAR = 1_719_800_000.0
+"""A time in the middle of a leap year: the year of a log in which no line has one."""
 
 SAVED_ABOVE = 40
 """The maximum number of lines in the traceback of an ignored exception."""
@@ -169,7 +175,7 @@ def job_search(done: str = "") -> SignatureSearch:
 
 def read_story(lines: Sequence[tuple[int, str]], file: str, search: SignatureSearch) -> LogStory:
     """Read the numbered *lines* of a log."""
-    reading = _Reading(file, search)
+    reading = _Reading(file, search, _first_time(lines))
     for number, line in _counting(_segments(lines)):
         reading.take(number, line)
     return reading.story()
@@ -241,6 +247,12 @@ def is_consequence(sign: LogSign) -> bool:
     return ROLES[sign.signature] is Role.CONSEQUENCE
 
 
+def _first_time(lines: Sequence[tuple[int, str]]) -> float:
+    """The first time with a year in *lines*; where none has a year, any."""
+    times = (timed_line(line, 0.0, 0.0) for _, line in lines)
+    return next((time.at for time in times if time and time.kind != NO_YEAR), ANY_YEAR)
+
+
 def _segments(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """The lines, with a progress bar (its states follow each other behind carriage returns) in its last states."""
     for number, line in lines:
@@ -272,8 +284,8 @@ def _counting(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 class _Reading:
     """Collects the information in the lines of one log."""
 
-    def __init__(self, file: str, search: SignatureSearch) -> None:
-        self.file, self.search = file, search
+    def __init__(self, file: str, search: SignatureSearch, around: float) -> None:
+        self.file, self.search, self.around = file, search, around
         self.signs: list[LogSign] = []
         self.end: LogSign | None = None
         self.after: list[LogSign] = []
@@ -285,14 +297,12 @@ class _Reading:
         self.saved: tuple[str, float | None] | None = None
         self.next_job = ""
         self.time: float | None = None
+        self.times: dict[str, float] = {}
         self.pauses = deque[float](maxlen=PAUSES)
 
     def take(self, number: int, line: str) -> None:
         low = line.lower()
-        at = line_time(line, 0.0, 0.0)
-        if at is not None and self.time is not None and at > self.time:
-            self.pauses.append(at - self.time)
-        self.time = at or self.time
+        self._time(line)
         self._note(line, low)
         if self._is_end(low):
             self.end, self.after, self.progress_after = self._sign("done", number, line, low), [], 0
@@ -304,6 +314,21 @@ class _Reading:
             sign = self._sign(name, number, line, low)
             (self.after if self.end else self.signs).append(sign)
             self.progress, self.soft = 0, None
+
+    def _time(self, line: str) -> None:
+        """Note the time of *line*, and the pause before it.
+
+        Lines of two programs may have two clocks (a zone that only one of them says): a pause is one between two times
+        of one kind, or shorter, where a line with another kind of time stands between them.
+        """
+        found = timed_line(line, 0.0, near(self.around if self.time is None else self.time))
+        if not found:
+            return
+        if found.kind in self.times and self.time is not None:
+            apart = [pause for since in (self.times[found.kind], self.time) if (pause := found.at - since) > 0]
+            if apart and min(apart) <= LONGEST_PAUSE:
+                self.pauses.append(min(apart))
+        self.time = self.times[found.kind] = found.at
 
     def _note(self, line: str, low: str) -> None:
         if _ROOT.search(low):
@@ -401,7 +426,7 @@ class _Reading:
             path=path[0].rstrip(".") if path else "",
             step=int(step[1]) if step else None,
             text=line.strip(),
-            before_end=self.time - at if self.time is not None and at is not None else None,
+            before_end=max(0.0, self.time - at) if self.time is not None and at is not None else None,
         )
 
 
