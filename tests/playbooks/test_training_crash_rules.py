@@ -155,7 +155,7 @@ def test_a_training_that_lives_and_is_silent_is_hung_unless_its_pauses_are_as_lo
         (["ValueError: No available memory for the cache blocks.", "RuntimeError: Engine core initialization failed"], ["gpu_memory"]),
         (["(raylet) A worker died or was killed while executing a task. (3) The worker is crashed unexpectedly due to SIGSEGV or other unexpected errors."], ["worker_failed"]),
         (["task:37 has been set to ERROR: UNAVAILABLE: heartbeat timeout. This indicates that the remote task has failed"], ["peer_gone"]),
-        (["HorovodBroadcast_dense_bias_0 [missing ranks: 1]"], ["peer_gone"]),
+        (["HorovodBroadcast_dense_bias_0 [missing ranks: 1]"], ["ranks_stalled"]),
         (["[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = 1"], ["last_error"]),
         (['{"current_steps": 3235, "total_steps": 3235, "loss": null, "percentage": 100.0}'], []),
         (["a last line that says nothing"], ["silent_stop"]),

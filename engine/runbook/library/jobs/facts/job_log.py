@@ -7,9 +7,20 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from runbook.dataclass import dataclass
-from runbook.library.jobs.facts.job_log_signs import AFTER_ALL, ENDS, SERVER_ENDS, SIGNS, SOFT_ENDS, UNSAVED, Role
+from runbook.library.jobs.facts.job_log_signs import (
+    AFTER_ALL,
+    ENDS,
+    NO_NAME,
+    SERVER_ENDS,
+    SIGNS,
+    SKIPS,
+    SOFT_ENDS,
+    UNSAVED,
+    Role,
+)
 from runbook.text.signatures import SignatureSearch
 from runbook.text.timestamps import NO_YEAR, near, timed_line
 
@@ -45,7 +56,11 @@ _HINTS = (
     "terminat", "lost", "route", "missing", "rendezvous", "socket", "barrier", "stuck", "hang", "disconnect",
     "repo", "mismatch", "archive", "loss", "bound", "launch", "step", "term", "budget", "restart", "stale",
     "read-only", "invalid", "unexpected", "opened", "connect", "system", "overflow", "hup", "traceback", "cache",
-    "bind", "interface", "lock", "maintenance", "spot", "device",
+    "bind", "interface", "lock", "maintenance", "spot", "device", "ranks", "lagging", "stalled", "barrier", "finite",
+    "explod", "diverged", "alive", "abrupt", "divisible", "multiple of", "argument", "command", "validation",
+    "override", "identif", "truncat", "parquet", "corrupt", "panic", "alloc", "resol", "name or service",
+    "nodename", "not found",
+    "batch_size", "tensor", "mdb_",
 )  # fmt: skip
 """Words that preselect lines: a line without any of them is not searched, because the table of signs is long."""
 
@@ -69,6 +84,27 @@ _PROCESS_HINTS = (
 _ANCHORED = frozenset({"killed", "segfault", "bus", "exit", "error", "traceback"})
 """Rows with an expression for the beginning of a line, which may have a prefix such as [rank0]:."""
 
+FRAMES = 40
+"""The number of last frames of a traceback that are kept."""
+_FRAME = re.compile(r"file \"[^\"]{1,300}\", line \d+")
+_BY_FRAMES = (
+    (
+        "rendezvous",
+        re.compile(rf"^(?!.*\bhttp).*(?:gaierror|getaddrinfo|host not found|{NO_NAME})"),
+        re.compile(
+            r"torch/distributed/|/rendezvous|distributed_c10d|jax/_src/distributed|deepspeed/comm|horovod/|/gloo"
+        ),
+    ),
+    ("worker", re.compile(r"^eoferror\b"), re.compile(r"/multiprocess(?:ing)?/|/batchgenerators/")),
+    (
+        "data",
+        re.compile(r"^(?:\w+\.)*(?:jsondecodeerror|unicodedecodeerror|filenotfounderror|notadirectoryerror)\b"),
+        re.compile(r"/datasets?/|dataset\w*\.py|data_?load\w*(?:/|\.py)|/utils/data/"),
+    ),
+    ("setting", re.compile(r"^keyerror: '[\w-]+'"), re.compile(r"/cli/|/cli\.py|/commands?/|/commands?\.py")),
+)
+"""Errors whose meaning is in the frames of their traceback: the sign, the error, and a frame."""
+
 _COLOUR = re.compile(r"\x1b?\[[0-9;]{1,8}m")
 _PREFIX = re.compile(r"(?:\[[^\]]{1,60}\]:? *|\([^)]{1,80}\) *|\d{1,5}: +|(?:error|warning|info) +(?=\[|\())*")
 _NEGATION = re.compile(
@@ -91,6 +127,26 @@ _ROOT = re.compile(r"root cause \(first observed")
 _FIELD = re.compile(r"^\W*(host|rank|exitcode)\s*:\s*(-?[\w.-]+)")
 
 
+class _Continued(NamedTuple):
+    """A line whose meaning is in those after it."""
+
+    begins: re.Pattern[str]
+    continues: re.Pattern[str]
+    most: int
+    """The maximum number of lines that are added to it."""
+
+
+_CONTINUED = (
+    _Continued(re.compile("terminate called after throwing an instance of"), re.compile(r"\bwhat\(\):.*"), 1),
+    _Continued(re.compile(r"\bpanicked at \S+:\d+:\d+:\s*$"), re.compile(r"^(?!note: |stack backtrace).*\S.*"), 1),
+    _Continued(re.compile(r"\bStalled ranks:\s*$"), re.compile(r"(?<!\S)(?<!,)\d+!?: \[.*|(?<=>:)\d+!?: \[.*"), 8),
+)
+
+SHOWN = 160
+"""A longer line is shown from a little before the words that decide, where they do not stand at its beginning."""
+_BEFORE, _LEAD = 20, 40
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSign:
     """A line that is a sign of a cause, a consequence or an end."""
@@ -104,7 +160,10 @@ class LogSign:
     the last line.
     """
     text: str
-    """The line, without white space around it; at most 10000 characters."""
+    """The line, without white space around it; at most 10000 characters.  A message that stands on the next line (of a
+    C++ exception, a Rust panic, a list of stalled ranks) is added.  Of a long line whose sign stands far from its
+    beginning, an ellipsis is for what is between the two.
+    """
     rank: str = ""
     """The rank, or the actor of Ray, in the line; empty if there is none."""
 
@@ -176,7 +235,7 @@ def job_search(done: str = "") -> SignatureSearch:
 def read_story(lines: Sequence[tuple[int, str]], file: str, search: SignatureSearch) -> LogStory:
     """Read the numbered *lines* of a log."""
     reading = _Reading(file, search, _first_time(lines))
-    for number, line in _counting(_segments(lines)):
+    for number, line in _counting(_joined(_segments(lines))):
         reading.take(number, line)
     return reading.story()
 
@@ -261,6 +320,25 @@ def _segments(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             yield number, _COLOUR.sub("", state[-LINE:])
 
 
+def _joined(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines, with what the next ones add to some of them: the message of an abort, and the ranks of a list."""
+    head, number, begun, left = "", 0, None, 0
+    for at, line in lines:
+        if begun and (more := begun.continues.search(line)):
+            head, left = f"{head.rstrip()} {more[0].strip()}", left - 1
+        else:
+            if begun:
+                yield number, head
+            head, number = line, at
+            begun = next((each for each in _CONTINUED if each.begins.search(line)), None)
+            left = begun.most if begun else 0
+        if not begun or not left:
+            yield number, head
+            begun = None
+    if begun:
+        yield number, head
+
+
 def _counting(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """The lines without what an ignored exception prints, or one in a thread that only records: it ends nothing."""
     ignored, thread = 0, list[tuple[int, str]]()
@@ -296,6 +374,7 @@ class _Reading:
         self.root: dict[str, str] | None = None
         self.saved: tuple[str, float | None] | None = None
         self.next_job = ""
+        self.frames = deque[str](maxlen=FRAMES)
         self.time: float | None = None
         self.times: dict[str, float] = {}
         self.pauses = deque[float](maxlen=PAUSES)
@@ -310,8 +389,10 @@ class _Reading:
         if _PROGRESS.search(low):
             self._progress()
         self._take_soft_end(number, line, low)
-        if name := self._classify(low):
-            sign = self._sign(name, number, line, low)
+        self._note_frame(low)
+        name, at = self._classify(low)
+        if name:
+            sign = self._sign(name, number, line, low, at)
             (self.after if self.end else self.signs).append(sign)
             self.progress, self.soft = 0, None
 
@@ -377,24 +458,45 @@ class _Reading:
         if running := re.search(r"\b(?:[0-9]|[1-9][0-9])%\|.{0,200}?\| *\d+/(\d+)", plain):
             self.bars[running[1]] = False
 
-    def _classify(self, low: str) -> str:
+    def _classify(self, low: str) -> tuple[str, int]:
+        """The name of the sign in the line *low*, and where it stands; an empty name: none."""
         if low.startswith("frame #") or "to enable traceback see" in low or not any(hint in low for hint in _HINTS):
-            return ""
+            return "", 0
         plain = _PREFIX.sub("", low, count=1)
         process = any(hint in low for hint in _PROCESS_HINTS)
+        if name := self._by_frames(plain):
+            return name, 0
         for sign in SIGNS:
-            if sign.name in _OF_PROCESSES and not process:
+            if (sign.name in _OF_PROCESSES and not process) or (sign.name == "numbers" and SKIPS.search(low)):
                 continue
             for text in (low, plain) if plain != low and sign.name in _ANCHORED else (low,):
                 found = self.search.search(sign.name, text)
                 if found and not _negated(text, found.start()):
-                    return sign.name
-        return ""
+                    return sign.name, found.start() + len(low) - len(text)
+        return "", 0
 
-    def _sign(self, name: str, number: int, line: str, low: str) -> LogSign:
+    def _by_frames(self, plain: str) -> str:
+        """The sign of an error that means nothing by itself, from the frames of its traceback."""
+        return next(
+            (
+                name
+                for name, error, frames in _BY_FRAMES
+                if error.search(plain) and any(frames.search(frame) for frame in self.frames)
+            ),
+            "",
+        )
+
+    def _note_frame(self, low: str) -> None:
+        """Keep the last frames of the traceback that is being read."""
+        if "traceback (most recent call last)" in low:
+            self.frames.clear()
+        elif found := _FRAME.search(low):
+            self.frames.append(found[0])
+
+    def _sign(self, name: str, number: int, line: str, low: str, at: int = 0) -> LogSign:
         found = _RANK.search(low)
         rank = next((group for group in found.groups() if group), "") if found else ""
-        return LogSign(signature=name, file=self.file, line=number, text=line.strip(), rank=rank)
+        return LogSign(signature=name, file=self.file, line=number, text=_around(line, at), rank=rank)
 
     def story(self) -> LogStory:
         story = LogStory(
@@ -428,6 +530,14 @@ class _Reading:
             text=line.strip(),
             before_end=max(0.0, self.time - at) if self.time is not None and at is not None else None,
         )
+
+
+def _around(line: str, at: int) -> str:
+    """The *line* as it is shown: where it is long, its beginning, and the words around the place *at*."""
+    since = line.rfind(" ", 0, max(0, at - _BEFORE)) + 1
+    if len(line) <= SHOWN or since <= _LEAD + _BEFORE:
+        return line.strip()
+    return f"{line[:_LEAD].strip()} … {line[since:].strip()}"
 
 
 def usual_pause(pauses: Iterable[float]) -> float | None:
