@@ -105,6 +105,8 @@ _BY_FRAMES = (
 )
 """Errors whose meaning is in the frames of their traceback: the sign, the error, and a frame."""
 
+_SOURCE = re.compile(r"\s+raise \w")
+"""A line of the program in a traceback: the error itself comes after it, with its whole message."""
 _COLOUR = re.compile(r"\x1b?\[[0-9;]{1,8}m")
 _PREFIX = re.compile(r"(?:\[[^\]]{1,60}\]:? *|\([^)]{1,80}\) *|\d{1,5}: +|(?:error|warning|info) +(?=\[|\())*")
 _NEGATION = re.compile(
@@ -463,6 +465,8 @@ class _Reading:
         if low.startswith("frame #") or "to enable traceback see" in low or not any(hint in low for hint in _HINTS):
             return "", 0
         plain = _PREFIX.sub("", low, count=1)
+        if _SOURCE.match(plain):
+            return "", 0
         process = any(hint in low for hint in _PROCESS_HINTS)
         if name := self._by_frames(plain):
             return name, 0
