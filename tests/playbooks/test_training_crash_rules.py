@@ -256,6 +256,7 @@ def test_a_log_of_long_ago_is_another_incident():
         (["Traceback (most recent call last):", "ValueError: The model's max seq len is too large"], "ValueError: The model"),
         (["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory."], "CUDA out of memory"),
         (["Error: ShardCannotStart"], "ShardCannotStart"),
+        (["terminate called after throwing an instance of 'X'", "  what():  MPI error 6"], "what(): MPI error 6"),
         (["(4.26 GiB is needed, which is larger than the available KV cache memory (4.25 GiB)."], "KV cache memory"),
         (["The model's max seq len (29000) is larger than the maximum number of tokens that can be stored in KV cache (23648)."], "KV cache"),
         (["huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error."], "401 Client Error"),

@@ -14,9 +14,9 @@ from runbook.library.jobs.facts.job_log_signs import (
     AFTER_ALL,
     ENDS,
     NO_NAME,
+    PASSED_OVER,
     SERVER_ENDS,
     SIGNS,
-    SKIPS,
     SOFT_ENDS,
     UNSAVED,
     Role,
@@ -132,6 +132,8 @@ _FIELD = re.compile(r"^\W*(host|rank|exitcode)\s*:\s*(-?[\w.-]+)")
 class _Continued(NamedTuple):
     """A line whose meaning is in those after it."""
 
+    word: str
+    """A word of the line; a line without it is not searched."""
     begins: re.Pattern[str]
     continues: re.Pattern[str]
     most: int
@@ -139,9 +141,19 @@ class _Continued(NamedTuple):
 
 
 _CONTINUED = (
-    _Continued(re.compile("terminate called after throwing an instance of"), re.compile(r"\bwhat\(\):.*"), 1),
-    _Continued(re.compile(r"\bpanicked at \S+:\d+:\d+:\s*$"), re.compile(r"^(?!note: |stack backtrace).*\S.*"), 1),
-    _Continued(re.compile(r"\bStalled ranks:\s*$"), re.compile(r"(?<!\S)(?<!,)\d+!?: \[.*|(?<=>:)\d+!?: \[.*"), 8),
+    _Continued(
+        "terminate called",
+        re.compile("terminate called after throwing an instance of"),
+        re.compile(r"\bwhat\(\):.*"),
+        1,
+    ),
+    _Continued(
+        "panicked at",
+        re.compile(r"\bpanicked at \S+:\d+:\d+:\s*$"),
+        re.compile(r"^(?!note: |stack backtrace).*\S.*"),
+        1,
+    ),
+    _Continued("Stalled ranks", re.compile(r"\bStalled ranks:\s*$"), re.compile(r"(?<![\d,])\d+!?: \[.*"), 8),
 )
 
 SHOWN = 160
@@ -332,7 +344,7 @@ def _joined(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             if begun:
                 yield number, head
             head, number = line, at
-            begun = next((each for each in _CONTINUED if each.begins.search(line)), None)
+            begun = next((each for each in _CONTINUED if each.word in line and each.begins.search(line)), None)
             left = begun.most if begun else 0
         if not begun or not left:
             yield number, head
@@ -471,7 +483,9 @@ class _Reading:
         if name := self._by_frames(plain):
             return name, 0
         for sign in SIGNS:
-            if (sign.name in _OF_PROCESSES and not process) or (sign.name == "numbers" and SKIPS.search(low)):
+            if sign.name in _OF_PROCESSES and not process:
+                continue
+            if sign.name in PASSED_OVER and PASSED_OVER[sign.name].search(low):
                 continue
             for text in (low, plain) if plain != low and sign.name in _ANCHORED else (low,):
                 found = self.search.search(sign.name, text)

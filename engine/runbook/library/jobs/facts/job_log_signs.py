@@ -23,8 +23,12 @@ from runbook.library.jobs.facts.process_ends import (
 
 _NO_NUMBER = "nan|inf(?:inite)?|no[nt][- ]?finite"
 _IS = " (?:is|are|was|bec[ao]me|went|of)(?: to)? "
-SKIPS = re.compile(r"\bskip|\bignor")
-"""A training goes on after a step that it has skipped, whatever number it found there."""
+PASSED_OVER = {
+    "numbers": re.compile(r"\bskip|\bignor"),
+    "data": re.compile(r"\bskip|\bignor|warn"),
+    "setting": re.compile("warn"),
+}
+"""Words that make a line no sign: a training goes on after a step or a file that it skips, and after a warning."""
 
 _ERROR = r"\S*[a-z](?:error|exception)"
 
@@ -180,7 +184,7 @@ SIGNS = (
         r"\branks?\b[^a-z]{0,80}\b(?:is|are) the lagging|\b(?:lagging|dead|stalled|missing) ranks?\b.{0,60}[:=] *\W?\d",
         r"\branks? [\d, \[\]]{1,80}(?:failed to pass monitoredbarrier|joined but didn.t finish)",
         r"\branks? [\d, \[\]]{1,80}(?:(?:did|has|have) ?n[o']t|never) (?:yet )?(?:join|reach|arriv|submit|enter)",
-        r"\b(?:waiting (?:for|on)|did not hear from) (?:the )?(?:remaining )?ranks? ?[:\[ ]{1,3}\d",
+        r"\bwaiting (?:for|on) (?:the )?(?:remaining|missing) ranks? ?[:\[ ]{1,3}\d",
     )),
     Sign("collective", Role.CONSEQUENCE, (
         "watchdog caught collective operation timeout",
@@ -229,17 +233,17 @@ SIGNS = (
     )),
     Sign("child", Role.TRACE, (r"childfailederror",)),
     Sign("setting", Role.GENERIC, (
-        r"\b(?:not|n't) (?:be )?(?:evenly )?divisible by\b",
-        r"\b(?:must|should|has to|needs? to) be (?:\w+ )?(?:divisible by|a multiple of)\b",
+        r"(?:error|exception): .{0,200}\b(?:not|n't) (?:be )?(?:evenly )?divisible by\b",
+        r"(?:error|exception): .{0,200}\b(?:must|should|has to|needs to) be (?:\w+ )?(?:divisible by|a multiple of)",
         r"error: (?:argument .{1,60}: (?:invalid|expected)|unrecognized arguments|ambiguous option)",
         "error: the following arguments are required",
-        r"\bno such (?:option|command): |\bno such command '|\b(?:unknown|invalid|unrecognized) (?:sub-?)?command\b",
+        r"\bno such (?:option|command)(?:: | ')|(?:^|: )(?:unknown|invalid|unrecognized) (?:sub-?)?command\b",
         r"arguments are not used by the hfargumentparser|trainingarguments.{0,20}got an unexpected keyword argument",
         r"config(?:attribute|key|type|value)error: |missingmandatoryvalue|could not override '|missingconfigexception",
-        r"\b\d+ validation errors? for \w|train_batch_size is not equal to",
+        r"\b\d+ validation errors? for (?!\w*(?:request|response|message))\w|train_batch_size is not equal to",
     )),
     Sign("data", Role.GENERIC, (
-        "unidentifiedimageerror|cannot identify image file|image file is truncated|truncated file read",
+        "unidentifiedimageerror|cannot identify image file|image file is truncated",
         "broken data stream when reading image",
         r"arrowinvalid: |parquet magic bytes not found|parquet file size is \d+ bytes|datasetgenerationerror",
         r"datalosserror|corrupted record at|mdb_(?:corrupted|page_notfound|invalid)|file signature not found",
