@@ -95,6 +95,11 @@ STEPS = [f"2026-11-28 10:{minute:02}:00 step {minute} | loss 2.1" for minute in 
         (["rank 0: Setting up process group for : env:// [rank=0, world_size=2]"], 2100, ["silent_hang"]),
         (["rank 0: Setting up process group for : env:// [rank=0, world_size=2]"], 300, []),
         (["ValueError: a rank failed, and the others wait"], 2100, ["silent_hang"]),
+        (["[rank1]: PIL.UnidentifiedImageError: cannot identify image file 'a.jpg'"], 2100, ["silent_hang"]),
+        (["ValueError: 8 heads are not divisible by 3"], 2100, ["silent_hang"]),
+        (["Stalled ranks:", "6: [allreduce.0]"], 2100, ["ranks_stalled"]),
+        (["Stalled ranks:", "6: [allreduce.0]"], 300, []),
+        (["Stalled ranks:", "6: [allreduce.0]"] * 10, 5, ["ranks_stalled"]),
         (["step 9 | loss nan"] * 3, 2100, ["diverged"]),
         (["training completed"], 2100, []),
         (STEPS, 1200, []),
@@ -166,7 +171,7 @@ def test_a_training_whose_log_nobody_is_known_to_write_has_not_stopped():
         (["ValueError: No available memory for the cache blocks.", "RuntimeError: Engine core initialization failed"], ["gpu_memory"]),
         (["(raylet) A worker died or was killed while executing a task. (3) The worker is crashed unexpectedly due to SIGSEGV or other unexpected errors."], ["worker_failed"]),
         (["task:37 has been set to ERROR: UNAVAILABLE: heartbeat timeout. This indicates that the remote task has failed"], ["peer_gone"]),
-        (["HorovodBroadcast_dense_bias_0 [missing ranks: 1]"], ["peer_gone"]),
+        (["HorovodBroadcast_dense_bias_0 [missing ranks: 1]"], ["ranks_stalled"]),
         (["[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = 1"], ["last_error"]),
         (['{"current_steps": 3235, "total_steps": 3235, "loss": null, "percentage": 100.0}'], []),
         (["a last line that says nothing"], ["silent_stop"]),
@@ -181,12 +186,40 @@ def test_a_training_whose_log_nobody_is_known_to_write_has_not_stopped():
         (["torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "  exitcode  : 1 (pid: 2)"], ["last_error"]),
         (["NaN detected in loss function, aborting training"], ["diverged"]),
         (["./go.sh: line 18:    36 Killed   python3 fit.py"], ["killed"]),
+        (["ranks [3] are the lagging ranks that caused this timeout", WATCHDOG.format(rank=0, number=1)], ["ranks_stalled"]),
+        (["ncclUnhandledCudaError: Call to CUDA function failed."], ["nccl_not_set_up"]),
+        (["RuntimeError: NCCL error: unhandled system error"], ["nccl_not_set_up"]),
+        (["terminate called after throwing an instance of 'std::bad_alloc'", "  what():  std::bad_alloc"], ["host_memory"]),
+        (["train.py: error: unrecognized arguments: --fast"], ["setting_refused"]),
+        (["pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer."], ["data_unreadable"]),
+        (["RuntimeError: DataLoader worker (pid(s) 4110) exited unexpectedly"], ["worker_failed"]),
+        (["FloatingPointError: Loss became infinite or NaN at iteration=7!"], ["diverged"]),
+        (["the grad norm is nan. Skipping the update"], ["silent_stop"]),
         (["KeyError: 'x'", "[rank1]: ProcessGroupNCCL's watchdog got stuck for 480 seconds"], ["last_error"]),
     ],
 )  # fmt: skip
 def test_one_cause_is_told_the_one_with_the_strongest_evidence(lines, cause):
     """Mutants: the order of the signatures; a cause without its condition."""
     assert found_in(*lines) == cause
+
+
+def advised(finding: str, *lines: str) -> str:
+    """The first advice of *finding*, where the log of the training has *lines*."""
+    (rule,) = (it for it in book().findings if it.id == finding)
+    cause = to_json(drive(job_log.probe(job_log.Args(text="\n".join(lines))), Here()))
+    scope = Scope(states={"cause": cause}, host={"name": "h", "groups": []}, let=book().let[""])
+    return " ".join(str(render(rule.advise[0], scope)).split())
+
+
+def test_the_advice_on_an_error_names_the_first_line_of_it():
+    """Mutants: the advice that sends to the first error where there is only one; without its line."""
+    alone = advised("last_error", "step 1", "KeyError: 'labels'")
+    assert (
+        alone
+        == "That is the only error in text (line 2): the lines above it, its traceback, name the place in the program."
+    )
+    several = advised("last_error", "KeyError: 'labels'", "step 1", "RuntimeError: a child failed")
+    assert several.startswith("Read text from its first error on (line 1): KeyError: 'labels'. What follows")
 
 
 def test_a_failed_link_is_no_broken_memory():
@@ -234,6 +267,7 @@ def test_a_log_of_long_ago_is_another_incident():
         (["Traceback (most recent call last):", "ValueError: The model's max seq len is too large"], "ValueError: The model"),
         (["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory."], "CUDA out of memory"),
         (["Error: ShardCannotStart"], "ShardCannotStart"),
+        (["terminate called after throwing an instance of 'X'", "  what():  MPI error 6"], "what(): MPI error 6"),
         (["(4.26 GiB is needed, which is larger than the available KV cache memory (4.25 GiB)."], "KV cache memory"),
         (["The model's max seq len (29000) is larger than the maximum number of tokens that can be stored in KV cache (23648)."], "KV cache"),
         (["huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error."], "401 Client Error"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from typing import NamedTuple
 
 from runbook.dataclass import dataclass
 
@@ -101,7 +102,19 @@ _LINE_TIMES = (
     re.compile(r"(?:[A-Z]+ |[IWEF])(?P<m>\d\d)-?(?P<d>\d\d) (?P<t>\d\d:\d\d:\d\d)"),  # glog, vLLM: no year
 )
 _LINE_SYSLOG = re.compile(r"(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: \d{4})?")
+NO_YEAR = "no year"
+"""The kind of a time without a year."""
+_ZONED = re.compile(r"(?:Z|UTC|[+-]\d\d:?\d\d)$", re.IGNORECASE)
 _LINE_SECONDS = re.compile(r"@?(\d{9,10}(?:\.\d+)?)(?=[\s\]:,|])")
+
+
+class LineTime(NamedTuple):
+    """The time that a line of a log begins with."""
+
+    at: float
+    """Seconds since the epoch."""
+    kind: str
+    """The form of the time. Lines of one program have one kind; two kinds may be in two zones."""
 
 
 def line_time(line: str, zone: float, now: float) -> float | None:
@@ -110,19 +123,35 @@ def line_time(line: str, zone: float, now: float) -> float | None:
     ISO 8601, Go's, compact, glog's, syslog's, ``ctime``, and seconds since 1970; the level, the process and brackets
     may stand before it.  *zone* (seconds east of Greenwich) where it does not say; *now* for times without a year.
     """
+    found = timed_line(line, zone, now)
+    return found.at if found else None
+
+
+def timed_line(line: str, zone: float, now: float) -> LineTime | None:
+    """The time that a line of a log begins with, and its kind; see ``line_time``."""
     text = line[:120]
     text = text[_LINE_BEGINS.match(text).end() :]  # type: ignore[union-attr] # it matches an empty text, too
     if found := _LINE_TIMES[0].match(text):
-        return iso(found[1], zone)
+        zoned = "iso zone" if _ZONED.search(found[1]) else "iso"
+        return _line_time(iso(found[1], zone), zoned)
     if found := _LINE_TIMES[1].match(text):
-        return iso(f"{found['y']}-{found['m']}-{found['d']} {found['t']}", zone)
+        return _line_time(iso(f"{found['y']}-{found['m']}-{found['d']} {found['t']}", zone), "compact")
     if found := _LINE_TIMES[2].match(text):
         month = _MONTHS[int(found["m"]) - 1] if 1 <= int(found["m"]) <= 12 else ""
-        return ctime(f"{month} {found['d']} {found['t']}", zone, now) if month else None
+        return _line_time(ctime(f"{month} {found['d']} {found['t']}", zone, now) if month else None, NO_YEAR)
     if found := _LINE_SYSLOG.match(text):
-        return ctime(found[0], zone, now)
+        return _line_time(ctime(found[0], zone, now), "ctime" if found[0][-5] == " " else NO_YEAR)
     found = _LINE_SECONDS.match(text)
-    return float(found[1]) if found else None
+    return LineTime(float(found[1]), "seconds") if found else None
+
+
+def _line_time(at: float | None, kind: str) -> LineTime | None:
+    return None if at is None else LineTime(at, kind)
+
+
+def near(at: float) -> float:
+    """The *now* with which a time without a year is in the year that brings it nearest to *at*."""
+    return at + 182 * 86400.0
 
 
 def ctime(text: str, zone: float, now: float) -> float | None:

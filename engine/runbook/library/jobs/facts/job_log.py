@@ -7,11 +7,22 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from runbook.dataclass import dataclass
-from runbook.library.jobs.facts.job_log_signs import AFTER_ALL, ENDS, SERVER_ENDS, SIGNS, SOFT_ENDS, UNSAVED, Role
+from runbook.library.jobs.facts.job_log_signs import (
+    AFTER_ALL,
+    ENDS,
+    NO_NAME,
+    PASSED_OVER,
+    SERVER_ENDS,
+    SIGNS,
+    SOFT_ENDS,
+    UNSAVED,
+    Role,
+)
 from runbook.text.signatures import SignatureSearch
-from runbook.text.timestamps import line_time
+from runbook.text.timestamps import NO_YEAR, near, timed_line
 
 LINE = 10_000
 """The maximum number of characters of a line that are searched, from its end."""
@@ -21,6 +32,12 @@ SURVIVED = 3
 
 PAUSES = 500
 """The number of last pauses between lines from which the usual pause is computed."""
+
+LONGEST_PAUSE = 7 * 86400.0
+"""A longer pause, in seconds, is one between two trainings, or between two clocks."""
+
+ANY_YEAR = 1_719_800_000.0
+"""A time in the middle of a leap year: the year of a log in which no line has one."""
 
 SAVED_ABOVE = 40
 """The maximum number of lines in the traceback of an ignored exception."""
@@ -39,7 +56,11 @@ _HINTS = (
     "terminat", "lost", "route", "missing", "rendezvous", "socket", "barrier", "stuck", "hang", "disconnect",
     "repo", "mismatch", "archive", "loss", "bound", "launch", "step", "term", "budget", "restart", "stale",
     "read-only", "invalid", "unexpected", "opened", "connect", "system", "overflow", "hup", "traceback", "cache",
-    "bind", "interface", "lock", "maintenance", "spot", "device",
+    "bind", "interface", "lock", "maintenance", "spot", "device", "ranks", "lagging", "stalled", "barrier", "finite",
+    "explod", "diverged", "alive", "abrupt", "divisible", "multiple of", "argument", "command", "validation",
+    "override", "identif", "truncat", "parquet", "corrupt", "panic", "alloc", "resol", "name or service",
+    "nodename", "not found",
+    "batch_size", "tensor", "mdb_",
 )  # fmt: skip
 """Words that preselect lines: a line without any of them is not searched, because the table of signs is long."""
 
@@ -63,6 +84,29 @@ _PROCESS_HINTS = (
 _ANCHORED = frozenset({"killed", "segfault", "bus", "exit", "error", "traceback"})
 """Rows with an expression for the beginning of a line, which may have a prefix such as [rank0]:."""
 
+FRAMES = 40
+"""The number of last frames of a traceback that are kept."""
+_FRAME = re.compile(r"file \"[^\"]{1,300}\", line \d+")
+_BY_FRAMES = (
+    (
+        "rendezvous",
+        re.compile(rf"^(?!.*\bhttp).*(?:gaierror|getaddrinfo|host not found|{NO_NAME})"),
+        re.compile(
+            r"torch/distributed/|/rendezvous|distributed_c10d|jax/_src/distributed|deepspeed/comm|horovod/|/gloo"
+        ),
+    ),
+    ("worker", re.compile(r"^eoferror\b"), re.compile(r"/multiprocess(?:ing)?/|/batchgenerators/")),
+    (
+        "data",
+        re.compile(r"^(?:\w+\.)*(?:jsondecodeerror|unicodedecodeerror|filenotfounderror|notadirectoryerror)\b"),
+        re.compile(r"/datasets?/|dataset\w*\.py|data_?load\w*(?:/|\.py)|/utils/data/"),
+    ),
+    ("setting", re.compile(r"^keyerror: '[\w-]+'"), re.compile(r"/cli/|/cli\.py|/commands?/|/commands?\.py")),
+)
+"""Errors whose meaning is in the frames of their traceback: the sign, the error, and a frame."""
+
+_SOURCE = re.compile(r"\s+raise \w")
+"""A line of the program in a traceback: the error itself comes after it, with its whole message."""
 _COLOUR = re.compile(r"\x1b?\[[0-9;]{1,8}m")
 _PREFIX = re.compile(r"(?:\[[^\]]{1,60}\]:? *|\([^)]{1,80}\) *|\d{1,5}: +|(?:error|warning|info) +(?=\[|\())*")
 _NEGATION = re.compile(
@@ -85,6 +129,38 @@ _ROOT = re.compile(r"root cause \(first observed")
 _FIELD = re.compile(r"^\W*(host|rank|exitcode)\s*:\s*(-?[\w.-]+)")
 
 
+class _Continued(NamedTuple):
+    """A line whose meaning is in those after it."""
+
+    word: str
+    """A word of the line; a line without it is not searched."""
+    begins: re.Pattern[str]
+    continues: re.Pattern[str]
+    most: int
+    """The maximum number of lines that are added to it."""
+
+
+_CONTINUED = (
+    _Continued(
+        "terminate called",
+        re.compile("terminate called after throwing an instance of"),
+        re.compile(r"\bwhat\(\):.*"),
+        1,
+    ),
+    _Continued(
+        "panicked at",
+        re.compile(r"\bpanicked at \S+:\d+:\d+:\s*$"),
+        re.compile(r"^(?!note: |stack backtrace).*\S.*"),
+        1,
+    ),
+    _Continued("Stalled ranks", re.compile(r"\bStalled ranks:\s*$"), re.compile(r"(?<![\d,])\d+!?: \[.*"), 8),
+)
+
+SHOWN = 160
+"""A longer line is shown from a little before the words that decide, where they do not stand at its beginning."""
+_BEFORE, _LEAD = 20, 40
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSign:
     """A line that is a sign of a cause, a consequence or an end."""
@@ -98,7 +174,10 @@ class LogSign:
     the last line.
     """
     text: str
-    """The line, without white space around it; at most 10000 characters."""
+    """The line, without white space around it; at most 10000 characters.  A message that stands on the next line (of a
+    C++ exception, a Rust panic, a list of stalled ranks) is added.  Of a long line whose sign stands far from its
+    beginning, an ellipsis is for what is between the two.
+    """
     rank: str = ""
     """The rank, or the actor of Ray, in the line; empty if there is none."""
 
@@ -169,8 +248,8 @@ def job_search(done: str = "") -> SignatureSearch:
 
 def read_story(lines: Sequence[tuple[int, str]], file: str, search: SignatureSearch) -> LogStory:
     """Read the numbered *lines* of a log."""
-    reading = _Reading(file, search)
-    for number, line in _counting(_segments(lines)):
+    reading = _Reading(file, search, _first_time(lines))
+    for number, line in _counting(_joined(_segments(lines))):
         reading.take(number, line)
     return reading.story()
 
@@ -241,12 +320,37 @@ def is_consequence(sign: LogSign) -> bool:
     return ROLES[sign.signature] is Role.CONSEQUENCE
 
 
+def _first_time(lines: Sequence[tuple[int, str]]) -> float:
+    """The first time with a year in *lines*; where none has a year, any."""
+    times = (timed_line(line, 0.0, 0.0) for _, line in lines)
+    return next((time.at for time in times if time and time.kind != NO_YEAR), ANY_YEAR)
+
+
 def _segments(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """The lines, with a progress bar (its states follow each other behind carriage returns) in its last states."""
     for number, line in lines:
         states = [state for state in line.rsplit("\r", 12)[-12:] if state.strip()]
         for state in states or [""]:
             yield number, _COLOUR.sub("", state[-LINE:])
+
+
+def _joined(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines, with what the next ones add to some of them: the message of an abort, and the ranks of a list."""
+    head, number, begun, left = "", 0, None, 0
+    for at, line in lines:
+        if begun and (more := begun.continues.search(line)):
+            head, left = f"{head.rstrip()} {more[0].strip()}", left - 1
+        else:
+            if begun:
+                yield number, head
+            head, number = line, at
+            begun = next((each for each in _CONTINUED if each.word in line and each.begins.search(line)), None)
+            left = begun.most if begun else 0
+        if not begun or not left:
+            yield number, head
+            begun = None
+    if begun:
+        yield number, head
 
 
 def _counting(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -272,8 +376,8 @@ def _counting(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 class _Reading:
     """Collects the information in the lines of one log."""
 
-    def __init__(self, file: str, search: SignatureSearch) -> None:
-        self.file, self.search = file, search
+    def __init__(self, file: str, search: SignatureSearch, around: float) -> None:
+        self.file, self.search, self.around = file, search, around
         self.signs: list[LogSign] = []
         self.end: LogSign | None = None
         self.after: list[LogSign] = []
@@ -284,15 +388,14 @@ class _Reading:
         self.root: dict[str, str] | None = None
         self.saved: tuple[str, float | None] | None = None
         self.next_job = ""
+        self.frames = deque[str](maxlen=FRAMES)
         self.time: float | None = None
+        self.times: dict[str, float] = {}
         self.pauses = deque[float](maxlen=PAUSES)
 
     def take(self, number: int, line: str) -> None:
         low = line.lower()
-        at = line_time(line, 0.0, 0.0)
-        if at is not None and self.time is not None and at > self.time:
-            self.pauses.append(at - self.time)
-        self.time = at or self.time
+        self._time(line)
         self._note(line, low)
         if self._is_end(low):
             self.end, self.after, self.progress_after = self._sign("done", number, line, low), [], 0
@@ -300,10 +403,27 @@ class _Reading:
         if _PROGRESS.search(low):
             self._progress()
         self._take_soft_end(number, line, low)
-        if name := self._classify(low):
-            sign = self._sign(name, number, line, low)
+        self._note_frame(low)
+        name, at = self._classify(low)
+        if name:
+            sign = self._sign(name, number, line, low, at)
             (self.after if self.end else self.signs).append(sign)
             self.progress, self.soft = 0, None
+
+    def _time(self, line: str) -> None:
+        """Note the time of *line*, and the pause before it.
+
+        Lines of two programs may have two clocks (a zone that only one of them says): a pause is one between two times
+        of one kind, or shorter, where a line with another kind of time stands between them.
+        """
+        found = timed_line(line, 0.0, near(self.around if self.time is None else self.time))
+        if not found:
+            return
+        if found.kind in self.times and self.time is not None:
+            apart = [pause for since in (self.times[found.kind], self.time) if (pause := found.at - since) > 0]
+            if apart and min(apart) <= LONGEST_PAUSE:
+                self.pauses.append(min(apart))
+        self.time = self.times[found.kind] = found.at
 
     def _note(self, line: str, low: str) -> None:
         if _ROOT.search(low):
@@ -352,24 +472,49 @@ class _Reading:
         if running := re.search(r"\b(?:[0-9]|[1-9][0-9])%\|.{0,200}?\| *\d+/(\d+)", plain):
             self.bars[running[1]] = False
 
-    def _classify(self, low: str) -> str:
+    def _classify(self, low: str) -> tuple[str, int]:
+        """The name of the sign in the line *low*, and where it stands; an empty name: none."""
         if low.startswith("frame #") or "to enable traceback see" in low or not any(hint in low for hint in _HINTS):
-            return ""
+            return "", 0
         plain = _PREFIX.sub("", low, count=1)
+        if _SOURCE.match(plain):
+            return "", 0
         process = any(hint in low for hint in _PROCESS_HINTS)
+        if name := self._by_frames(plain):
+            return name, 0
         for sign in SIGNS:
             if sign.name in _OF_PROCESSES and not process:
+                continue
+            if sign.name in PASSED_OVER and PASSED_OVER[sign.name].search(low):
                 continue
             for text in (low, plain) if plain != low and sign.name in _ANCHORED else (low,):
                 found = self.search.search(sign.name, text)
                 if found and not _negated(text, found.start()):
-                    return sign.name
-        return ""
+                    return sign.name, found.start() + len(low) - len(text)
+        return "", 0
 
-    def _sign(self, name: str, number: int, line: str, low: str) -> LogSign:
+    def _by_frames(self, plain: str) -> str:
+        """The sign of an error that means nothing by itself, from the frames of its traceback."""
+        return next(
+            (
+                name
+                for name, error, frames in _BY_FRAMES
+                if error.search(plain) and any(frames.search(frame) for frame in self.frames)
+            ),
+            "",
+        )
+
+    def _note_frame(self, low: str) -> None:
+        """Keep the last frames of the traceback that is being read."""
+        if "traceback (most recent call last)" in low:
+            self.frames.clear()
+        elif found := _FRAME.search(low):
+            self.frames.append(found[0])
+
+    def _sign(self, name: str, number: int, line: str, low: str, at: int = 0) -> LogSign:
         found = _RANK.search(low)
         rank = next((group for group in found.groups() if group), "") if found else ""
-        return LogSign(signature=name, file=self.file, line=number, text=line.strip(), rank=rank)
+        return LogSign(signature=name, file=self.file, line=number, text=_around(line, at), rank=rank)
 
     def story(self) -> LogStory:
         story = LogStory(
@@ -401,8 +546,16 @@ class _Reading:
             path=path[0].rstrip(".") if path else "",
             step=int(step[1]) if step else None,
             text=line.strip(),
-            before_end=self.time - at if self.time is not None and at is not None else None,
+            before_end=max(0.0, self.time - at) if self.time is not None and at is not None else None,
         )
+
+
+def _around(line: str, at: int) -> str:
+    """The *line* as it is shown: where it is long, its beginning, and the words around the place *at*."""
+    since = line.rfind(" ", 0, max(0, at - _BEFORE)) + 1
+    if len(line) <= SHOWN or since <= _LEAD + _BEFORE:
+        return line.strip()
+    return f"{line[:_LEAD].strip()} … {line[since:].strip()}"
 
 
 def usual_pause(pauses: Iterable[float]) -> float | None:

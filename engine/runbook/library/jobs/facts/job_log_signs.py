@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import NamedTuple
 
@@ -20,7 +21,20 @@ from runbook.library.jobs.facts.process_ends import (
     ended_by,
 )
 
+_NO_NUMBER = "nan|inf(?:inite)?|no[nt][- ]?finite"
+_IS = " (?:is|are|was|bec[ao]me|went|of)(?: to)? "
+PASSED_OVER = {
+    "numbers": re.compile(r"\bskip|\bignor"),
+    "data": re.compile(r"\bskip|\bignor|warn"),
+    "setting": re.compile("warn"),
+}
+"""Words that make a line no sign: a training goes on after a step or a file that it skips, and after a warning."""
+
 _ERROR = r"\S*[a-z](?:error|exception)"
+
+
+NO_NAME = "name or service not known|failure in name resolution|nodename nor servname"
+"""Words of a name of a host that no name server knows."""
 
 
 class Role(Enum):
@@ -96,6 +110,10 @@ SIGNS = (
         r"cuda_error_out_of_memory|failed to cuda (?:calloc|malloc)",
         "cublas_status_alloc_failed|resource_exhausted: out of memory",
     )),
+    Sign("host_memory", Role.CAUSE, (
+        r"std::bad_alloc|\bmemoryerror(?::|$)|defaultcpuallocator: .{0,20}allocate memory|_arraymemoryerror",
+        r"\[errno 12\]|\bnot enough memory: you tried to allocate|fork: cannot allocate memory",
+    )),
     Sign("ulimit", Role.CAUSE, ("too many open files|items of ancdata|rlimit_nproc|can.t start new thread",)),
     Sign("port", Role.CAUSE, (r"address already in use|\[errno 98\]|\(os error 98\)|eaddrinuse",)),
     Sign("busy", Role.CAUSE, (r"cuda-capable devices? ?(?:\(s\))? ?(?:is/)?are busy or unavailable",)),
@@ -131,9 +149,16 @@ SIGNS = (
     Sign("numbers", Role.CAUSE, (
         r"loss scale already at minimum|minimum loss scale reached|found (?:inf|nan) (?:in|value)",
         r"nans? (?:loss )?(?:was |were )?(?:detected|found|appeared)",
-        r"loss (?:is|was|became|went|has become|of) ?(?:to )?(?:nan|inf|not finite)\b.{0,40}(?:stop|abort|exit|$)",
-        r"(?:detected|found|encountered|got) (?:a )?(?:nan|inf|non-?finite)\b",
-        r"non-?finite (?:loss|grad\w*)|(?:nan|inf) loss\b",
+        rf"(?:loss|grad\w*(?: norm)?){_IS}(?:{_NO_NUMBER})\b.{{0,40}}(?:stop|abort|exit|terminat|$)",
+        rf"(?:error|exception): .{{0,60}}\b(?:loss\w*|grad\w*|norm)\b.{{0,80}}{_IS}(?:{_NO_NUMBER})\b",
+        rf"loss\w*{_IS}(?:infinite or nan|nan or inf(?:inite)?)\b",
+        "loss returned in .{1,40} is (?:nan|inf)",
+        r"(?:detected|found|encountered|got) (?:a )?(?:nan|inf|non-?finite)\b|\bloss contains an? nan\b",
+        r"non-?finite (?:loss|grad\w*)|(?:nan|inf) loss\b|nanlossduringtraining|model diverged with loss",
+        r"(?:loss(?:es)?|gradients?) (?:ha(?:s|ve) |is |are |was )?(?:exploded|overflowed|diverged)\b",
+        "invalid loss, terminat",
+        r"probability tensor contains either|tensor had (?:inf|nan)\b|invalid value \(nan\) encountered",
+        r"returned nan values in its",
     )),
     Sign("hung", Role.CAUSE, (r"watchdog timeout \(self\.watchdog_timeout",)),
     Sign("node_lost", Role.CONSEQUENCE, (
@@ -145,11 +170,21 @@ SIGNS = (
         "enginedeaderror|engine ?core.{0,80}(?:died|dead|failed)|actor is dead because|actor died unexpectedly",
         r"potential root causes?|unexpectedly due to sig|worker (?:process )?(?:\d+ )?died unexpectedly",
         r"exception in worker \w*(?:process|worker)\w*",
+        r"\bworkers? (?:process(?:es)? )?(?:\([^)]{1,80}\) )?(?:is|are) (?:no longer|not) (?:alive|running)",
+        r"\bworker\b.{0,60}\b(?:unexpectedly|abruptly) (?:died|exited|terminated|stopped)",
+        r"\bworker\b.{0,60}\b(?:died|exited|terminated|stopped) (?:unexpectedly|abruptly)|terminatedworkererror",
     )),
     Sign("killed", Role.CAUSE, (*ended_by(KILL), r"signals\.sigkill|\(sigkill\)|died unexpectedly .{0,40}sigkill")),
     Sign("segfault", Role.CAUSE, (*ended_by(SEGV, ILL), r"segmentation fault|(?<!due to )sigsegv|sigill\b")),
     Sign("watchdog", Role.CONSEQUENCE, (
         "watchdog got stuck|heartbeat monitor timed out|watchdog thread .{0,40}stuck",
+    )),
+    Sign("stalled", Role.CONSEQUENCE, (
+        r"\bstalled ranks: *\d|\bmissing[_ ]ranks\W{1,4}\d",
+        r"\branks?\b[^a-z]{0,80}\b(?:is|are) the lagging|\b(?:lagging|dead|stalled|missing) ranks?\b.{0,60}[:=] *\W?\d",
+        r"\branks? [\d, \[\]]{1,80}(?:failed to pass monitoredbarrier|joined but didn.t finish)",
+        r"\branks? [\d, \[\]]{1,80}(?:(?:did|has|have) ?n[o']t|never) (?:yet )?(?:join|reach|arriv|submit|enter)",
+        r"\bwaiting (?:for|on) (?:the )?(?:remaining|missing) ranks? ?[:\[ ]{1,3}\d",
     )),
     Sign("collective", Role.CONSEQUENCE, (
         "watchdog caught collective operation timeout",
@@ -160,9 +195,12 @@ SIGNS = (
         r"client socket has timed out|rendezvous\w*error",
         r"connection to the c10d store|barrier timed out|getting socket times out",
         "failed to connect to the? ?(?:tcpstore|c10d)",
+        r"valueerror: host not found|^(?!.{0,40}\[w).{0,200}\(gai error: -[235]\b|call to getaddrinfo .{0,80}failed",
+        rf"\b(?:gloo|c10d|tcpstore|rendezvous|coordinat\w+|init_process_group)\b.{{0,90}}(?:{NO_NAME})",
+        "ssh: could not resolve hostname",
     )),
     Sign("peer_gone", Role.CONSEQUENCE, (
-        r"\[missing ranks: |heartbeat timeout\. this indicates|connection closed by remote peer|ncclremoteerror",
+        r"heartbeat timeout\. this indicates|connection closed by remote peer|ncclremoteerror",
         r"\bsocketstartconnect: connect to \S{1,80} (?:.{0,60} )?failed",
         r"jax distributed service detected fatal errors|socketpollconnect: connect to \S{1,80} returned",
         "remote process exited|no route to host|connection closed by (?:local )?peer",
@@ -188,9 +226,31 @@ SIGNS = (
     Sign("timeout", Role.WEAK, (
         r"timeouterror|timeout waiting|timed out|timeout=120|operation timeout|timeout\) detected by watchdog",
     )),
+    Sign("nccl_system", Role.WEAK, (r"nccl(?:system|internal)error|unhandled system error",)),
+    Sign("nccl_call", Role.GENERIC, (
+        r"ncclunhandledcudaerror|unhandled cuda error|ncclinvalid(?:usage|argument)|nccl warn .{0,40}cuda failure",
+        r"\bnccl operation .{0,160}? failed: |\bnccl[a-z]{3,30}(?:\([^()]{0,120}\))? failed: ",
+    )),
     Sign("child", Role.TRACE, (r"childfailederror",)),
+    Sign("setting", Role.GENERIC, (
+        r"(?:error|exception): .{0,200}\b(?:not|n't) (?:be )?(?:evenly )?divisible by\b",
+        r"(?:error|exception): .{0,200}\b(?:must|should|has to|needs to) be (?:\w+ )?(?:divisible by|a multiple of)",
+        r"error: (?:argument .{1,60}: (?:invalid|expected)|unrecognized arguments|ambiguous option)",
+        "error: the following arguments are required",
+        r"\bno such (?:option|command)(?:: | ')|(?:^|: )(?:unknown|invalid|unrecognized) (?:sub-?)?command\b",
+        r"arguments are not used by the hfargumentparser|trainingarguments.{0,20}got an unexpected keyword argument",
+        r"config(?:attribute|key|type|value)error: |missingmandatoryvalue|could not override '|missingconfigexception",
+        r"\b\d+ validation errors? for (?!\w*(?:request|response|message))\w|train_batch_size is not equal to",
+    )),
+    Sign("data", Role.GENERIC, (
+        "unidentifiedimageerror|cannot identify image file|image file is truncated",
+        "broken data stream when reading image",
+        r"arrowinvalid: |parquet magic bytes not found|parquet file size is \d+ bytes|datasetgenerationerror",
+        r"datalosserror|corrupted record at|mdb_(?:corrupted|page_notfound|invalid)|file signature not found",
+    )),
     Sign("error", Role.GENERIC, (
-        rf"^(?!\S*childfailederror){_ERROR}(?::|$)", r"\b(?:error|exception): |\bfatal\b",
+        r"\bterminate called after throwing|\bpanicked at\b|^panic: ",
+        rf"^(?!\S*childfailederror){_ERROR}(?::|$)", r"(?<!gai )\b(?:error|exception): |\bfatal\b",
     )),
     Sign("exit", Role.TRACE, (
         rf"{CODE}(?:is |was |of )?-?(?!0\b)\d+\b|exits with return code = [1-9]",
