@@ -418,20 +418,39 @@ def test_only_the_newest_holder_of_a_lock_that_is_not_in_state_d_is_ended():
 
 
 @every_row(
-    ("name", "next_step"),
+    ("name", "waits_for", "next_step"),
     [
-        ("nvidia-smi", "runbook run gpu-hang --hosts gpu-01"),
-        ("UVM global queue", "runbook run gpu-hang --hosts gpu-01"),
-        ("nfsd", "`sudo cat /proc/7/stack`"),
-        ("nvme-wq", "`sudo cat /proc/7/stack`"),
+        ("nvidia-smi", "", "runbook run gpu-hang --hosts gpu-01"),
+        ("UVM global queue", "", "runbook run gpu-hang --hosts gpu-01"),
+        ("nfsd", "", "`sudo cat /proc/7/stack`"),
+        ("nvme-wq", "", "`sudo cat /proc/7/stack`"),
+        ("python3", "GPU driver", "runbook run gpu-hang --hosts gpu-01"),
+        ("python3", "network file system", "runbook run nfs-hang --hosts gpu-01"),
+        ("python3", "FUSE", "findmnt -t fuse"),
+        ("python3", "disk", "disk-slow --hosts gpu-01"),
     ],
 )
-def test_the_advice_for_a_hung_task_depends_on_whose_it_is(name, next_step):
+def test_the_advice_for_a_hung_task_depends_on_whose_it_is_and_on_what_it_waits_for(name, waits_for, next_step):
     """Mutants: ``driver_hangs`` that takes an nvme thread for one of the driver; a test that Jinja does not have."""
-    task = {"name": name, "pid": 7, "waited": 122, "at": "now"}
+    task = {"name": name, "pid": 7, "waited": 122, "at": "now", "waits_for": waits_for, "waits_in": "f of x"}
     seen = scope("gpu-health", {"kernel": {"hung_tasks": [task], "lockups": []}})
     (lockup,) = (it for it in book("gpu-health").findings if it.id == "machine_hangs")
     assert next_step in say(lockup.advise[0], seen)
+
+
+@every_row(
+    ("text", "next_step"),
+    [
+        ("amdgpu 0000:c5:00.0: amdgpu: GPU reset begin!", "names the program, and whether the reset succeeded"),
+        ("i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:85dffffb, in python3", "names the program"),
+        ("amdgpu 0000:c5:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block", "memory of the GPU"),
+        ("pciehp: Slot(3): Link Down", "ras-mc-ctl --errors"),
+    ],
+)
+def test_the_advice_for_a_fault_of_the_hardware_is_about_the_part_that_failed(text, next_step):
+    seen = scope("gpu-health", {"kernel": {"hardware_errors": [{"text": text}]}})
+    (rule,) = (it for it in book("gpu-health").findings if it.id == "hardware_errors")
+    assert next_step in say(rule.advise[0], seen)
 
 
 def words_of(name: str) -> list[str]:

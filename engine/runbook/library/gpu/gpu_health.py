@@ -101,7 +101,14 @@ class State:
     limited: tuple[str, ...] | Unknown = ()
     """GPUs whose power limit is set below the default."""
     held_back: tuple[str, ...] | Unknown = ()
-    """GPUs whose power limit is more than a quarter below the default, or below that of an equal GPU."""
+    """GPUs whose power limit is more than a quarter below the default, or below that of an equal GPU; none if
+    `held_alike` has them."""
+    held_alike: tuple[str, ...] | Unknown = ()
+    """All GPUs of the host, if the power limit of each is more than a quarter below the default, and equal GPUs have
+    equal limits: most likely set on purpose."""
+    waiting: tuple[str, ...] | Unknown = ()
+    """GPUs that were 100 % busy in every reading, with memory in use, at less than a third of their power limit, as in
+    a program that waits or hangs."""
     not_in_fabric: tuple[str, ...] | Unknown = ()
     """GPUs that have not joined the NVLink fabric completely."""
     unlicensed: tuple[str, ...] | Unknown = ()
@@ -196,6 +203,8 @@ def _state(
         )
     )
     listed = rows if isinstance(rows, Unknown) else len(rows)
+    held_back = _held_back(rows, health)
+    alike = _all_alike(known_rows, health, held_back)
     bus_of = {str(gpu.index): gpu.bus_id or gpu.key for gpu in known_rows}
     version, installed, library = _versions(module)
     return State(
@@ -224,7 +233,9 @@ def _state(
         braked=_slow(rows, health, "hardware power brake"),
         capped=_slow(rows, health, "software power cap"),
         limited=_limited(rows, health),
-        held_back=_held_back(rows, health),
+        held_back=() if alike else held_back,
+        held_alike=held_back if alike else (),
+        waiting=_waiting(rows, health),
         **_lists(found, pci, rows),
     )
 
@@ -318,6 +329,43 @@ def _held_back(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth])
         limit = limits[gpu.index]
         if isinstance(limit, float) and limit < HELD_BACK * most:
             found.append(f"GPU {gpu.index} ({gpu.bus_id}): {limit:.0f} W of {most:.0f} W")
+    return tuple(found)
+
+
+def _all_alike(rows: Sequence[Gpu], health: Mapping[str, GpuHealth], held_back: tuple[str, ...] | Unknown) -> bool:
+    """Whether all GPUs are held back, and equal ones to equal limits: no GPU is slower than its equals."""
+    if isinstance(held_back, Unknown) or not rows or len(held_back) < len(rows):
+        return False
+    limits = {(gpu.name, str(health.get(str(gpu.index), GpuHealth()).power_limit)) for gpu in rows}
+    return len(limits) == len({gpu.name for gpu in rows})
+
+
+FULLY_BUSY = 99.0
+"""The utilization in percent from which a GPU counts as always busy: a kernel was running all the time."""
+WORKING = 1 / 3
+"""The fraction of its power limit that a GPU draws at least while it computes; one that waits in a collective of NCCL
+has a kernel running that does nothing."""
+CONTEXT = 256.0
+"""The memory in MiB that a program needs at least on a GPU (its CUDA context)."""
+
+
+def _waiting(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth]) -> tuple[str, ...] | Unknown:
+    if isinstance(rows, Unknown):
+        return rows
+    found = []
+    for gpu in rows:
+        one = health.get(str(gpu.index), GpuHealth())
+        readings = gpu.samples or (gpu.utilization,)
+        known = [percent for percent in readings if isinstance(percent, float) and percent >= FULLY_BUSY]
+        draw, limit, memory = one.power_draw, one.power_limit, gpu.memory_used
+        if len(known) < len(readings) or not isinstance(memory, float) or memory < CONTEXT:
+            continue
+        if isinstance(draw, float) and isinstance(limit, float) and draw < WORKING * limit:
+            often = f"in {len(known)} readings" if len(known) > 1 else "now"
+            found.append(
+                f"GPU {gpu.index} ({gpu.bus_id}): {min(known):.0f} % {often}, {draw:.0f} W of {limit:.0f} W,"
+                f" {memory:.0f} MiB in use"
+            )
     return tuple(found)
 
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile, zip_longest
 from typing import Any, Literal
 
 from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.model import bus_id
 from runbook.library.gpu.facts.sxids import switch_fault
 from runbook.library.gpu.facts.xids import meaning, need_of, who_acts
+from runbook.library.kernel.facts.hung_traces import AwaitedPart, awaited_part
 from runbook.library.kernel.facts.patterns import KINDS
 from runbook.library.system.facts.kernel_messages import Message
 from runbook.text.timestamps import written
 from runbook.values.types import Unknown
 
+SHORTAGE = 120.0
+"""Seconds within which messages about a lack of memory belong together."""
+
+TRACE = 2.0
+"""Seconds within which the kernel prints the trace of a hung task."""
+
 _NO_TIME = Unknown(why="the time of the log line cannot be determined")
 _NOT_SAID = Unknown(why="the kernel's log does not say")
+_NOBODY_NAMED = "requested memory that was not there, and the log does not say who was killed"
 
 _CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])")
 _A_USERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
@@ -130,6 +139,12 @@ class HungTask:
     """The likely holder of the lock that it waits for, by name; empty where the kernel (before 6.16) does not say."""
     owner_pid: int = 0
     """The number of that task; 0: the kernel does not say."""
+    waits_for: AwaitedPart | Literal[""] = ""
+    """What it waits for, by the functions of its trace: GPU driver, network file system, FUSE, disk; empty: there is no
+    trace, or it does not show it.
+    """
+    waits_in: str = ""
+    """The innermost of these functions, and whose it is: ``fuse_lock_inode of FUSE``."""
 
 
 def io_errors(messages: Iterable[Message]) -> tuple[IoError, ...]:
@@ -150,8 +165,8 @@ def hung_tasks(messages: Iterable[Message]) -> tuple[HungTask, ...]:
     """Tasks that were blocked for too long."""
     read = tuple(messages)
     owners = {one.group(1, 2): one.group(3, 4) for each in read if (one := KINDS["lock_owner"].find(each.text))}
-    found = ((message, KINDS["hung_task"].find(message.text)) for message in read)
-    return tuple(_hung(it, one, owners) for it, one in found if one)
+    found = ((number, KINDS["hung_task"].find(message.text)) for number, message in enumerate(read))
+    return tuple(replace(_hung(read[number], one, owners), **_waits(read, number)) for number, one in found if one)
 
 
 def _hung(message: Message, task: re.Match[str], owners: Mapping[tuple[str, ...], tuple[str, ...]]) -> HungTask:
@@ -159,6 +174,32 @@ def _hung(message: Message, task: re.Match[str], owners: Mapping[tuple[str, ...]
     return HungTask(
         **when(message), name=task[1], pid=int(task[2]), waited=int(task[3]), owner=owner, owner_pid=int(owner_pid)
     )
+
+
+def _waits(messages: Sequence[Message], number: int) -> dict[str, Any]:
+    """Return what the task of this message waits for, by the trace that the kernel prints behind it."""
+    own = messages[number]
+    behind = takewhile(
+        lambda later: _same_moment(own, later) and not KINDS["hung_task"].find(later.text), messages[number + 1 :]
+    )
+    frames = [
+        (one["function"] or one["called"], one["module"] or one["of"] or "")
+        for each in behind
+        if (one := _frame(each.text))
+    ]
+    awaited = awaited_part(frames)
+    return {"waits_for": awaited.part, "waits_in": f"{awaited.function} of {awaited.owner}"} if awaited else {}
+
+
+def _frame(text: str) -> re.Match[str] | None:
+    return KINDS["hung_frame"].find(text)
+
+
+def _same_moment(one: Message, later: Message) -> bool:
+    """Whether both may be of one trace, which the kernel prints at once; without times nothing speaks against it."""
+    if one.since_boot is not None and later.since_boot is not None:
+        return abs(later.since_boot - one.since_boot) <= TRACE
+    return one.at is None or later.at is None or abs(later.at - one.at) <= TRACE
 
 
 def xids(messages: Iterable[Message]) -> tuple[Xid, ...]:
@@ -235,7 +276,11 @@ class _Event:
 
 
 def oom_kills(messages: Iterable[Message]) -> tuple[OomKill, ...]:
-    """Return the processes that were killed, in order; a kill that is reported twice counts once."""
+    """Return the processes that were killed, in order; a kill that is reported twice counts once.
+
+    A shortage whose victim is not in the log counts only if none is named soon after it: the kernel asks again and
+    again until one has died, and its reaper may be the first that names it.
+    """
     kills: list[OomKill] = []
     seen: dict[int, float | None] = {}
     for kill, pid, at in _kills(messages):
@@ -244,7 +289,17 @@ def oom_kills(messages: Iterable[Message]) -> tuple[OomKill, ...]:
             kills.append(kill)
         if pid:
             seen[pid] = at
-    return tuple(kills)
+    return tuple(kill for kill, later in zip_longest(kills, kills[1:]) if not _is_named_by(kill, later))
+
+
+def _is_named_by(kill: OomKill, later: OomKill | None) -> bool:
+    """Whether *later* names the victim of *kill*, of which only the request for memory is in the log."""
+    asked_only = isinstance(kill.pid, Unknown) and kill.pid.why.endswith(_NOBODY_NAMED)
+    if later is None or not asked_only or isinstance(later.pid, Unknown):
+        return False
+    if isinstance(kill.seconds, Unknown) or isinstance(later.seconds, Unknown):
+        return True
+    return later.seconds - kill.seconds <= SHORTAGE
 
 
 def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | None]]:
@@ -292,7 +347,7 @@ def _event_with(event: _Event | None, message: Message) -> _Event:
     """The event that *message* belongs to: a kernel says one after the other, within moments."""
     if event is None or (event.died and not event.group):
         return _Event(message=message)
-    late = message.at is not None and event.message.at is not None and message.at - event.message.at > 120
+    late = message.at is not None and event.message.at is not None and message.at - event.message.at > SHORTAGE
     return _Event(message=message) if late else event
 
 
@@ -331,7 +386,7 @@ def _unfinished(event: _Event | None) -> Iterator[tuple[OomKill, int, float | No
         return
     why = Unknown(why=f"the kernel chose {event.chosen}, and the log does not say whether a child of it died instead")
     if not event.chosen:
-        why = Unknown(why=f"{event.by} requested memory that was not there, and the log does not say who was killed")
+        why = Unknown(why=f"{event.by} {_NOBODY_NAMED}")
     yield replace(_kill(event, event.message, 0, "", ""), pid=why, name=why), 0, event.message.at
 
 

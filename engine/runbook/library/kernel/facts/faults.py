@@ -23,12 +23,19 @@ NEAR = 4
 
 
 MENDED_BY_LOADING: frozenset[str] = frozenset(
-    {"other_driver", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"}
+    {"other_driver", "nouveau_failed", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"}
 )
 """Faults of GPUs that are over, or reported again, once the driver has been reloaded."""
 
 FaultOfGpu = Literal[
-    "off_the_bus", "bus_error", "other_driver", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"
+    "off_the_bus",
+    "bus_error",
+    "other_driver",
+    "nouveau_failed",
+    "init_failed",
+    "firmware_hung",
+    "needs_reset",
+    "api_mismatch",
 ]
 _FAULTS_OF_GPU: tuple[FaultOfGpu, ...] = get_args(FaultOfGpu)
 
@@ -43,8 +50,9 @@ class GpuFault:
     """When the kernel wrote the message, in seconds since 1970."""
     kind: FaultOfGpu
     """off_the_bus; bus_error: its PCI link failed for good; other_driver: another driver than NVIDIA's holds it;
-    init_failed: the driver could not start it; firmware_hung: its firmware does not answer; needs_reset; api_mismatch:
-    the driver in the kernel and that of programs are of two versions.
+    nouveau_failed: the driver nouveau has it and reports errors; init_failed: the driver could not start it;
+    firmware_hung: its firmware does not answer; needs_reset; api_mismatch: the driver in the kernel and that of
+    programs are of two versions.
     """
     bus_id: str
     """As sysfs writes it; empty where no message nearby names it."""
@@ -104,13 +112,26 @@ def _numbered_faults(messages: Sequence[Message]) -> list[tuple[int, GpuFault]]:
             continue
         kind = next((kind for kind in _FAULTS_OF_GPU if KINDS[kind].find(message.text)), None)
         if kind:
-            own = kind == "bus_error" and pci_device(message.text)
+            own = pci_device(message.text) if kind in ("bus_error", "nouveau_failed") else ""
             bus = own or _bus_of(messages, number)
-            text = message.text.strip()
-            if kind == "api_mismatch" and text.endswith("but") and number + 1 < len(messages):  # the other version
-                text += " " + messages[number + 1].text.strip().removeprefix("NVRM: ")
+            text = _mismatch(messages, number) if kind == "api_mismatch" else message.text.strip()
             found.append((number, GpuFault(**when(message), kind=kind, bus_id=bus, text=text)))
     return found
+
+
+_VERSION = re.compile(r"\bversion \d+\.\d")
+_REQUEST = re.compile(r"\s*\bPlease\b.*")
+
+
+def _mismatch(messages: Sequence[Message], number: int) -> str:
+    """Return the sentence of an API mismatch up to both versions: the driver writes it over several lines."""
+    text = messages[number].text.strip()
+    for message in messages[number + 1 : number + 1 + NEAR]:
+        line = message.text.strip()
+        if len(_VERSION.findall(text)) >= 2 or not line.startswith("NVRM: "):
+            break
+        text += " " + line.removeprefix("NVRM: ").strip()
+    return _REQUEST.sub("", text)
 
 
 _CLOCKS = 300.0

@@ -16,8 +16,6 @@ from runbook.values.types import Unknown
 NetworkFileSystem = Literal["NFS", "Lustre", "CephFS", "GPFS", "SMB"]
 _BY_GROUP: Mapping[str, NetworkFileSystem] = {
     "nfs": "NFS",
-    "lustre": "Lustre",
-    "request": "Lustre",
     "gpfs": "GPFS",
     "smb": "SMB",
 }
@@ -49,24 +47,50 @@ def file_servers(messages: Iterable[Message]) -> tuple[FileServer, ...]:
     for message in messages:
         text = message.text.strip()
         if said := KINDS["server_silent"].find(message.text):
-            key = _server(said)
+            key = _connection(said)
             before = found.get(key)
             if before and before.silent:
                 found[key] = replace(before, count=before.count + 1, text=text)
                 continue
             count = 1 + (before.count if before else 0)
-            found[key] = FileServer(**when(message), server=key[1], kind=key[0], silent=True, count=count, text=text)
-        elif (said := KINDS["server_back"].find(message.text)) and (key := _server(said)) in found:
+            server = _server(said, key[1])
+            found[key] = FileServer(**when(message), server=server, kind=key[0], silent=True, count=count, text=text)
+        elif (said := KINDS["server_back"].find(message.text)) and (key := _connection(said)) in found:
             found[key] = replace(found[key], silent=False, text=text)
     latest = sorted(found.values(), key=lambda it: _age(it.seconds))
-    return tuple(sorted(latest, key=lambda it: not it.silent))
+    return _each_once(sorted(latest, key=lambda it: not it.silent))
+
+
+def _each_once(connections: Iterable[FileServer]) -> tuple[FileServer, ...]:
+    """Return one entry for each server, the first; a server of Lustre may have several connections."""
+    servers: dict[tuple[NetworkFileSystem, str], FileServer] = {}
+    for each in connections:
+        before = servers.get((each.kind, each.server))
+        servers[each.kind, each.server] = replace(before, count=before.count + each.count) if before else each
+    return tuple(servers.values())
 
 
 def _age(seconds: float | Unknown) -> float:
     return 0.0 if isinstance(seconds, Unknown) else -seconds
 
 
-def _server(said: re.Match[str]) -> tuple[NetworkFileSystem, str]:
+_TARGET = re.compile(r"[\w.]+-(?:OST|MDT)[0-9a-f]{4}(?=-)")
+"""The target in the name of an import: ``fs1-OST0002-osc-ffff8a2c``."""
+
+
+def _connection(said: re.Match[str]) -> tuple[NetworkFileSystem, str]:
+    """Return the file system and the name by which its messages pair: a server, or an import of Lustre.
+
+    The server's name does not pair: Lustre may write the address instead when the connection is restored.
+    """
     named = {name: server for name, server in said.groupdict().items() if server}
+    if lustre := named.get("import") or named.get("request"):
+        return "Lustre", lustre
     (group, server) = named.popitem()
     return _BY_GROUP.get(group, "CephFS"), server
+
+
+def _server(said: re.Match[str], connection: str) -> str:
+    """Return the server as it is shown."""
+    target = _TARGET.match(connection)
+    return said["lustre"] or (target[0] if target else connection)

@@ -61,13 +61,13 @@ class _Record:
         if not self.severity and (found := _HEADLINE.search(text)):
             self.severity = (found["severity"] or found["decoded"] or found["healed"]).lower()
 
-    def severity_by_edac(self) -> str:
-        """The severity by the words of EDAC right after it, where it only announces that something was logged."""
-        if not all(_PREFACE.search(line.text) for line in self.lines):
-            return ""
+    def is_in_edac(self) -> bool:
+        """Whether EDAC reports the same error right after it, in a line that counts: it names the memory module."""
         near = (line for line in self.others if _together(self.lines[0], line))
         kinds = {found["kind"] for line in near if (found := _COUNTED.search(line.text))}
-        return "corrected" if kinds == {"CE"} else ""
+        if all(_PREFACE.search(line.text) for line in self.lines):  # it only announces that something was logged
+            return bool(kinds)
+        return kinds == {"CE"} and self.severity in _HARMLESS
 
     def fault(self) -> KernelFault:
         """The record in one line: its headline, and the line that names the part."""
@@ -84,8 +84,10 @@ def hardware_errors(messages: Sequence[Message], of_gpus: Sequence[GpuFault]) ->
     uncorrected: list[KernelFault] = []
     corrected: list[KernelFault] = []
     for unit in _units(_without_cooled(messages)):
-        if isinstance(unit, _Record) and (severity := unit.severity or unit.severity_by_edac()):
-            (corrected if severity in _HARMLESS else uncorrected).append(unit.fault())
+        if isinstance(unit, _Record) and unit.is_in_edac():
+            continue
+        if isinstance(unit, _Record) and unit.severity:
+            (corrected if unit.severity in _HARMLESS else uncorrected).append(unit.fault())
             continue
         # a line of its own, or a record whose headline is not in the log: each line for itself
         lines = unit.lines if isinstance(unit, _Record) else [unit]

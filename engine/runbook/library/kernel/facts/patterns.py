@@ -61,11 +61,11 @@ _CARD = (
 _LINK = r"Link(?: is)?"
 
 _RPC = r"(?:nfs|nfs_acl|lockd): server (?P<nfs>[\w.:%-]{1,255})"
-_LUSTRE = r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?[\w.-]{1,120}: Connection"
-"""Messages of the clients of network file systems about their servers."""
+_LUSTRE = r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?(?P<import>[\w.@-]{1,120}): Connection"
+"""Messages of the clients of network file systems about their servers; Lustre calls its end of a connection import."""
 _LUSTRE_REQUEST = (
     r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?@@@ Request sent has failed due to network error"
-    r".*->(?P<request>[\w.]+-(?:OST|MDT)[0-9a-f]{4}|MGC[\w.]+)"
+    r".*->(?P<request>[\w.]+-(?:OST|MDT)[0-9a-f]{4}-[\w-]{1,60}|MGC[\w.]+@\w+)"
 )
 _CEPH_SILENT = (
     r"libceph: (?P<ceph>osd\d+) down$|libceph: (?P<monitor>mon)\d+ .*(?:session lost|connect error|socket closed)"
@@ -75,6 +75,17 @@ _CEPH_BACK = (
     r"libceph: (?P<ceph>osd\d+) up$|libceph: (?P<monitor>mon)\d+ .*session established"
     r"|ceph: (?P<mds>mds\d+) (?:came back|reconnect success|recovery completed)"
 )
+
+_WAITING_FUNCTIONS = (
+    "fuse_|request_wait_answer|nfs_|nfs3_|nfs4_|rpc_|ceph_|ptlrpc_|ldlm_|cifs_|smb2_|fhgfsops|xfs_|xlog_|ext4_|jbd2_|"
+    "btrfs_|txg_|zio_|dmu_|zil_|nvidia_|uvm_|nvkms_|os_acquire_|io_schedule|bit_wait_io|blk_mq_|submit_bio_wait|wbt_wait|"
+    "rq_qos_wait|nvme_"
+)
+_WAITING_MODULES = (
+    "fuse|nfs|nfsv3|nfsv4|sunrpc|lockd|ceph|libceph|rbd|lustre|ptlrpc|obdclass|lov|osc|mdc|lmv|cifs|mmfs26|mmfslinux|beegfs|"
+    "xfs|ext4|jbd2|btrfs|zfs|spl|nvidia|nvidia_uvm|nvidia_modeset|nvidia_drm"
+)
+"""Parts of functions, and modules, in the trace of a task that waits for a file system, a disk or a GPU."""
 
 _OUT_OF_MEMORY = r"(?:(?:Memory cgroup )?Out of memory(?: \([^)]*\))?: )?"
 
@@ -108,6 +119,15 @@ KINDS: Mapping[str, Kind] = {
     "off_the_bus": _driver(
         "fallen off the bus|gpu_is_lost", pattern=r"(?:NVRM:|GPU).*(?:fallen off the bus|\bNV_ERR_GPU_IS_LOST\b)"
     ),
+    "nouveau_failed": _driver(  # drivers/gpu/drm/nouveau; before Linux 4.3: `nouveau E[   PFIFO][0000:01:00.0] ...`
+        "nouveau ",
+        pattern=r"(?:\[drm\] )?nouveau (?:[0-9a-f:.]{12}|E\[ *[\w|]+\](?:\[[0-9a-f:.]{12}\])?):? "
+        r"(?:(?:fifo|PFIFO|gr|PGRAPH|DRM|drm|mmu|gsp|timer|disp|ce\d?|sec2)[\w:]*:? )?"
+        r"(?:SCHED_ERROR\b|(?:ctxsw|mmu|gr|fifo|rc|engine|channel|idle|DMA|core|base)?[ _-]?time(?:d )?out\b"
+        r"|(?:read |write |mmu |)fault\b|TRAP\b|GPC\d+/(?:TPC|PROP|ESETUP)\w*/?\w* trap|GPU lockup\b"
+        r"|channel \d+: killed|runlist \d+: scheduled for recovery|.{0,60}\berrored - disabling channel"
+        r"|.{0,60}\bfailed to idle channel|rc engn:|Xid:\d+)",
+    ),
     "bus_error": _driver(
         "aer: ",
         pattern=r"nvidia [0-9a-f:.]{12}: AER: (?:.*severity=Uncorrect(?:ed|able) \(Fatal\)|can't recover)",
@@ -139,6 +159,13 @@ KINDS: Mapping[str, Kind] = {
     "hung_task": _names(
         "blocked|can't die",
         pattern=r"INFO: task (.{1,60}?):(\d+) (?:(?:is )?blocked (?:.*)?|can't die )for more than (\d+) seconds",
+    ),
+    "hung_frame": _driver(
+        f"{_WAITING_FUNCTIONS}|[" + "|[".join(_WAITING_MODULES.split("|")),
+        pattern=r"(?:\[<[0-9a-f]{8,16}>\] )?"
+        rf"(?:(?P<function>\w{{0,40}}(?:{_WAITING_FUNCTIONS})[\w.]{{0,60}})\+0x[0-9a-f]+/0x[0-9a-f]+"
+        r"(?: \[(?P<module>\w+))?"
+        rf"|(?P<called>[\w.]{{2,80}})\+0x[0-9a-f]+/0x[0-9a-f]+ \[(?P<of>{_WAITING_MODULES})\b)",
     ),
     "lock_owner": _names(
         "blocked on a",
@@ -231,13 +258,14 @@ KINDS: Mapping[str, Kind] = {
         "nfs: server |nfs_acl: server |lockd: server |: connection to |@@@ request sent has failed|libceph: |"
         "ceph: mds|gpfs deadman|cifs",
         pattern=rf"{_RPC} not responding, (?:still trying|timed out)"
-        rf"|{_LUSTRE} to (?P<lustre>[\w.-]+) \(at \S+\) was lost|{_LUSTRE_REQUEST}|{_CEPH_SILENT}"
+        rf"|{_LUSTRE} to (?:service )?(?P<lustre>[\w.-]+) (?:\(at \S+\)|via nid \S+) was lost"
+        rf"|{_LUSTRE_REQUEST}|{_CEPH_SILENT}"
         r"|(?P<gpfs>GPFS) Deadman Switch timer has expired"
         r"|CIFS:? VFS: (?:\\\\|Server )(?P<smb>[\w.:-]{1,255}) has not responded in ",
     ),
     "server_back": _driver(
         "nfs: server |nfs_acl: server |lockd: server |: connection restored to |libceph: |ceph: mds",
-        pattern=rf"{_RPC} OK$|{_LUSTRE} restored to (?P<lustre>[\w.-]+) \(at |{_CEPH_BACK}",
+        pattern=rf"{_RPC} OK$|{_LUSTRE} restored to |{_CEPH_BACK}",
     ),
     "missed": _names(
         "kernel messages", pattern=r"(?:\S+ )?systemd-journald?(?:\[\d+\])?: Missed (\d+) kernel messages"
@@ -247,7 +275,17 @@ KINDS: Mapping[str, Kind] = {
 
 
 NO_FAULTS = frozenset(
-    {"oom_reaped", "corrected", "booted", "driver_loaded", "gpu_reset", "link_up", "server_back", "missed"}
+    {
+        "oom_reaped",
+        "corrected",
+        "booted",
+        "driver_loaded",
+        "gpu_reset",
+        "hung_frame",
+        "link_up",
+        "server_back",
+        "missed",
+    }
 )
 """Kinds that say of no fault."""
 
