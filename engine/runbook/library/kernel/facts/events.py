@@ -140,9 +140,7 @@ class HungTask:
     owner_pid: int = 0
     """The number of that task; 0: the kernel does not say."""
     waits_for: AwaitedPart | Literal[""] = ""
-    """What it waits for, by the functions of its trace: GPU driver, network file system, FUSE, disk; empty: there is no
-    trace, or it does not show it.
-    """
+    """The part that it waits for, as its trace shows: GPU driver, network file system, FUSE, disk; empty: not shown."""
     waits_in: str = ""
     """The innermost of these functions, and whose it is: ``fuse_lock_inode of FUSE``."""
 

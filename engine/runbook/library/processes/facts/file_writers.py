@@ -25,7 +25,10 @@ class FileWriters:
     """The processes that write files."""
 
     processes: tuple[Process, ...] | Unknown
-    """Those that have one of the files open for writing; unknown if none is visible, and one could not be read."""
+    """The processes that have one of the files open for writing.
+
+    Unknown if none is visible, and one could not be read.
+    """
     recorders: tuple[Process, ...] = ()
     """Programs that have one of the files open, but only record a terminal."""
 
