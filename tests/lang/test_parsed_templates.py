@@ -77,11 +77,11 @@ def test_what_is_not_compiled_when_it_is_checked_would_have_compiled(expression)
     try:
         parsed = templates._parsed(text, NO_LET)
     except Exception:
-        assert fault_in(text)
+        assert fault_in(text, ())
         return
     if parsed.plain:
         templates._environment().from_string(text)
-        assert not fault_in(text)
+        assert not fault_in(text, ())
 
 
 REFUSED = """

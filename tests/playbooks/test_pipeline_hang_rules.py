@@ -71,6 +71,7 @@ def found(case: dict[str, Any]) -> dict[str, str]:
         "models": {"ok": case["healthy"]},
         "batches": {"growing": case.get("growing", False), "count": 3, "newest": "x", "age": 5.0, "files": []},
         "steps": {"number": 3, "count": 3},
+        "writers": {"processes": [{"pid": 9}] if "writer" in case["runs"] else [], "recorders": []},
         "writable": {"writable": True},
         "kernel": {"sick_gpus": []},
     }
@@ -89,7 +90,7 @@ def found(case: dict[str, Any]) -> dict[str, str]:
 
 @every_row(("about", "case"), [(case["about"], case) for case in CASES])
 def test_only_what_was_here_and_is_gone_is_called_dead(about, case):
-    """Mutants: `dead` by the processes alone; without the trainer that stands still; without `health.ok`."""
+    """Mutants: `dead` by the processes alone; `trainer_gone` whoever writes the log; without the trainer that stands still; without `health.ok`."""
     told = found(case)
     assert sorted(told) == sorted(case["finds"]), (about, told)
     assert case.get("says", "") in " ".join(told.values())

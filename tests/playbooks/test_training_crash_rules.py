@@ -56,7 +56,12 @@ def test_the_rank_that_came_least_far_is_named(tmp_path):
 
 
 def found_in(
-    *lines: str, age: float = 1200.0, working: bool = False, server: bool = False, writers: object = ()
+    *lines: str,
+    age: float = 1200.0,
+    working: bool = False,
+    server: bool = False,
+    writers: object = (),
+    warnings: bool = False,
 ) -> list[str]:
     """The causes that are told where the trainer's log ends with *lines*, and nothing else is wrong."""
     inputs = {it.name: it.default for it in book().inputs}
@@ -80,7 +85,11 @@ def found_in(
         "loop_there": {"count": 0},
     }
     scope = Scope(inputs=inputs, host={"name": "h", "groups": []}, states=looks, let=book().let[""])
-    own = [it for it in book().findings if it.severity.drives and not it.id.startswith(("loop_", "gpu_", "disk_"))]
+    own = [
+        it
+        for it in book().findings
+        if (it.severity.drives or warnings) and not it.id.startswith(("loop_", "gpu_", "disk_"))
+    ]
     own += [it for it in book().findings if it.id in ("gpu_memory", "gpu_not_built_for")]
     told = [it for it in own if evaluate(it.when, scope) is True]
     return [it.id for it in told if not {other.id for other in told} & set(it.unless)]
@@ -112,6 +121,14 @@ def test_a_training_that_lives_and_is_silent_is_hung_unless_its_pauses_are_as_lo
     """Mutants: ``silent_after`` without the pauses of the log, or without its steps; ``usual_pause`` that is never known."""
     assert found_in(*lines, age=age, working=True) == told
     assert found_in(*lines, age=age, writers=({"pid": 2},)) == told
+
+
+def test_a_training_that_has_ended_and_still_writes_its_log_is_a_warning():
+    """Mutants: `lives_after_the_end` without the age; with the processes that only match `patterns`, as a server does."""
+    told = "lives_after_the_end"
+    assert told in found_in("training completed", writers=({"pid": 2},), warnings=True)
+    assert told not in found_in("training completed", writers=({"pid": 2},), age=60, warnings=True)
+    assert told not in found_in("training completed", working=True, warnings=True)
 
 
 def test_a_training_whose_log_nobody_is_known_to_write_has_not_stopped():
