@@ -47,6 +47,18 @@ def test_who_appends_to_a_log_is_found_and_who_follows_it_is_not(machine, stage,
     assert state.processes[0].command.startswith("python train.py")
 
 
+def test_no_other_file_is_followed(stage, tmp_path):
+    """It may lie on a file system that hangs.  Mutant: every descriptor is followed."""
+    log, other = tmp_path / "a.log", tmp_path / "b.log"
+    log.touch(), other.touch()
+    wrote, elsewhere = writer(stage, log), writer(stage, other)
+    lines = [
+        line for line in Machine().run(ask_writers([str(log)]))[0].stdout.split("\n") if line.startswith("descriptor ")
+    ]
+    assert any(f"/proc/{wrote}/" in line for line in lines)
+    assert not any(f"/proc/{elsewhere}/" in line for line in lines)
+
+
 def test_the_writer_of_a_link_s_target_is_found_and_a_file_that_is_not_there_has_none(stage, tmp_path):
     log, link = tmp_path / "run-7.log", tmp_path / "newest.log"
     log.touch()

@@ -17,6 +17,7 @@ class Ours:
     size: int = 3
     words: list[str] = field(default_factory=list)
     seen: float = field(default=0.0, compare=False, repr=False)
+    long: str = field(default="", repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Theirs:
     size: int = 3
     words: list[str] = field(default_factory=list)
     seen: float = field(default=0.0, compare=False, repr=False)
+    long: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def test_a_class_is_the_dataclass_that_the_standard_library_makes(given: dict[st
 def test_two_are_equal_if_class_and_compared_fields_are() -> None:
     assert Ours(name="a", seen=1) == Ours(name="a", seen=2)
     assert Ours(name="a") != Ours(name="b")
+    assert Ours(name="a", long="x") != Ours(name="a", long="y")
     assert Ours(name="a") != Theirs(name="a")  # type: ignore[comparison-overlap]
     assert hash(ByPlace("a")) == hash(ByPlace("a", (3,), two=2))
     assert {ByPlace("a"), ByPlace("a"), ByPlace("b")} == {ByPlace("b"), ByPlace("a")}
