@@ -132,6 +132,10 @@ SIGNS = (
         r"call to bind .{0,60}failed|cannot assign requested address",
     )),
     Sign("bus", Role.CAUSE, (*ended_by(BUS), r"(?<!pcie )\bbus error|(?<!due to )sigbus")),
+    Sign("assertion", Role.CAUSE, (
+        r"\.cuh?:\d+: (?!.{0,300}(?:\bind(?:ex)?\b|index|\bind(?:ex)?_?\w* ?[<>]|out of (?:bounds|range)))"
+        r".{0,200}\bassertion\b.{0,200}\bfailed",
+    )),
     Sign("index", Role.CAUSE, (
         r"device-side assert triggered|assertion .{0,160}(?:index|ind(?:ex)?_?\w* ?[<>]).{0,160} failed",
         r"\bindexing\.cu.{0,120}assertion",
@@ -144,7 +148,10 @@ SIGNS = (
     )),
     Sign("network", Role.CAUSE, (
         r"got completion .{0,120}(?:status=1[23]\b|error 1[23]\b)|retry counter exceeded|ibv_wc_(?:rnr_)?retry",
-        r"\bibv_(?:modify|create)_qp\b.{0,40}\bfail",
+        r"\bibv_(?:modify|create)_qp\b.{0,40}\bfail.{0,40}(?:\b110\b|timed out|unreachable|no route)",
+    )),
+    Sign("queue_pair", Role.CAUSE, (
+        r"\bibv_(?:(?:modify|create)_qp|open_device|alloc_pd|reg_mr\w*|create_cq)\b.{0,60}\bfail",
     )),
     Sign("numbers", Role.CAUSE, (
         r"loss scale already at minimum|minimum loss scale reached|found (?:inf|nan) (?:in|value)",
@@ -175,7 +182,12 @@ SIGNS = (
         r"\bworker\b.{0,60}\b(?:died|exited|terminated|stopped) (?:unexpectedly|abruptly)|terminatedworkererror",
     )),
     Sign("killed", Role.CAUSE, (*ended_by(KILL), r"signals\.sigkill|\(sigkill\)|died unexpectedly .{0,40}sigkill")),
-    Sign("segfault", Role.CAUSE, (*ended_by(SEGV, ILL), r"segmentation fault|(?<!due to )sigsegv|sigill\b")),
+    Sign("segfault", Role.CAUSE, (*ended_by(SEGV), r"segmentation fault|(?<!due to )sigsegv")),
+    Sign("illegal", Role.CAUSE, (*ended_by(ILL), r"illegal instruction(?! was encountered)|\bsigill\b")),
+    Sign("not_there", Role.CAUSE, (
+        r"can.t open file .{1,200}\[errno 2\]|\b(?:ba|da|z)?sh: (?:line \d+: |\d+: )?\S{1,200}: (?:command )?not found",
+        r"\b(?:ba|da|z)?sh: (?:line \d+: |\d+: )?\S{1,200}: no such file or directory",
+    )),
     Sign("watchdog", Role.CONSEQUENCE, (
         "watchdog got stuck|heartbeat monitor timed out|watchdog thread .{0,40}stuck",
     )),
