@@ -123,7 +123,8 @@ KINDS: Mapping[str, Kind] = {
         "nouveau ",
         pattern=r"(?:\[drm\] )?nouveau (?:[0-9a-f:.]{12}|E\[ *[\w|]+\](?:\[[0-9a-f:.]{12}\])?):? "
         r"(?:(?:fifo|PFIFO|gr|PGRAPH|DRM|drm|mmu|gsp|timer|disp|ce\d?|sec2)[\w:]*:? )?"
-        r"(?:(?:SCHED|CACHE|DATA)_ERROR\b|DMA_PUSHER\b|PBDMA\d+: |ILLEGAL_(?:CLASS|MTHD)\b|trapped (?:read|write)\b|(?:ctxsw|mmu|gr|fifo|rc|engine|channel|idle|DMA|core|base)?[ _-]?time(?:d )?out\b"
+        r"(?:(?:SCHED|CACHE|DATA)_ERROR\b|DMA_PUSHER\b|PBDMA\d+: |ILLEGAL_(?:CLASS|MTHD)\b|trapped (?:read|write)\b"
+        r"|(?:ctxsw|mmu|gr|fifo|rc|engine|channel|idle|DMA|core|base)?[ _-]?time(?:d )?out\b"
         r"|(?:read |write |mmu |)fault\b|TRAP\b|GPC\d+/(?:TPC|PROP|ESETUP)\w*/?\w* trap|GPU lockup\b"
         r"|channel \d+: killed|runlist \d+: scheduled for recovery|.{0,60}\berrored - disabling channel"
         r"|.{0,60}\bfailed to idle channel|rc engn:|Xid:\d+)",
