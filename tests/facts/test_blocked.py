@@ -16,7 +16,7 @@ import pytest
 from runbook.errors import ProbeError
 from runbook.language.arguments import build
 from runbook.library.processes import blocked_processes
-from runbook.library.processes.facts.blocked import ask_blocked, read_blocked, waits_for
+from runbook.library.processes.facts.blocked import ask_blocked, awaited_by, read_blocked
 from runbook.protocols import Fails, Holds
 from runbook.values.command import Completed
 from tests.support.probe_driver import SHELLS, Here, drive
@@ -143,7 +143,7 @@ def test_neither_arguments_nor_nvidia_smi_are_asked_for():
         ("rwsem_down_write_slowpath", ("[<0>] nvidia_unlocked_ioctl+0x2/0x6 [nvidia]",), (), "GPU driver"),
         ("rwsem_down_write_slowpath", (), ("/dev/nvidia0",), "GPU driver"),
         ("rwsem_down_write_slowpath", (), (), "unknown"),
-        ("uvm_va_space_destroy", ("[<0>] x [nvidia]",), (), "unified memory of the GPU"),
+        ("uvm_va_space_destroy", ("[<0>] x [nvidia]",), (), "GPU driver"),
         ("rpc_wait_bit_killable", (), ("/dev/nvidia0",), "network file system"),
         ("nfs4_handle_reclaim", (), (), "network file system"),
         ("request_wait_answer", (), (), "FUSE"),
@@ -155,7 +155,8 @@ def test_neither_arguments_nor_nvidia_smi_are_asked_for():
     ],
 )
 def test_what_it_waits_for_follows_from_where_it_sleeps(wchan, stack, devices, kind):
-    assert waits_for(wchan, stack, devices) == kind
+    awaited = awaited_by(wchan, stack, devices)
+    assert (awaited.part if awaited else "unknown") == kind
 
 
 SAID = """sampled
@@ -190,6 +191,7 @@ def test_tasks_are_told_apart_and_a_line_that_is_none_is_left_out():
     assert [(it.pid, it.tid, it.user) for it in found.tasks] == [(41, 42, "root"), (77, 77, "1000")]
     assert ([it.pid for it in found.in_driver], [it.pid for it in found.others]) == ([41], [77])
     assert found.pids == (41, 77)
+    assert [it.waits_in for it in found.tasks] == ["os_acquire_rwlock_write of NVIDIA's driver", ""]
     args = build(blocked_processes.Args, {})
     assert isinstance(blocked_processes.holds(args, found), Fails)
     assert isinstance(blocked_processes.holds(args, state("sampled\n")), Holds)

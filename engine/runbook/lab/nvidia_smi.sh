@@ -64,7 +64,7 @@ common() { # $1 GPU, $2 field: sets v where that needs no program: most fields d
     count) v=2;; driver_version) v=580.00.01;; persistence_mode) read -r v <"$state/pm.$1";;
     pci.bus_id|gpu_bus_id) v=00000000:1A:00.0; [ "$1" = 0 ] || v=00000000:3D:00.0;;
     memory.total) v='81559 MiB';; memory.reserved) v='479 MiB';; utilization.memory) v='0 %';; pstate) v=P0;;
-    retired_pages.pending) v='[N/A]';; power.draw) v='70.12 W';; ecc.errors.uncorrected.volatile.total) v=0;;
+    retired_pages.pending) v='[N/A]';; ecc.errors.uncorrected.volatile.total) v=0;;
     ecc.errors.uncorrected.aggregate.sram.thresholdExceeded) v=No;;
     pcie.link.gen.current|pcie.link.gen.max) v=5;; pcie.link.width.max) v=16;;
     power.default_limit|power.max_limit) v='700.00 W';; clocks.max.sm) v='1980 MHz';; temperature.memory) v=48;; fan.speed) v="[N/A]";;
@@ -95,6 +95,7 @@ field() { # $1 GPU, $2 field
   case $2 in
     memory.used) echo "$(memory "$1") MiB";; memory.free) echo "$((81559-$(memory "$1"))) MiB";;
     utilization.gpu) u=$(util "$1"); [ "$u" = '[N/A]' ] && echo "$u" || echo "$u %";;
+    power.draw) case $(util "$1") in 0|'[N/A]') echo '70.12 W';; *) echo '520.40 W';; esac;;
     clocks_event_reasons.active|clocks_throttle_reasons.active) mask "$1";;
     *) echo "Field \"$2\" is not a valid field to query."; exit 2;;
   esac

@@ -68,9 +68,10 @@ def thing(value: Json) -> str:
         load = f"{value.get('utilization')} %, {value.get('memory_used')} MiB used"
         return f"GPU {value.get('index')} ({value['uuid']}) {load}"
     if {"pid", "wchan", "waits_for"} <= has:
-        where = f", in {value['wchan']}" if value["wchan"] else ""
-        return (
-            f"pid {value['pid']} ({value.get('name')}, {value.get('user')}) waits for the {value['waits_for']}{where}"
+        where = value.get("waits_in") or value["wchan"]
+        subject = "waits in the kernel" if value["waits_for"] == "unknown" else f"waits for the {value['waits_for']}"
+        return f"pid {value['pid']} ({value.get('name')}, {value.get('user')}) {subject}" + (
+            f", in {where}" if where else ""
         )
     if "pid" in has:
         return _process(value)

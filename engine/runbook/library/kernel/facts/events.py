@@ -12,8 +12,8 @@ from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.model import bus_id
 from runbook.library.gpu.facts.sxids import switch_fault
 from runbook.library.gpu.facts.xids import meaning, need_of, who_acts
-from runbook.library.kernel.facts.hung_traces import AwaitedPart, awaited_part
 from runbook.library.kernel.facts.patterns import KINDS
+from runbook.library.processes.facts.kernel_waits import AwaitedPart, awaited_part
 from runbook.library.system.facts.kernel_messages import Message
 from runbook.text.timestamps import written
 from runbook.values.types import Unknown
@@ -186,7 +186,7 @@ def _waits(messages: Sequence[Message], number: int) -> dict[str, Any]:
         if (one := _frame(each.text))
     ]
     awaited = awaited_part(frames)
-    return {"waits_for": awaited.part, "waits_in": f"{awaited.function} of {awaited.owner}"} if awaited else {}
+    return {"waits_for": awaited.part, "waits_in": awaited.place} if awaited else {}
 
 
 def _frame(text: str) -> re.Match[str] | None:

@@ -4,39 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import field
-from typing import Literal, get_args
+from typing import Literal
 
 from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
+from runbook.library.processes.facts.kernel_waits import Awaited, AwaitedPart, awaited_part
 from runbook.shell import script
 from runbook.values.command import Command, Completed, read_script
 from runbook.values.types import seconds
 
-WaitsFor = Literal["GPU driver", "unified memory of the GPU", "network file system", "disk", "FUSE", "unknown"]
-WAITS: tuple[WaitsFor, ...] = get_args(WaitsFor)
+WaitsFor = Literal[AwaitedPart, "unknown"]
 
-_SYMBOLS: tuple[tuple[WaitsFor, re.Pattern[str]], ...] = (
-    ("unified memory of the GPU", re.compile(r"\buvm_\w+|\[nvidia_uvm\]")),
-    (
-        "GPU driver",
-        re.compile(r"\bos_acquire_\w+|\b_nv\d+rm\b|\bnvidia_\w+|\bnv_\w+|\brm_\w+|\bnvkms_\w+|\[nvidia\w*\]"),
-    ),
-    (
-        "network file system",
-        re.compile(r"\brpc_\w+|\bnfs\d?_\w+|\bceph_\w+|\bptlrpc_\w+|\bll_\w+|\bcifs_\w+|\[(?:nfs|ceph|lustre)"),
-    ),
-    ("FUSE", re.compile(r"\bfuse_\w+|\brequest_wait_answer\b|\[fuse\]")),
-    (
-        "disk",
-        re.compile(
-            r"\bio_schedule\w*|\bblk_\w+|\bbit_wait_io\w*|\bfolio_wait\w*|\bwait_on_page\w*|\bwait_on_buffer\w*|\bjbd2_\w+"
-            r"|\bxfs_\w+|\bext4_\w+|\bbtrfs_\w+|\bsubmit_bio_wait\b|\bget_request\b"
-        ),
-    ),
-)
-"""The thing that a task waits for, by the functions of the kernel that it is in; sources: Linux, the open GPU kernel
-modules."""
-
+_FRAME = re.compile(r"^(?:\[<\w*>\] )?(?P<function>\w[\w.]*)(?:\+\S+)?(?: \[(?P<module>\w+)\])?")
+"""A line of /proc/PID/stack, or the name of a function alone, as in /proc/PID/wchan."""
+_LOCK = re.compile(r"rwsem_|__?mutex|down_|schedule_timeout")
 _ASK = script(__package__, "blocked_processes")
 MAX_SECOND_READING = 60.0
 """The maximum number of seconds for the second reading of a busy host."""
@@ -64,7 +45,9 @@ class BlockedTask:
     wchan: str
     """The kernel function in which the task sleeps; empty if it is not known."""
     waits_for: WaitsFor
-    """The cause for which the task waits, determined from its place in the kernel."""
+    """The part of the kernel that the task waits in."""
+    waits_in: str
+    """The innermost function of that part, and whose it is: ``rpc_wait_bit_killable of NFS``; empty: not known."""
     devices: tuple[str, ...] = ()
     """The GPU device nodes that the task's process has open."""
     stack: tuple[str, ...] = field(default=(), repr=False)
@@ -73,7 +56,7 @@ class BlockedTask:
     @property
     def in_driver(self) -> bool:
         """Whether the task waits for the GPU driver."""
-        return self.waits_for in WAITS[:2]
+        return self.waits_for == "GPU driver"
 
 
 def ask_blocked(apart: float) -> Command:
@@ -113,6 +96,7 @@ def _task(block: list[tuple[str, str]]) -> BlockedTask | None:
     devices = tuple(rest for word, rest in block if word == "gpu")
     wchan = fields.get("waits", "").strip()
     wchan = "" if wchan == "0" else wchan
+    awaited = awaited_by(wchan, stack, devices)
     return BlockedTask(
         pid=pid,
         tid=tid,
@@ -121,20 +105,20 @@ def _task(block: list[tuple[str, str]]) -> BlockedTask | None:
         user=numbers[5] if numbers[5] != "-" else numbers[4],
         name=fields.get("name", "").strip(),
         wchan=wchan,
-        waits_for=waits_for(wchan, stack, devices),
+        waits_for=awaited.part if awaited else "unknown",
+        waits_in=awaited.place if awaited else "",
         devices=devices,
         stack=stack,
     )
 
 
-def waits_for(wchan: str, stack: tuple[str, ...] = (), devices: tuple[str, ...] = ()) -> WaitsFor:
-    """Return the subject that a task waits for: it sleeps in *wchan*, below *stack*, with the GPU *devices* open.
+def awaited_by(wchan: str, stack: tuple[str, ...] = (), devices: tuple[str, ...] = ()) -> Awaited | None:
+    """Return what a task waits for that sleeps in *wchan*, below *stack*, with the GPU *devices* open; None: unknown.
 
     A bare lock of the kernel (``rwsem_down_write_slowpath``) has no known owner.  If the task has a GPU open, the lock
     is taken for one of the GPU driver.
     """
-    for text in (wchan, *stack):
-        for kind, pattern in _SYMBOLS:
-            if pattern.search(text):
-                return kind
-    return "GPU driver" if devices and re.match(r"rwsem_|__?mutex|down_|schedule_timeout", wchan) else "unknown"
+    frames = [(one["function"], one["module"] or "") for line in (wchan, *stack) if (one := _FRAME.match(line))]
+    if (awaited := awaited_part(frames)) or not devices or not _LOCK.match(wchan):
+        return awaited
+    return Awaited(part="GPU driver", owner="NVIDIA's driver", function=wchan)

@@ -1,4 +1,4 @@
-"""Say what a hung task waits for, by the functions in the trace that the kernel prints of it.
+"""Say what a task waits for in the kernel, by the functions that it is in.
 
 A file system of the network stands before the disk: its functions call the same ones of the page cache.  Sources: names
 of functions and modules in Linux, Lustre, OpenZFS, the client of BeeGFS, and the open GPU kernel modules.
@@ -24,9 +24,15 @@ class Awaited:
     """The driver or file system, by name."""
     function: str
 
+    @property
+    def place(self) -> str:
+        """The function, and whose it is: ``fuse_lock_inode of FUSE``."""
+        return f"{self.function} of {self.owner}"
+
 
 _OWNERS: tuple[tuple[AwaitedPart, str, str, str], ...] = (
-    ("GPU driver", "NVIDIA's driver", r"nvidia_|_?nv\d+rm|nv_|nvkms_|uvm_|os_acquire_|rm_", r"nvidia\w*"),
+    ("GPU driver", "NVIDIA's unified memory", "uvm_", "nvidia_uvm"),
+    ("GPU driver", "NVIDIA's driver", r"nvidia_|_?nv\d+rm|nv_|nvkms_|os_acquire_|rm_", r"nvidia\w*"),
     ("FUSE", "FUSE", r"_*fuse_|request_wait_answer", "fuse|virtiofs"),
     ("network file system", "NFS", r"_*nfs[34]?_|_*rpc_|xprt_", r"nfs|nfsv[34]|sunrpc|lockd|auth_rpcgss"),
     ("network file system", "Ceph", r"_*ceph_|rbd_", "ceph|libceph|rbd"),
@@ -45,7 +51,10 @@ _OWNERS: tuple[tuple[AwaitedPart, str, str, str], ...] = (
     ("disk", "ZFS", "txg_|zio_|dmu_|zil_|zfs_|dbuf_|arc_|spa_", "zfs|spl"),
 )
 """The part, its driver or file system, and patterns of their functions (in a kernel without modules) and modules."""
-_DISK = re.compile(r"io_schedule|_*bit_wait_io|_*blk_mq_|submit_bio_wait|wbt_wait|rq_qos_wait|nvme_")
+_DISK = re.compile(
+    r"io_schedule|_*bit_wait_io|_*blk_|submit_bio_wait|wbt_wait|rq_qos_wait|nvme_|folio_wait|wait_on_(?:page|buffer)"
+    "|get_request"
+)
 """Functions in which a task waits for a disk, or for the disk under any file system."""
 
 
