@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runbook.commands.find import MAX_SEARCHED_BYTES, SymptomSearch, playbooks_for, read_error_text
+from runbook.commands.find import (
+    MAX_LINES_OF_A_MESSAGE,
+    MAX_SEARCHED_BYTES,
+    SymptomSearch,
+    playbooks_for,
+    read_error_text,
+)
 from runbook.commands.input_files import library, read_playbook
 from runbook.commands.playbook_index import PlaybookCard, card_of, playbook_cards
 from runbook.errors import ConfigError
@@ -281,6 +287,42 @@ def test_a_trace_counts_where_nothing_else_is_found():
     last = PlaybookCard(name="a", symptoms=(trace,))
     assert named("Traceback (most recent call last):\nalpha", (last, toy("b", "alpha"))) == ["b"]
     assert named("Traceback (most recent call last):\nbeta", (last, toy("b", "alpha"))) == ["a"]
+
+
+def about(name: str, written: str) -> PlaybookCard:
+    return PlaybookCard(name=name, symptoms=(Symptom(written=written, kind=SymptomKind.TOPIC),))
+
+
+@every_row(
+    ("text", "wanted"),
+    [
+        ("MIG is odd", ["a"]),
+        ("MIG is odd\nalpha", ["b"]),
+        ("Traceback: MIG is odd", ["a"]),
+        ("Traceback", ["c"]),
+        ("MIG is odd" + "\n" * MAX_LINES_OF_A_MESSAGE, ["a"]),
+        ("MIG is odd" + "\nx" * MAX_LINES_OF_A_MESSAGE, []),
+        ("MIG is odd\ndone", []),
+        ("done\nMIG is odd", []),
+    ],
+)
+def test_the_subject_of_a_short_text_counts_where_no_error_is_known(text, wanted):
+    kinds = {"Traceback": SymptomKind.TRACE, "done": SymptomKind.END}
+    last = PlaybookCard(name="c", symptoms=tuple(Symptom(written=word, kind=kind) for word, kind in kinds.items()))
+    assert named(text.rstrip("\n"), (about("a", r"\bMIG\b"), toy("b", "alpha"), last)) == wanted
+
+
+@every_row(("playbook", "text"), [(case["playbook"], case["text"]) for case in CASES["topics"]])
+def test_a_text_of_unknown_words_leads_to_the_playbook_of_its_subject(playbook, text):
+    found = SymptomSearch(text).found_in(books())
+    assert [each.playbook.name for each in found][:1] == [playbook]
+    assert found[0].matches[0].symptom.kind is SymptomKind.TOPIC
+
+
+def test_the_answer_says_that_only_the_subject_is_known(monkeypatch):
+    monkeypatch.setattr("runbook.commands.find.playbook_cards", lambda: (about("a", r"\bMIG\b"),))
+    answer = playbooks_for(("MIG", "is", "odd"), "", "text", lambda: None)
+    assert "a  MIG (its subject; the error itself is not known)" in answer.text
 
 
 @every_row(

@@ -21,10 +21,11 @@ def with_symptom(written: str) -> str:
 
 
 def test_texts_and_patterns_are_read_in_their_order():
-    book = load(with_symptom(r"{pattern: 'Xid .*: 79\b'}"))
+    book = load(with_symptom(r"{pattern: 'Xid .*: 79\b'}") + r"  - {topic: '\bNVRM\b'}")
     assert book.symptom == (
         Symptom(written="fallen off the bus"),
         Symptom(written=r"Xid .*: 79\b", kind=SymptomKind.PATTERN),
+        Symptom(written=r"\bNVRM\b", kind=SymptomKind.TOPIC),
     )
 
 
@@ -46,6 +47,7 @@ def test_a_playbook_without_has_none():
         ("{pattern: '('}", "5:5: symptom: not a regular expression"),
         ("{patern: 'Xid'}", "5:5: 'pattern' is missing"),
         ("{pattern: 'Xid', flags: i}", "unknown key 'flags'"),
+        ("{topic: '.*'}", "5:5: symptom: it matches texts of any kind"),
         ("7", "expected"),
         ("fallen off the bus", "5:5: symptom: 'fallen off the bus' stands here twice"),
     ],

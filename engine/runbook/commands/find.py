@@ -41,6 +41,9 @@ AT_THE_BEGINNING = 0.4
 FURTHER = 0.25
 """The weight of a further match of the same playbook."""
 
+MAX_LINES_OF_A_MESSAGE = 20
+"""The lines of a message; a longer text is a log, which names many subjects."""
+
 OF_A_STEP = 0.3
 """The weight of a text by which a step recognises a fault, compared with the author's symptoms for `find`."""
 
@@ -121,24 +124,26 @@ class SymptomSearch:
             lines = (numbered for piece in reversed(self._pieces) for numbered in piece.lines)
             traced = (self._before + number for number, line in lines if "Traceback (most recent call last)" in line)
             self.after = next((number for number in traced if number > self.end.line), 0)
-        return self._found_in(playbooks, traces=False) or self._found_in(playbooks, traces=True)
+        return next(filter(None, (self._found_by(kinds, playbooks) for kinds in self._rounds())), [])
 
-    def _found_in(self, playbooks: Sequence[PlaybookCard], *, traces: bool) -> list[FoundPlaybook]:
+    def _rounds(self) -> Iterator[tuple[SymptomKind, ...]]:
+        """Yield the kinds of symptoms that are searched together; the later ones only where nothing was found."""
+        yield (*_BY_AUTHOR, SymptomKind.SIGN)
+        if self.lines <= MAX_LINES_OF_A_MESSAGE:
+            yield (SymptomKind.TOPIC,)
+        yield (SymptomKind.TRACE,)
+
+    def _found_by(self, kinds: Sequence[SymptomKind], playbooks: Sequence[PlaybookCard]) -> list[FoundPlaybook]:
         every = [
             FoundPlaybook(playbook=playbook, matches=matches)
             for playbook in playbooks
             if not (self.end and self.end.symptom in playbook.symptoms)  # the job ended as this playbook calls normal
-            and (matches := self._matches(playbook.symptoms, traces=traces))
+            and (matches := self._matches([each for each in playbook.symptoms if each.kind in kinds]))
         ]
         return sorted(every, key=lambda found: (-found.score, found.playbook.name))
 
-    def _matches(self, symptoms: Sequence[Symptom], *, traces: bool) -> tuple[SymptomMatch, ...]:
-        searched = [
-            symptom
-            for symptom in symptoms
-            if symptom.kind is not SymptomKind.END and (symptom.kind is SymptomKind.TRACE) is traces
-        ]
-        every = [match for symptom in searched if (match := self._last_match(symptom)) and self._counts(match)]
+    def _matches(self, symptoms: Sequence[Symptom]) -> tuple[SymptomMatch, ...]:
+        every = [match for symptom in symptoms if (match := self._last_match(symptom)) and self._counts(match)]
         return tuple(sorted(every, key=lambda match: -match.score))
 
     def _counts(self, match: SymptomMatch) -> bool:
@@ -381,7 +386,8 @@ def _lines(result: _Result) -> Iterator[str]:
         best, *others = found.matches
         more = f" (and {plural(len(others), 'more symptom')})" if others else ""
         line = f"line {best.line}: " if result.many_lines else ""
-        yield f"{found.playbook.name}  {line}{on_one_line(best.text.strip(), SHOWN)}{more}"
+        only = " (its subject; the error itself is not known)" if best.symptom.kind is SymptomKind.TOPIC else ""
+        yield f"{found.playbook.name}  {line}{on_one_line(best.text.strip(), SHOWN)}{more}{only}"
         yield from ([f"    {found.playbook.about}"] if found.playbook.about else [])
         yield f"    {line_to_type(found.playbook)}"
     if not result.found and result.end:

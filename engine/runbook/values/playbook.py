@@ -353,6 +353,8 @@ class SymptomKind(StrEnum):
     """A pattern by which a step of the playbook recognises a fault; it counts less than a text or a pattern of the
     author.
     """
+    TOPIC = "topic"
+    """A pattern of the subject of the playbook, by its author; in a short text, it counts if no error is known."""
     TRACE = "trace"
     """A pattern of a failure without its cause; it counts only if nothing else is found."""
     END = "end"

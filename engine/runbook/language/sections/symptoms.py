@@ -20,13 +20,19 @@ _PATTERN: Mapping[str, Json] = {
     "additionalProperties": False,
     "properties": {"pattern": _TEXT},
 }
+_TOPIC: Mapping[str, Json] = {
+    "type": "object",
+    "required": ["topic"],
+    "additionalProperties": False,
+    "properties": {"topic": _TEXT},
+}
 _SIGNS: Mapping[str, Json] = {
     "type": "object",
     "required": ["signs"],
     "additionalProperties": False,
     "properties": {"signs": _TEXT, "of": {"type": "array", "minItems": 1, "items": _TEXT}},
 }
-SYMPTOMS: Mapping[str, Json] = {"type": "array", "minItems": 1, "items": {"oneOf": [_TEXT, _PATTERN, _SIGNS]}}
+SYMPTOMS: Mapping[str, Json] = {"type": "array", "minItems": 1, "items": {"oneOf": [_TEXT, _PATTERN, _TOPIC, _SIGNS]}}
 """The JSON Schema of the section."""
 
 
@@ -56,6 +62,8 @@ def _symptom(entry: Any) -> Symptom | None:
             return Symptom(written=written)
         case {"pattern": str(written)} if written:
             return Symptom(written=written, kind=SymptomKind.PATTERN)
+        case {"topic": str(written)} if written:
+            return Symptom(written=written, kind=SymptomKind.TOPIC)
         case {"signs": str(written), **rest} if written:
             return Symptom(written=written, kind=SymptomKind.STEP, names=ids(rest.get("of")))
     return None

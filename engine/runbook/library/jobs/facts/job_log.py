@@ -86,7 +86,8 @@ _ANCHORED = frozenset({"killed", "segfault", "bus", "exit", "error", "traceback"
 
 FRAMES = 40
 """The number of last frames of a traceback that are kept."""
-_FRAME = re.compile(r"file \"[^\"]{1,300}\", line \d+")
+_FRAME = re.compile(r"file \"[^\"]{1,300}\", line \d+(?:, in \S{1,80})?")
+_CONNECTION = re.compile(r"^(?!.*\bhttp).*\b(?:connection ?(?:reset|refused|closed|aborted)|broken ?pipe|timed out)")
 _BY_FRAMES = (
     (
         "rendezvous",
@@ -95,6 +96,12 @@ _BY_FRAMES = (
             r"torch/distributed/|/rendezvous|distributed_c10d|jax/_src/distributed|deepspeed/comm|horovod/|/gloo"
         ),
     ),
+    (
+        "rendezvous",
+        _CONNECTION,
+        re.compile(r"/rendezvous|in (?:_?init_process_group|_create_\w*store|init_distributed)$|jax/_src/distributed"),
+    ),
+    ("peer_gone", _CONNECTION, re.compile(r"torch/distributed/|distributed_c10d|deepspeed/comm|horovod/|/gloo")),
     ("worker", re.compile(r"^eoferror\b"), re.compile(r"/multiprocess(?:ing)?/|/batchgenerators/")),
     (
         "data",
@@ -108,7 +115,14 @@ _BY_FRAMES = (
 _SOURCE = re.compile(r"\s+raise \w")
 """A line of the program in a traceback: the error itself comes after it, with its whole message."""
 _COLOUR = re.compile(r"\x1b?\[[0-9;]{1,8}m")
-_PREFIX = re.compile(r"(?:\[[^\]]{1,60}\]:? *|\([^)]{1,80}\) *|\d{1,5}: +|(?:error|warning|info) +(?=\[|\())*")
+_PREFIX = re.compile(
+    r"(?:[a-z]{3} [ \d]\d [\d:]{8} \S{1,80} [^\s:\[]{1,60}(?:\[\d+\])?: +"
+    r"|[\w.-]{1,60} +\| +|[a-z][\w.]{0,40}-\d{1,4}: +)?"
+    r"(?:\S{1,60} (?=\[default\d))?"
+    r"(?:\[[^\]]{1,60}\]:? *|\([^)]{1,80}\) *|\d{1,5}: +|(?:error|warning|info) +(?=\[|\())*",
+    re.IGNORECASE,
+)
+"""What others write before a line: the journal, Compose, a launcher, and each rank."""
 _NEGATION = re.compile(
     r"(?:\b(?:not|no|never|without)|n't) +"
     r"(?:(?:any|an?|been|be|have|yet|further|single|killed|ended|terminated|exited|by|with|on) +)*$"

@@ -100,15 +100,18 @@ SIGNS = (
     Sign("unwritten", Role.CAUSE, (
         r"file write failed|pytorchstreamwriter failed|unexpected pos \d+ vs|\bfile \S+ cannot be opened",
         r"\[errno (?:5|13|30|107|116|121)\]|read-only file system|stale file handle|write\(\): fd \d+ failed",
+        r"resourceexhaustederror\b.{0,40}: \S{0,200}/\S|\bfile too large\b",
         r"(?:os|io)error\b.{0,80}(?:input/output error|remote i/o error|transport endpoint is not connected)",
     )),
     Sign("gpu_memory", Role.CAUSE, (
-        "cuda out of memory|outofmemoryerror|oom when allocating tensor|no available memory for the cache",
+        r"cuda out of memory|(?<!lang\.)outofmemoryerror|oom when allocating tensor|no available memory for the cache",
         r"larger than the (?:available kv cache memory|maximum number of tokens that can be stored in kv cache)",
         r"free memory on device.{0,120}less than|hip out of memory",
         r"cuda failure .{0,6}out of memory|cuda (?:runtime |driver )?error\b.{0,200}\bout of memory",
         r"cuda_error_out_of_memory|failed to cuda (?:calloc|malloc)",
-        "cublas_status_alloc_failed|resource_exhausted: out of memory",
+        "cublas_status_alloc_failed|resource_exhausted: out of memory|ran out of memory in memory space",
+        r"\b(?:cuda|hip)_?(?:malloc|hostalloc)\w*\b.{0,60}\bout of memory",
+        r"unable to allocate (?:cuda|rocm|hip|vulkan|gpu)\w* buffer|\bout of (?:device|gpu|video) memory",
     )),
     Sign("host_memory", Role.CAUSE, (
         r"std::bad_alloc|\bmemoryerror(?::|$)|defaultcpuallocator: .{0,20}allocate memory|_arraymemoryerror",
@@ -119,6 +122,7 @@ SIGNS = (
     Sign("busy", Role.CAUSE, (r"cuda-capable devices? ?(?:\(s\))? ?(?:is/)?are busy or unavailable",)),
     Sign("no_code", Role.CAUSE, (
         "no kernel image is available|cudaerrornokernelimage|is not compatible with the current pytorch installation",
+        r"(?:ptxas|nvcc) fatal.{0,80}(?:not defined for option 'gpu-name'|unsupported gpu architecture)",
         "ptx was compiled with an unsupported toolchain|cuda_error_no_binary_for_gpu|invalid device function",
     )),
     Sign("driver", Role.CAUSE, (
@@ -192,7 +196,7 @@ SIGNS = (
         "watchdog got stuck|heartbeat monitor timed out|watchdog thread .{0,40}stuck",
     )),
     Sign("stalled", Role.CONSEQUENCE, (
-        r"\bstalled ranks: *\d|\bmissing[_ ]ranks\W{1,4}\d",
+        r"\bstalled ranks: *\d|\bmissing[_ ]ranks\W{1,4}\d|\[ready ranks: *\d",
         r"\branks?\b[^a-z]{0,80}\b(?:is|are) the lagging|\b(?:lagging|dead|stalled|missing) ranks?\b.{0,60}[:=] *\W?\d",
         r"\branks? [\d, \[\]]{1,80}(?:failed to pass monitoredbarrier|joined but didn.t finish)",
         r"\branks? [\d, \[\]]{1,80}(?:(?:did|has|have) ?n[o']t|never) (?:yet )?(?:join|reach|arriv|submit|enter)",
@@ -303,6 +307,7 @@ SERVER_ENDS = (r"\bapplication shutdown complete\b|\bfinished server process \[\
 
 SOFT_ENDS = (
     rf"{CODE}(?:is |was |of )?0\b|\bcode 0\b|\bstate\W{{1,3}}completed\b",
+    r"\bprocess \d+ exits successfully",
     r"jobstate=completed|status\W{1,3}succeeded\b",
     r"\b(?:step|iter(?:ation)?)s?\W{1,3}(?P<now>\d+) ?(?:/|of) ?(?P<all>\d+)\b",
     r"^(?P<label>[^|%]{0,40}?) *100%\|.{0,200}?\| *(?P<now>\d+)/(?P<all>\d+)",
