@@ -441,10 +441,27 @@ def test_the_advice_for_a_hung_task_depends_on_whose_it_is_and_on_what_it_waits_
 @every_row(
     ("text", "next_step"),
     [
+        ("nvme 0000:01:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0000 address=0x1]", "runbook run disk-slow"),
+        ("mlx5_core 0000:01:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0000 address=0x1]", "mlxfwmanager"),
+        ("nvidia 0000:01:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0000 address=0x1]", "from GPU to GPU"),
+        ("DMAR: [DMA Read NO_PASID] Request device [17:00.0] fault addr 0x1 [fault reason 0x06]", "from GPU to GPU"),
+    ],
+)
+def test_the_advice_for_a_refused_access_is_about_the_device_that_asked(text, next_step):
+    other = "nvme 0000:09:00.0: AER: can't recover (no error_detected callback)"
+    seen = scope("gpu-health", {"kernel": {"hardware_errors": [{"text": text}, {"text": other}]}})
+    (refused,) = (it for it in book("gpu-health").findings if it.id == "dma_refused")
+    assert say(refused.advise[0], seen).count(next_step) == 1
+
+
+@every_row(
+    ("text", "next_step"),
+    [
         ("amdgpu 0000:c5:00.0: amdgpu: GPU reset begin!", "names the program, and whether the reset succeeded"),
         ("i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:85dffffb, in python3", "names the program"),
         ("amdgpu 0000:c5:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block", "memory of the GPU"),
         ("pciehp: Slot(3): Link Down", "ras-mc-ctl --errors"),
+        ("mce: CPU2: Package temperature above threshold, cpu clock throttled (total events = 9)", "fans, filters"),
     ],
 )
 def test_the_advice_for_a_fault_of_the_hardware_is_about_the_part_that_failed(text, next_step):

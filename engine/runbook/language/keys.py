@@ -635,8 +635,8 @@ PLAYBOOK: Mapping[str, Key] = _table(
     Key(
         name="symptom",
         about=(
-            "Texts, {pattern: REGULAR EXPRESSION}, {topic: REGULAR EXPRESSION} and {signs: STEP}, of the errors that it is "
-            "for: `runbook find` searches them."
+            "Texts, {pattern: REGULAR EXPRESSION}, {topic: REGULAR EXPRESSION} and {signs: STEP}, of the errors "
+            "that it is for: `runbook find` searches them."
         ),
         schema=SYMPTOMS,
         read=lambda entry, key: symptoms_of(entry.tree.get(key), entry.values),

@@ -314,6 +314,9 @@ def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | 
             event = replace(
                 _event_with(event, message), scope="cgroup", cgroup=found[1], limit=found[2], message=message
             )
+        elif found := KINDS["oom_stats"].find(text):  # of the group at its limit first, then of those below it
+            event = _event_with(event, message)
+            event = replace(event, scope="cgroup", limit=event.limit or found[1], message=message)
         elif found := KINDS["oom_group"].find(text):
             by = event.by if event else ""
             event = _Event(by=by, scope="cgroup", limit=found[1], group=True, died=True, message=message)

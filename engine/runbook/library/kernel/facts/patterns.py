@@ -95,6 +95,7 @@ KINDS: Mapping[str, Kind] = {
     "oom_limit": _names(
         "killed as a result of limit of", pattern=r"Task in (\S+) killed as a result of limit of (\S+)"
     ),
+    "oom_stats": _names("memory cgroup stats for", pattern=r"Memory cgroup stats for (\S+?):(?: |$)"),
     "oom_group": _names("memory.oom.group", pattern=r"Tasks in (\S+) are going to be killed due to memory\.oom\.group"),
     "oom_chosen": _names("kill process ", pattern=_OUT_OF_MEMORY + r"Kill process (\d+) \((.*?)\) score "),
     "oom_killed": _names(
@@ -251,7 +252,8 @@ KINDS: Mapping[str, Kind] = {
         r"|PF reset issued|Reset adapter|Keep alive watchdog timeout|transmit timed out)"
         r"|virtio_net \S+ .*TX timeout on queue"
         r"|(?:nv_peer_mem|nvidia_peermem|(?:ib|rdma|mlx[45])_\w+): (?:disagrees about version of|Unknown) symbol "
-        r"|NETDEV WATCHDOG: \S+ \([^)]*\): transmit queue \d+ timed out",
+        r"|NETDEV WATCHDOG: \S+ \([^)]*\): transmit queue \d+ timed out"
+        r"|[\w-]{1,32} [0-9a-f:.]{12} \S+: NETDEV WATCHDOG: CPU: \d+: transmit queue \d+ timed out",
     ),
     "link_down": _driver("link is down|link down", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Down\b"),
     "link_up": _driver("link is up|link up", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Up\b"),
