@@ -122,7 +122,7 @@ _PREFIX = re.compile(
     r"(?:\[[^\]]{1,60}\]:? *|\([^)]{1,80}\) *|\d{1,5}: +|(?:error|warning|info) +(?=\[|\())*",
     re.IGNORECASE,
 )
-"""What others write before a line: the journal, Compose, a launcher, and each rank."""
+"""The beginning of a line by the journal, Compose, a launcher or a rank."""
 _NEGATION = re.compile(
     r"(?:\b(?:not|no|never|without)|n't) +"
     r"(?:(?:any|an?|been|be|have|yet|further|single|killed|ended|terminated|exited|by|with|on) +)*$"
