@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from runbook.commands import program_cache
-from runbook.commands.input_files import read_playbook
+from runbook.commands.check import Checked
+from runbook.commands.check import checked as check_files
+from runbook.commands.input_files import FilesRead, read_playbook
 from runbook.errors import ConfigError
 from runbook.language import checks
 from runbook.plugins import discover
@@ -46,8 +48,10 @@ def test_the_second_time_nothing_is_checked_and_the_playbook_is_the_same(here, c
     assert sorted(checked) == ["part", "whole"]
     assert read(here) == first
     assert sorted(checked) == ["part", "whole"]
-    assert read(here, again=True) == first
+    noted = FilesRead(here / "whole.yaml")
+    assert read(here, files=noted) == first
     assert len(checked) == 4
+    assert sorted(Path(name).name for name in noted.names) == ["part.yaml", "whole.yaml"]
 
 
 @pytest.mark.parametrize("file", ["whole", "part"])
@@ -94,4 +98,52 @@ def test_a_cache_that_others_can_write_is_not_believed(here, checked):
     read(here)
     os.chmod(here / "cache" / "runbook", 0o777)
     read(here)
+    assert len(checked) == 4
+
+
+def said(here: Path) -> Checked:
+    (only,) = check_files([str(here / "whole.yaml")])
+    return only
+
+
+def test_a_good_playbook_is_not_checked_a_second_time_by_the_command(here, checked):
+    """Mutants: ``keep`` without ``write``; ``recall`` of nothing; ``warned`` that is not kept."""
+    whole = here / "whole.yaml"
+    whole.write_text(WHOLE + "  - {id: late, command: {argv: [echo, hi]}, when: 1 == 1}\n")
+    first = said(here)
+    assert first.good
+    assert len(checked) == 2
+    assert said(here) == first
+    assert len(checked) == 2
+
+
+@pytest.mark.parametrize("file", ["whole", "part"])
+def test_the_command_checks_a_changed_playbook(here, file):
+    """Mutants: ``recall`` without the digests; ``include`` that notes no file."""
+    assert said(here).good
+    path = here / f"{file}.yaml"
+    path.write_text(path.read_text().replace("argv:", "argvs:"))
+    assert not said(here).good
+    path.write_text(path.read_text().replace("argvs:", "argv:"))
+    assert said(here).good
+
+
+def test_a_playbook_that_others_may_write_by_now_is_refused_by_the_command(here, monkeypatch):
+    """Law 9. Mutant: ``checked`` that recalls before ``find_playbook``."""
+    (here / "playbooks").mkdir(mode=0o755)
+    monkeypatch.chdir(here)
+    mine = here / "playbooks" / "part.yaml"
+    mine.write_text(PART)
+    assert [each.good for each in check_files(["part"])] == [True]
+    os.chmod(mine, 0o666)
+    assert [each.good for each in check_files(["part"])] == [False]
+
+
+@pytest.mark.parametrize("kept", ["[]", '{"there": 1}', "null", '{"there": "x", "kept": {"a": 1}}'])
+def test_a_damaged_cache_of_the_command_counts_for_nothing(here, checked, kept):
+    first = said(here)
+    place = here / "cache" / "runbook" / "checks.json"
+    tree = json.loads(place.read_text())
+    place.write_text(json.dumps({**tree, "kept": json.loads(kept)}))
+    assert said(here) == first
     assert len(checked) == 4

@@ -47,7 +47,7 @@ def loads(monkeypatch) -> list[str]:
 
 
 def test_a_second_call_reads_no_playbook_and_says_the_same(here, loads):
-    """Mutants: ``_is_current`` always false; ``_tree`` without each of its fields."""
+    """Mutants: ``recall`` of nothing; ``_tree`` without each of its fields."""
     first = playbook_cards()
     assert "mine" in loads
     assert len(loads) == len(first) > 40
@@ -57,7 +57,7 @@ def test_a_second_call_reads_no_playbook_and_says_the_same(here, loads):
 
 
 def test_what_has_changed_is_read_again_and_nothing_else(here, loads):
-    """Mutants: ``_is_current`` always true; a digest of the file's name."""
+    """Mutants: ``recall`` without its digests; a digest of the file's name."""
     playbook_cards()
     loads.clear()
     (here / "playbooks" / "mine.yaml").write_text(MINE.format("that"))
@@ -94,7 +94,7 @@ def test_another_program_reads_everything_anew(here, loads, monkeypatch):
 
 
 def test_a_playbook_that_others_may_write_by_now_is_not_believed(here):
-    """Law 9. Mutant: ``_is_current`` without ``find_playbook``."""
+    """Law 9. Mutant: ``_known`` without ``find_playbook``."""
     assert card("mine").mistakes == 0
     os.chmod(here / "playbooks" / "mine.yaml", 0o666)
     assert card("mine").mistakes == 1
@@ -105,7 +105,7 @@ def test_a_damaged_index_is_made_anew(here, damage):
     first = playbook_cards()
     (here / "cache" / "runbook" / "playbooks.json").write_text(damage)
     assert playbook_cards() == first
-    assert json.loads((here / "cache" / "runbook" / "playbooks.json").read_text())["kept"]["playbooks"]
+    assert json.loads((here / "cache" / "runbook" / "playbooks.json").read_text())["kept"]["kept"]
 
 
 def test_a_forged_index_of_another_shape_is_made_anew(here):
@@ -113,8 +113,8 @@ def test_a_forged_index_of_another_shape_is_made_anew(here):
     first = playbook_cards()
     place = here / "cache" / "runbook" / "playbooks.json"
     tree = json.loads(place.read_text())
-    for entry in tree["kept"]["playbooks"].values():
-        entry["about"] = ["a list"]
+    for entry in tree["kept"]["kept"].values():
+        entry["value"]["about"] = ["a list"]
     place.write_text(json.dumps(tree))
     assert playbook_cards() == first
 

@@ -7,17 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runbook.commands.input_files import ENDINGS, find_playbook, own_folders, read_playbook
-from runbook.commands.secret_masking import masked_by, secrets_in_playbook_file
+from runbook.commands.file_cache import FileCache
+from runbook.commands.input_files import ENDINGS, FilesRead, find_playbook, own_folders, read_playbook
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
-from runbook.language.lenient_read import unraw
-from runbook.language.lint.linter import rule_texts, warnings_in
-from runbook.plugins import discover
-from runbook.programs.reading_programs import interpreter_in, is_to_be_confined
 from runbook.text_files import read_text
 from runbook.values.playbook import Playbook, Step
 from runbook.values.types import Json, plural
+
+FILE = "checks.json"
 
 
 def believed_note(book: Playbook) -> str:
@@ -42,6 +40,9 @@ def _own_program_of(step: Step) -> tuple[str, bool] | None:
 
     None if the probe runs no program of the author.
     """
+    from runbook.language.lenient_read import unraw
+    from runbook.programs.reading_programs import interpreter_in, is_to_be_confined
+
     args: Any = unraw(step.args)
     if step.action not in ("command", "script") or not isinstance(args, Mapping):
         return None
@@ -68,23 +69,48 @@ class Checked:
 
 
 def checked(names: Sequence[str]) -> Iterator[Checked]:
-    """Check each playbook of *names*, and yield its result."""
-    actions = discover()
+    """Check each playbook of *names*, and yield its result.
+
+    A good playbook whose files are unchanged since it was checked by the same version of runbook is not checked again.
+    """
+    cache = FileCache(FILE)
     for name in names:
         try:
             path = find_playbook(name)
-            text = read_text(path)
-            book = read_playbook(path, actions, again=True)
+            result = _known(cache.recall(path))
+            if not result:
+                result, files = _checked(name, path)
+                cache.keep(path, files, {"text": result.text, "warned": result.warned})
+            yield result
         except ConfigError as error:
-            yield Checked(masked_by(secrets_in_playbook_file(name), str(error)), good=False)
-            continue
-        warnings = warnings_in(book, text, actions)
-        count = f"{plural(len(book.steps), 'step')}, {plural(len(book.findings), 'finding')}"
-        said = f"{path}: good ({count}{', ' + plural(len(warnings), 'warning') if warnings else ''})"
-        warned = masked_by(
-            secrets_in_playbook_file(name), "\n".join([*map(str, warnings), said, *filter(None, [believed_note(book)])])
-        )
-        yield Checked(warned, good=True, warned=bool(warnings))
+            yield Checked(_masked(name, str(error)), good=False)
+    cache.write()
+
+
+def _known(kept: Any) -> Checked | None:
+    match kept:
+        case {"text": str(text), "warned": bool(warned)}:
+            return Checked(text, good=True, warned=warned)
+    return None
+
+
+def _checked(name: str, path: Path) -> tuple[Checked, FilesRead]:
+    from runbook.language.lint.linter import warnings_in
+    from runbook.plugins import discover
+
+    actions, text, files = discover(), read_text(path), FilesRead(path)
+    book = read_playbook(path, actions, files)
+    warnings = warnings_in(book, text, actions)
+    count = f"{plural(len(book.steps), 'step')}, {plural(len(book.findings), 'finding')}"
+    said = f"{path}: good ({count}{', ' + plural(len(warnings), 'warning') if warnings else ''})"
+    lines = [*map(str, warnings), said, *filter(None, [believed_note(book)])]
+    return Checked(_masked(name, "\n".join(lines)), good=True, warned=bool(warnings)), files
+
+
+def _masked(name: str, text: str) -> str:
+    from runbook.commands.secret_masking import masked_by, secrets_in_playbook_file
+
+    return masked_by(secrets_in_playbook_file(name), text)
 
 
 def named_files(names: Sequence[str]) -> tuple[str, ...]:
@@ -109,6 +135,8 @@ def named_files(names: Sequence[str]) -> tuple[str, ...]:
 
 def rules_text() -> str:
     """Return a text about every rule of the linter: its purpose, and an example."""
+    from runbook.language.lint.linter import rule_texts
+
     lines = [text for _, text in rule_texts()]
     return "\n\n".join(
         [*lines, "To switch off a rule, write a comment on that line or the line above: # runbook: allow RULE reason"]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from runbook.commands.input_files import find_playbook, library, open_included, playbook_files, read_beside
-from runbook.commands.program_cache import ProgramCache
+from runbook.commands.file_cache import FileCache
+from runbook.commands.input_files import FilesRead, find_playbook, library, playbook_files
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.text_files import read_text
 from runbook.values.playbook import Playbook, Symptom, SymptomKind
+from runbook.values.types import Json
 
 FILE = "playbooks.json"
 
@@ -41,80 +39,42 @@ def playbook_cards() -> tuple[PlaybookCard, ...]:
     return _Index().cards()
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A card, the files that it depends on, and a digest of each file."""
-
-    card: PlaybookCard
-    files: Mapping[str, str]
-
-
 class _Index:
     def __init__(self) -> None:
-        self._cache = ProgramCache(FILE)
-        self._digest = cache(_digest)
+        self._cache = FileCache(FILE)
 
     def cards(self) -> tuple[PlaybookCard, ...]:
-        paths = playbook_files()
-        there = sha256("\0".join(str(path.absolute()) for path in paths).encode()).hexdigest()
-        known = self._read(there)
-        entries = {}
-        for path in paths:
-            entry = known.get(str(path.absolute()))
-            entries[str(path.absolute())] = entry if entry and self._is_current(path, entry) else self._made(path)
-        if entries != known:
-            self._write(there, entries)
-        return tuple(entry.card for entry in entries.values())
+        cards = tuple(self._known(path) or self._made(path) for path in playbook_files())
+        self._cache.write()
+        return cards
 
-    def _is_current(self, path: Path, entry: _Entry) -> bool:
+    def _known(self, path: Path) -> PlaybookCard | None:
         try:
             find_playbook(path.stem)  # refuses what another user could have put there by now
-        except ConfigError:
-            return False
-        return all(self._digest(file) == digest for file, digest in entry.files.items())
+            return _card(self._cache.recall(path))
+        except (ConfigError, KeyError, TypeError, ValueError):
+            return None
 
-    def _made(self, path: Path) -> _Entry:
+    def _made(self, path: Path) -> PlaybookCard:
         from runbook.language.loader import load_playbook
         from runbook.plugins import discover
 
-        files = {str(path.absolute())}
-
-        def include(name: str, file: str) -> tuple[str, str]:
-            found, text = open_included(name, file)
-            files.add(str(Path(found).absolute()))
-            return found, text
-
-        def beside(name: str, playbook: str, included: bool = False) -> str:
-            text = read_beside(name, playbook, included)
-            files.add(str((Path(playbook).resolve().parent / name).absolute()))
-            return text
-
+        files = FilesRead(path)
         try:
             own = find_playbook(path.stem)
             playbook = load_playbook(
                 read_text(own),
                 str(own),
                 discover(),
-                include,
-                read=beside,
+                files.include,
+                read=files.beside,
                 checked=own.resolve().parent != library().resolve(),
             )
-            card = card_of(path.stem, playbook)
-        except ConfigError as error:
-            return _Entry(PlaybookCard(name=path.stem, path=str(path), mistakes=len(error.problems)), {})
-        return _Entry(card, {file: self._digest(file) for file in sorted(files)})
-
-    def _read(self, there: str) -> dict[str, _Entry]:
-        try:
-            tree = self._cache.read()
-            return {path: _entry(entry) for path, entry in tree["playbooks"].items()} if tree["there"] == there else {}
-        except (ValueError, KeyError, TypeError, AttributeError):  # none is there, or it is damaged: made again
-            return {}
-
-    def _write(self, there: str, entries: Mapping[str, _Entry]) -> None:
-        # a faulty playbook is read again each time: the reason may lie elsewhere, as the mode of a directory
-        kept = {path: _tree(entry) for path, entry in entries.items() if entry.files}
-        self._cache.write({"there": there, "playbooks": kept})
+        except ConfigError as error:  # read again each time: the reason may lie elsewhere, as the mode of a directory
+            return PlaybookCard(name=path.stem, path=str(path), mistakes=len(error.problems))
+        card = card_of(path.stem, playbook)
+        self._cache.keep(path, files, _tree(card))
+        return card
 
 
 def card_of(name: str, playbook: Playbook) -> PlaybookCard:
@@ -128,38 +88,28 @@ def card_of(name: str, playbook: Playbook) -> PlaybookCard:
     )
 
 
-def _tree(entry: _Entry) -> dict[str, Any]:
-    card = entry.card
+def _tree(card: PlaybookCard) -> dict[str, Json]:
     return {
         "name": card.name,
         "about": card.about,
         "path": card.path,
         "symptoms": [[symptom.kind.value, symptom.written] for symptom in card.symptoms],
         "needed": list(card.needed),
-        "files": dict(entry.files),
     }
 
 
-def _entry(tree: Mapping[str, Any]) -> _Entry:
-    """Parse *tree* into an entry.  Raises KeyError, TypeError and ValueError if it has another form."""
-    card = PlaybookCard(
+def _card(tree: Any) -> PlaybookCard:
+    """Parse *tree* into a card.  Raises KeyError, TypeError and ValueError if it has another form."""
+    return PlaybookCard(
         name=_text(tree["name"]),
         about=_text(tree["about"]),
         path=_text(tree["path"]),
         symptoms=tuple(Symptom(written=_text(text), kind=SymptomKind(kind)) for kind, text in tree["symptoms"]),
         needed=tuple(map(_text, tree["needed"])),
     )
-    return _Entry(card, {_text(file): _text(digest) for file, digest in tree["files"].items()})
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("a text is expected")
     return value
-
-
-def _digest(file: str) -> str:
-    try:
-        return sha256(Path(file).read_bytes()).hexdigest()
-    except OSError:
-        return ""

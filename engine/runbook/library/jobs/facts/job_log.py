@@ -13,8 +13,6 @@ from runbook.dataclass import dataclass
 from runbook.library.jobs.facts.job_log_signs import (
     AFTER_ALL,
     ENDS,
-    NO_NAME,
-    PASSED_OVER,
     SERVER_ENDS,
     SIGNS,
     SOFT_ENDS,
@@ -87,30 +85,8 @@ _ANCHORED = frozenset({"killed", "segfault", "bus", "exit", "error", "traceback"
 FRAMES = 40
 """The number of last frames of a traceback that are kept."""
 _FRAME = re.compile(r"file \"[^\"]{1,300}\", line \d+(?:, in \S{1,80})?")
-_CONNECTION = re.compile(r"^(?!.*\bhttp).*\b(?:connection ?(?:reset|refused|closed|aborted)|broken ?pipe|timed out)")
-_BY_FRAMES = (
-    (
-        "rendezvous",
-        re.compile(rf"^(?!.*\bhttp).*(?:gaierror|getaddrinfo|host not found|{NO_NAME})"),
-        re.compile(
-            r"torch/distributed/|/rendezvous|distributed_c10d|jax/_src/distributed|deepspeed/comm|horovod/|/gloo"
-        ),
-    ),
-    (
-        "rendezvous",
-        _CONNECTION,
-        re.compile(r"/rendezvous|in (?:_?init_process_group|_create_\w*store|init_distributed)$|jax/_src/distributed"),
-    ),
-    ("peer_gone", _CONNECTION, re.compile(r"torch/distributed/|distributed_c10d|deepspeed/comm|horovod/|/gloo")),
-    ("worker", re.compile(r"^eoferror\b"), re.compile(r"/multiprocess(?:ing)?/|/batchgenerators/")),
-    (
-        "data",
-        re.compile(r"^(?:\w+\.)*(?:jsondecodeerror|unicodedecodeerror|filenotfounderror|notadirectoryerror)\b"),
-        re.compile(r"/datasets?/|dataset\w*\.py|data_?load\w*(?:/|\.py)|/utils/data/"),
-    ),
-    ("setting", re.compile(r"^keyerror: '[\w-]+'"), re.compile(r"/cli/|/cli\.py|/commands?/|/commands?\.py")),
-)
-"""Errors whose meaning is in the frames of their traceback: the sign, the error, and a frame."""
+_BY_FRAMES = tuple((sign.name, re.compile(error), re.compile(frame)) for sign in SIGNS for error, frame in sign.raised)
+_PASSED_OVER = {sign.name: re.compile(sign.passed_over) for sign in SIGNS if sign.passed_over}
 
 _SOURCE = re.compile(r"\s+raise \w")
 """A line of the program in a traceback: the error itself comes after it, with its whole message."""
@@ -499,7 +475,7 @@ class _Reading:
         for sign in SIGNS:
             if sign.name in _OF_PROCESSES and not process:
                 continue
-            if sign.name in PASSED_OVER and PASSED_OVER[sign.name].search(low):
+            if sign.name in _PASSED_OVER and _PASSED_OVER[sign.name].search(low):
                 continue
             for text in (low, plain) if plain != low and sign.name in _ANCHORED else (low,):
                 found = self.search.search(sign.name, text)

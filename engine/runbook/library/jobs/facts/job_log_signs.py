@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import NamedTuple
 
@@ -23,13 +22,6 @@ from runbook.library.jobs.facts.process_ends import (
 
 _NO_NUMBER = "nan|inf(?:inite)?|no[nt][- ]?finite"
 _IS = " (?:is|are|was|bec[ao]me|went|of)(?: to)? "
-PASSED_OVER = {
-    "numbers": re.compile(r"\bskip|\bignor"),
-    "data": re.compile(r"\bskip|\bignor|warn"),
-    "setting": re.compile("warn"),
-}
-"""Words that make a line no sign: a training goes on after a step or a file that it skips, and after a warning."""
-
 _ERROR = r"\S*[a-z](?:error|exception)"
 
 
@@ -54,6 +46,13 @@ class Role(Enum):
     """The line says that something failed, but not what."""
 
 
+class Raised(NamedTuple):
+    """An error whose meaning is in the frames of its traceback; both are regular expressions, in small letters."""
+
+    error: str
+    frame: str
+
+
 class Sign(NamedTuple):
     """An entry of the table of signs."""
 
@@ -61,7 +60,13 @@ class Sign(NamedTuple):
     role: Role
     patterns: tuple[str, ...]
     """Regular expressions for a line; upper and lower case are ignored."""
+    passed_over: str = ""
+    """Words that make a line no sign: a training goes on after a step or a file that it skips, and after a warning."""
+    raised: tuple[Raised, ...] = ()
+    """Errors that are this sign where they were raised, as the frames of their traceback say."""
 
+
+_CONNECTION = r"^(?!.*\bhttp).*\b(?:connection ?(?:reset|refused|closed|aborted)|broken ?pipe|timed out)"
 
 SIGNS = (
     Sign("nvlink", Role.CAUSE, (
@@ -170,7 +175,7 @@ SIGNS = (
         "invalid loss, terminat",
         r"probability tensor contains either|tensor had (?:inf|nan)\b|invalid value \(nan\) encountered",
         r"returned nan values in its",
-    )),
+    ), passed_over=r"\bskip|\bignor"),
     Sign("hung", Role.CAUSE, (r"watchdog timeout \(self\.watchdog_timeout",)),
     Sign("node_lost", Role.CONSEQUENCE, (
         r"its node has died|owner.s node has crashed",
@@ -184,7 +189,7 @@ SIGNS = (
         r"\bworkers? (?:process(?:es)? )?(?:\([^)]{1,80}\) )?(?:is|are) (?:no longer|not) (?:alive|running)",
         r"\bworker\b.{0,60}\b(?:unexpectedly|abruptly) (?:died|exited|terminated|stopped)",
         r"\bworker\b.{0,60}\b(?:died|exited|terminated|stopped) (?:unexpectedly|abruptly)|terminatedworkererror",
-    )),
+    ), raised=(Raised(r"^eoferror\b", r"/multiprocess(?:ing)?/|/batchgenerators/"),)),
     Sign("killed", Role.CAUSE, (*ended_by(KILL), r"signals\.sigkill|\(sigkill\)|died unexpectedly .{0,40}sigkill")),
     Sign("segfault", Role.CAUSE, (*ended_by(SEGV), r"segmentation fault|(?<!due to )sigsegv")),
     Sign("illegal", Role.CAUSE, (*ended_by(ILL), r"illegal instruction(?! was encountered)|\bsigill\b")),
@@ -214,6 +219,15 @@ SIGNS = (
         r"valueerror: host not found|^(?!.{0,40}\[w).{0,200}\(gai error: -[235]\b|call to getaddrinfo .{0,80}failed",
         rf"\b(?:gloo|c10d|tcpstore|rendezvous|coordinat\w+|init_process_group)\b.{{0,90}}(?:{NO_NAME})",
         "ssh: could not resolve hostname",
+    ), raised=(
+        Raised(
+            rf"^(?!.*\bhttp).*(?:gaierror|getaddrinfo|host not found|{NO_NAME})",
+            r"torch/distributed/|/rendezvous|distributed_c10d|jax/_src/distributed|deepspeed/comm|horovod/|/gloo",
+        ),
+        Raised(
+            _CONNECTION,
+            r"/rendezvous|in (?:_?init_process_group|_create_\w*store|init_distributed)$|jax/_src/distributed",
+        ),
     )),
     Sign("peer_gone", Role.CONSEQUENCE, (
         r"heartbeat timeout\. this indicates|connection closed by remote peer|ncclremoteerror",
@@ -221,6 +235,8 @@ SIGNS = (
         r"jax distributed service detected fatal errors|socketpollconnect: connect to \S{1,80} returned",
         "remote process exited|no route to host|connection closed by (?:local )?peer",
         "commclosederror|communicator was aborted",
+    ), raised=(
+        Raised(_CONNECTION, r"torch/distributed/|distributed_c10d|deepspeed/comm|horovod/|/gloo"),
     )),
     Sign("terminated", Role.CONSEQUENCE, (
         *coded(TERM), r"signal 15 \(sigterm\)|(?<!s of )\bsignal 15\b", by_signal(TERM)[0], by_signal(TERM)[5],
@@ -257,12 +273,19 @@ SIGNS = (
         r"arguments are not used by the hfargumentparser|trainingarguments.{0,20}got an unexpected keyword argument",
         r"config(?:attribute|key|type|value)error: |missingmandatoryvalue|could not override '|missingconfigexception",
         r"\b\d+ validation errors? for (?!\w*(?:request|response|message))\w|train_batch_size is not equal to",
+    ), passed_over="warn", raised=(
+        Raised(r"^keyerror: '[\w-]+'", r"/cli/|/cli\.py|/commands?/|/commands?\.py"),
     )),
     Sign("data", Role.GENERIC, (
         "unidentifiedimageerror|cannot identify image file|image file is truncated",
         "broken data stream when reading image",
         r"arrowinvalid: |parquet magic bytes not found|parquet file size is \d+ bytes|datasetgenerationerror",
         r"datalosserror|corrupted record at|mdb_(?:corrupted|page_notfound|invalid)|file signature not found",
+    ), passed_over=r"\bskip|\bignor|warn", raised=(
+        Raised(
+            r"^(?:\w+\.)*(?:jsondecodeerror|unicodedecodeerror|filenotfounderror|notadirectoryerror)\b",
+            r"/datasets?/|dataset\w*\.py|data_?load\w*(?:/|\.py)|/utils/data/",
+        ),
     )),
     Sign("error", Role.GENERIC, (
         r"\bterminate called after throwing|\bpanicked at\b|^panic: ",
