@@ -39,7 +39,7 @@ MINE = "name: mine\nabout: Mend my flux.\nsymptom: [the flux capacitor is dry, {
 @cache
 def books() -> tuple[PlaybookCard, ...]:
     actions = discover()
-    return tuple(card_of(path.stem, read_playbook(path, actions)) for path in sorted(library().glob("*.yaml")))
+    return tuple(card_of(path.stem, read_playbook(path, actions), actions) for path in sorted(library().glob("*.yaml")))
 
 
 def named(text: str, playbooks: tuple[PlaybookCard, ...] | None = None) -> list[str]:
@@ -155,18 +155,19 @@ diagnose:
 
 def test_signs_of_a_step_are_symptoms():
     """Those that are an input's or match any line are left out. Mutants: each of them kept; case that counts."""
-    book = load_playbook(SIGNS, "mine.yaml", discover())
-    assert [(symptom.kind.value, symptom.written) for symptom in book.symptom] == [
+    card = card_of("mine", load_playbook(SIGNS, "mine.yaml", discover()), discover())
+    assert [(symptom.kind.value, symptom.written) for symptom in card.symptoms] == [
         ("text", "the flux capacitor is dry"),
         ("sign", "(?i)capacitor .{0,9}dry"),
         ("sign", "(?i)plasma (?:leak|fire)"),
     ]
-    assert named("PLASMA FIRE on deck", (card_of("mine", book),)) == ["mine"]
+    assert named("PLASMA FIRE on deck", (card,)) == ["mine"]
 
 
 def test_some_signs_of_a_step_are_symptoms_by_their_names():
-    book = load_playbook(SIGNS.replace("signs: log", "signs: log, of: [hot]"), "mine.yaml", discover())
-    assert [symptom.written for symptom in book.symptom[1:]] == ["(?i)plasma (?:leak|fire)"]
+    text = SIGNS.replace("signs: log", "signs: log, of: [hot]")
+    card = card_of("mine", load_playbook(text, "mine.yaml", discover()), discover())
+    assert [symptom.written for symptom in card.symptoms[1:]] == ["(?i)plasma (?:leak|fire)"]
 
 
 @every_row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from runbook.commands.file_cache import FileCache
 from runbook.commands.input_files import FilesRead, find_playbook, library, playbook_files
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
+from runbook.protocols import Action
 from runbook.text_files import read_text
 from runbook.values.playbook import Playbook, Symptom, SymptomKind
 from runbook.values.types import Json
@@ -72,18 +74,20 @@ class _Index:
             )
         except ConfigError as error:  # read again each time: the reason may lie elsewhere, as the mode of a directory
             return PlaybookCard(name=path.stem, path=str(path), mistakes=len(error.problems))
-        card = card_of(path.stem, playbook)
+        card = card_of(path.stem, playbook, discover())
         self._cache.keep(path, files, _tree(card))
         return card
 
 
-def card_of(name: str, playbook: Playbook) -> PlaybookCard:
+def card_of(name: str, playbook: Playbook, actions: Mapping[str, Action]) -> PlaybookCard:
     """Return the summary (card) of *playbook* for the index; *name*: the name that the user types for the playbook."""
+    from runbook.language.sections.symptoms import with_signs
+
     return PlaybookCard(
         name=name,
         about=playbook.about,
         path=playbook.path,
-        symptoms=playbook.symptom,
+        symptoms=with_signs(playbook, actions),
         needed=tuple(each.name for each in playbook.inputs if each.required and not each.env),
     )
 

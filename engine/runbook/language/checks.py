@@ -21,6 +21,7 @@ from runbook.language.mistakes.shorthand_faults import faults_in_shorthand
 from runbook.language.name_resolution import ROOTS, Allowed, Naming, broken, of_sample
 from runbook.language.secret_uses import carriers
 from runbook.language.sections.comparisons import faults_in_comparison, faults_of_included
+from runbook.language.sections.symptoms import faults_in_symptoms
 from runbook.language.shorthand import guards_of, let_of, written_out
 from runbook.language.static_arguments import faults_in_arguments, faults_in_samples, unseen
 from runbook.language.yaml_source import Document, Path
@@ -37,7 +38,7 @@ def check(
     *brought* are the included parts, each with the place of its include; their own content was checked before.
     """
     checking = _Checking(book, document, actions, brought)
-    return [*checking.ids(), *checking.references(), *checking.steps(), *checking.findings()]
+    return [*checking.ids(), *checking.references(), *checking.steps(), *checking.findings(), *checking.symptoms()]
 
 
 def faults_in_values(
@@ -98,6 +99,11 @@ class _Checking:
     def _of_findings(self, probes: Mapping[str, tuple[str, ...]]) -> Allowed:
         acts = frozenset(step.id for step in (*self._book.remediate, *self._book.verify))
         return replace(self._allowed(probes, acts), past=self._past)
+
+    def symptoms(self) -> Iterator[Problem]:
+        listed = self._document.value.get("symptom")
+        for path, words, hint in faults_in_symptoms(listed, self._book.diagnose, self._actions):
+            yield self._document.problem(path, words, hint)
 
     def ids(self) -> Iterator[Problem]:
         """Yield a mistake for each id that names two things."""

@@ -639,7 +639,7 @@ PLAYBOOK: Mapping[str, Key] = _table(
             "that it is for: `runbook find` searches them."
         ),
         schema=SYMPTOMS,
-        read=lambda entry, key: symptoms_of(entry.tree.get(key), entry.values),
+        read=lambda entry, key: symptoms_of(entry.tree.get(key)),
     ),
     Key(
         name="hosts",

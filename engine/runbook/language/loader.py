@@ -27,7 +27,6 @@ from runbook.language.inputs import faults
 from runbook.language.keys import INPUT, LIMITS, PLAYBOOK, STEP, fields_of
 from runbook.language.sections.findings import findings_of
 from runbook.language.sections.placed_values import Entry, PlacedValues
-from runbook.language.sections.symptoms import with_signs
 from runbook.language.shorthand import let_of, written_out
 from runbook.language.yaml_source import Document, Path, could_be_playbook, parse_playbook
 from runbook.protocols import Action
@@ -244,7 +243,6 @@ class _Building:
         rests_on = [*(book.digest for book in books), *self._bundle.digests()]
         digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
         own = fields_of(PLAYBOOK, Entry(tree, (), self._values))
-        own["symptom"] = with_signs(own["symptom"], diagnose, self._actions, self._values)
         return Playbook(
             name=name if isinstance(name, str) else stem,
             **own,
@@ -338,8 +336,9 @@ class _Building:
         inner = self._inner(name, path)
         if inner is None:
             return ()
-        own = tuple(lenient_read.mapping(self._tree.get("inputs")))
-        self._problems += problems_with_inputs(inner, tree.get("inputs"), self._document, path, own, self._let)
+        if self._checked:
+            own = tuple(lenient_read.mapping(self._tree.get("inputs")))
+            self._problems += problems_with_inputs(inner, tree.get("inputs"), self._document, path, own, self._let)
         included = prefixed(inner, part, lenient_read.mapping(tree.get("inputs")), self._document, path)
         self.brought |= {part.id: path for part in included.book.parts}
         self._included.append((phase, included))

@@ -360,7 +360,7 @@ class SymptomKind(StrEnum):
     END = "end"
     """A pattern of a normal end: errors before it did no harm."""
     STEP = "step"
-    """The id of the step that has the patterns; a loaded playbook has no such symptoms."""
+    """The id of the step that has the patterns; see ``with_signs``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from runbook.language.lenient_read import ids
-from runbook.language.sections.placed_values import PlacedValues
+from runbook.language.yaml_source import Path
 from runbook.protocols import Action
 from runbook.text.suggestions import suggest
 from runbook.text.symptoms import fault_in_pattern, fault_in_text
-from runbook.values.playbook import Step, Symptom, SymptomKind
+from runbook.values.playbook import Playbook, Step, Symptom, SymptomKind
 from runbook.values.types import Json
 
 _TEXT: Mapping[str, Json] = {"type": "string", "minLength": 1}
@@ -36,23 +36,47 @@ SYMPTOMS: Mapping[str, Json] = {"type": "array", "minItems": 1, "items": {"oneOf
 """The JSON Schema of the section."""
 
 
-def symptoms_of(listed: Any, values: PlacedValues) -> tuple[Symptom, ...]:
-    """Return the symptoms in *listed*, the list under ``symptom``; a symptom that matches every text is a mistake."""
-    return tuple(_symptoms(listed, values)) if isinstance(listed, list) else ()
+def symptoms_of(listed: Any) -> tuple[Symptom, ...]:
+    """Return the symptoms in *listed*, the list under ``symptom``."""
+    return tuple(filter(None, map(_symptom, listed))) if isinstance(listed, list) else ()
 
 
-def _symptoms(listed: list[Any], values: PlacedValues) -> Iterator[Symptom]:
+def faults_in_symptoms(
+    listed: Any, steps: Iterable[Step], actions: Mapping[str, Action]
+) -> Iterator[tuple[Path, str, str]]:
+    """Yield the mistakes in *listed*: for each its path, a message and a hint; *steps*: the steps of ``diagnose``.
+
+    A symptom that matches every text is a mistake.
+    """
     seen: set[Symptom] = set()
-    for number, entry in enumerate(listed):
+    known = _known_signs(steps, actions)
+    for number, entry in enumerate(listed if isinstance(listed, list) else ()):
         path, symptom = ("symptom", number), _symptom(entry)
         if symptom is None:
             continue
+        signs = known.get(symptom.written, {})
         if symptom in seen:
-            values.wrong(path, f"symptom: {symptom.written[:80]!r} stands here twice")
+            yield path, f"symptom: {symptom.written[:80]!r} stands here twice", ""
         elif fault := _fault(symptom):
-            values.wrong(path, f"symptom: {fault}")
+            yield path, f"symptom: {fault}", ""
+        elif symptom.kind is SymptomKind.STEP and not signs:
+            words = f"symptom: no step {symptom.written!r} of diagnose has signs of a fault"
+            yield (*path, "signs"), words, suggest(symptom.written, known)
+        elif wrong := [name for name in symptom.names if name not in signs]:
+            words = f"symptom: the step {symptom.written!r} has no sign {wrong[0]!r}"
+            yield (*path, "of"), words, suggest(wrong[0], signs)
         seen.add(symptom)
-        yield symptom
+
+
+def with_signs(book: Playbook, actions: Mapping[str, Action]) -> tuple[Symptom, ...]:
+    """Return the symptoms of *book* with each that names a step replaced by the patterns of this step."""
+    known = _known_signs(book.diagnose, actions)
+    found: list[Symptom] = []
+    for symptom in book.symptom:
+        signs = known.get(symptom.written, {})
+        by_step = [sign for name, sign in signs.items() if name in (symptom.names or signs)]
+        found += by_step if symptom.kind is SymptomKind.STEP else [symptom]
+    return tuple(dict.fromkeys(found))
 
 
 def _symptom(entry: Any) -> Symptom | None:
@@ -78,29 +102,8 @@ def _fault(symptom: Symptom) -> str:
     return fault_in_pattern(symptom.written)
 
 
-def with_signs(
-    listed: Iterable[Symptom], steps: Iterable[Step], actions: Mapping[str, Action], values: PlacedValues
-) -> tuple[Symptom, ...]:
-    """Return *listed* with each symptom that names a step replaced by the patterns of this step."""
-    return tuple(dict.fromkeys(_with_signs(tuple(listed), {step.id: step for step in steps}, actions, values)))
-
-
-def _with_signs(
-    listed: Sequence[Symptom], steps: Mapping[str, Step], actions: Mapping[str, Action], values: PlacedValues
-) -> Iterator[Symptom]:
-    known = {name: signs for name, step in steps.items() if (signs := _signs(step, actions))}
-    for number, symptom in enumerate(listed):
-        if symptom.kind is not SymptomKind.STEP:
-            yield symptom
-        elif symptom.written not in known:
-            words = f"symptom: no step {symptom.written!r} of diagnose has signs of a fault"
-            values.wrong(("symptom", number, "signs"), words, suggest(symptom.written, known))
-        elif wrong := [name for name in symptom.names if name not in known[symptom.written]]:
-            words = f"symptom: the step {symptom.written!r} has no sign {wrong[0]!r}"
-            values.wrong(("symptom", number, "of"), words, suggest(wrong[0], known[symptom.written]))
-        else:
-            signs = known[symptom.written]
-            yield from (sign for name, sign in signs.items() if name in (symptom.names or signs))
+def _known_signs(steps: Iterable[Step], actions: Mapping[str, Action]) -> dict[str, Mapping[str, Symptom]]:
+    return {step.id: signs for step in steps if (signs := _signs(step, actions))}
 
 
 def _signs(step: Step, actions: Mapping[str, Action]) -> Mapping[str, Symptom]:
