@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from runbook.commands.limit_options import ordered, problems_with_variables, stricter
 from runbook.errors import ConfigError
 from runbook.execution.fleet.bounds import Bounds
-from runbook.execution.fleet.limit_options import ordered, problems_with_variables, stricter
 from runbook.language.loader import load_playbook
 from runbook.values.inventory import Host
 from runbook.values.limit_options import LimitOptions

@@ -9,7 +9,7 @@ import pytest
 from runbook.commands.continuing import inventories_again, inventory_again
 from runbook.commands.input_files import read_inventory
 from runbook.commands.options import Choosing
-from runbook.commands.workspace import inventory_for
+from runbook.commands.sources import inventory_for
 from runbook.errors import ConfigError
 from runbook.inventory.addresses import addresses_in, inventory_of_addresses
 from runbook.inventory.host_patterns import select

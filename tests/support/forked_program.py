@@ -31,6 +31,8 @@ ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "runbook.cli",
     "runbook.commands.run",
+    "runbook.commands.playbook_order",
+    "runbook.commands.settle",
     "runbook.commands.workspace",
     "runbook.commands.one_run",
     "runbook.reporting.outputs",

@@ -23,9 +23,10 @@ from runbook.commands.plans.narrowing import Narrowing, ends_of_others
 from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import approvals_of, expired, from_the_future, plan_text
 from runbook.commands.plans.usage import Usage, Use
+from runbook.commands.playbook_order import order_of
 from runbook.commands.rests_on import origin_of
-from runbook.commands.run import Sources, order_of, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_of, secrets_on_command_line
+from runbook.commands.sources import Sources, read_sources
 from runbook.commands.undo import UndoOptions, undo_order
 from runbook.commands.workspace import OpenRun, Person, with_secrets_resolved
 from runbook.dataclass import dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runbook.commands.input_files import inventory_paths, read_inventory
 from runbook.commands.options import FleetOptions
-from runbook.commands.workspace import selected
+from runbook.commands.sources import selected
 from runbook.errors import ConfigError
 from runbook.inventory.addresses import inventory_of_addresses, is_address
 from runbook.text.name_ranges import fold

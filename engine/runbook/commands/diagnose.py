@@ -23,8 +23,9 @@ from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions
 from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.commands.sources import inventory_for, selected
 from runbook.commands.step_resolution import without_scratch
-from runbook.commands.workspace import Person, inventory_for, order_for, selected, with_secrets_resolved
+from runbook.commands.workspace import Person, order_for, with_secrets_resolved
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.execution.fleet import Cancellation

@@ -10,7 +10,8 @@ from typing import Any
 from runbook.commands.options import FleetOptions
 from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.workspace import Person, inventory_for, order_for, perform, selected, times, with_secrets_resolved
+from runbook.commands.sources import inventory_for, selected, times
+from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.programs.mutating_programs import mutating_command

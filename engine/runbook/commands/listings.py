@@ -17,7 +17,7 @@ from runbook.commands.input_files import collections, playbook_files
 from runbook.commands.options import Choosing
 from runbook.commands.playbook_index import playbook_cards
 from runbook.commands.show.layout import plain, width
-from runbook.commands.workspace import inventory_for
+from runbook.commands.sources import inventory_for
 from runbook.errors import ConfigError
 from runbook.extensions import ACTIONS, package_of
 from runbook.inventory.groups import traits

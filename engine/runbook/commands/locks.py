@@ -8,7 +8,8 @@ from dataclasses import replace
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.workspace import Person, inventory_for, order_for, perform, selected, with_secrets_resolved
+from runbook.commands.sources import inventory_for, selected
+from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
 from runbook.execution.fleet import Cancellation
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable

@@ -24,7 +24,8 @@ from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions, GivenInputs
 from runbook.commands.order import Order
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.workspace import Person, inventory_for, order_for, selected, with_secrets_resolved
+from runbook.commands.sources import inventory_for, selected
+from runbook.commands.workspace import Person, order_for, with_secrets_resolved
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem, TransportError
 from runbook.execution.fleet import Cancellation, Fleet

@@ -14,10 +14,11 @@ from runbook.commands.options import FleetOptions, RunOptions
 from runbook.commands.order import Order
 from runbook.commands.plans.binding import parts_of_playbook, secret_digests
 from runbook.commands.plans.document import TEXTS, Maker, SavedPlan, parsed
+from runbook.commands.playbook_order import order_of, origin_of_playbook
 from runbook.commands.rests_on import rests_on, secret_values
-from runbook.commands.run import order_of, origin_of_playbook, read_sources
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.workspace import OpenRun, Person, or_problems, with_secrets_resolved
+from runbook.commands.sources import or_problems, read_sources
+from runbook.commands.workspace import OpenRun, Person, with_secrets_resolved
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.execution.executor.permitted import shown_host

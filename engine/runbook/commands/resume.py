@@ -20,8 +20,8 @@ from runbook.commands.input_files import (
 )
 from runbook.commands.options import FleetOptions, GivenInputs
 from runbook.commands.rests_on import changed_since, origin_of
-from runbook.commands.run import unapproved
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
+from runbook.commands.sources import unapproved
 from runbook.commands.step_resolution import with_tags
 from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
 from runbook.dataclass import dataclass

@@ -11,21 +11,18 @@ from types import TracebackType
 from typing import Protocol, TextIO, TypeVar
 
 from runbook.commands.credentials import become_password, passphrases
-from runbook.commands.history.recording import hosts_in_records, recording_of
+from runbook.commands.history.recording import recording_of
 from runbook.commands.history.remembering import past_of
-from runbook.commands.input_files import found_inventories, inventory_paths, read_inventory
+from runbook.commands.limit_options import ordered, stricter
 from runbook.commands.one_run import Run
-from runbook.commands.options import Choosing, Connecting, FleetOptions, Limits, Output
+from runbook.commands.options import Connecting, FleetOptions, Limits, Output
 from runbook.commands.order import Order
 from runbook.commands.secret_masking import SecretMasking
+from runbook.commands.sources import times
 from runbook.commands.step_resolution import with_places
 from runbook.connections.sessions.shared_password import SharedPassword
-from runbook.errors import ConfigError, Problem
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Cancellation
-from runbook.execution.fleet.limit_options import ordered, stricter
-from runbook.inventory.addresses import addresses_in, inventory_of_addresses
-from runbook.inventory.host_patterns import select
 from runbook.plugins import discover
 from runbook.protocols import ConnectOptions, Reporter
 from runbook.reporting.debug_log import debug_lines
@@ -36,7 +33,6 @@ from runbook.values.inventory import Host, Inventory, Selection
 from runbook.values.playbook import Playbook
 from runbook.values.result import HostPlan, Status
 from runbook.values.types import Json
-from runbook.values.units import duration, time_span
 
 T = TypeVar("T")
 
@@ -71,68 +67,6 @@ class Person(Protocol):
     def speak_through(self, aside: Callable[[str], bool]) -> None:
         """Print lines with *aside* while it accepts them, as it does while a display uses the terminal."""
         ...
-
-
-def or_problems(problems: list[Problem], read: Callable[[], T]) -> T | None:
-    """Call *read* and return its result; if it raises a ConfigError, add its problems to *problems* and return None."""
-    try:
-        return read()
-    except ConfigError as error:
-        problems.extend(error.problems)
-        return None
-
-
-def inventory_for(choosing: Choosing, pattern: str) -> Inventory:
-    """Return the inventory of *choosing* or of the environment; without one, the addresses in *pattern*.
-
-    Raises ConfigError, also with every mistake in the inventory.
-    """
-    paths = () if choosing.only_addresses else found_inventories(choosing.inventory)
-    if paths:
-        return read_inventory(paths)
-    if addresses := addresses_in(pattern):
-        return inventory_of_addresses(addresses)
-    try:
-        return read_inventory(inventory_paths(choosing.inventory))
-    except ConfigError as error:
-        raise ConfigError(*(_with_address(problem, pattern) for problem in error.problems)) from error
-
-
-def _with_address(problem: Problem, pattern: str) -> Problem:
-    """Return *problem*, about a missing inventory, with a hint about addresses if *pattern* is one plain name."""
-    name = pattern.strip() if pattern.strip().replace("-", "").replace("_", "").isalnum() else ""
-    if not name or name == "all" or problem.hint:
-        return problem
-    return replace(problem, hint=f"without one, write an address: --hosts USER@{name}")
-
-
-def selected(inventory: Inventory, pattern: str, choosing: Choosing, records: str | None = "") -> Selection:
-    """Return the hosts that *pattern* selects, including hosts of recorded runs.  Raises ConfigError."""
-    return select(inventory, pattern, choosing.include_not_ready, recorded=hosts_in_records(records or ""))
-
-
-def times(connecting: Connecting, limits: Limits) -> Mapping[str, float]:
-    """Return every option that is a time, in seconds, keyed by name; 0: not given.  Raises ConfigError with every
-    mistake.
-    """
-    texts = {
-        "timeout": limits.timeout,
-        "deadline": limits.deadline,
-        "connect_timeout": connecting.connect_timeout,
-        "shell_timeout": connecting.shell_timeout,
-        "wait_lock": limits.wait_lock,
-    }
-    problems: list[Problem] = []
-    found = {}
-    for name, text in texts.items():
-        try:
-            read = duration if name == "wait_lock" else time_span  # which may be 0
-            found[name] = read(text) if text else 0.0
-        except ConfigError as error:
-            problems.append(Problem(message=f"--{name.replace('_', '-')}: {error}"))
-    if problems:
-        raise ConfigError(*problems)
-    return found
 
 
 def connect_options(connecting: Connecting, hosts: Sequence[Host], limits: Limits, person: Person) -> ConnectOptions:

@@ -8,13 +8,15 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from getpass import getpass
+from typing import TYPE_CHECKING
 
 from runbook.errors import Cancelled
-from runbook.execution.fleet import Cancellation
-from runbook.reporting.reporters.console import show_plans
 from runbook.text.printable import printable
 from runbook.values.result import HostPlan
 from runbook.values.types import plural
+
+if TYPE_CHECKING:
+    from runbook.execution.fleet import Cancellation
 
 TAKEN_WITHIN = 1.0
 """The maximum number of seconds that stderr may take to accept a line."""
@@ -39,6 +41,8 @@ class Terminal:
 
     def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
         """Show *plans* on stderr, and return whether the person confirms them there."""
+        from runbook.reporting.reporters.console import show_plans
+
         show_plans(plans, sys.stderr)
         return self.confirms(f"\nDo this on {plural(count, 'host')}?")
 

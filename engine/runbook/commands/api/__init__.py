@@ -15,7 +15,7 @@ from runbook.commands.history.recording import recording_of, records_folder
 from runbook.commands.input_files import find_playbook, read_playbook
 from runbook.commands.one_run import Run
 from runbook.commands.options import RunOptions, made_from, option_names
-from runbook.commands.run import order_from, origin_of_playbook
+from runbook.commands.playbook_order import order_from, origin_of_playbook
 from runbook.commands.secret_masking import SecretMasking
 from runbook.commands.workspace import with_secrets_resolved
 from runbook.errors import Cancelled, ConfigError, Problem

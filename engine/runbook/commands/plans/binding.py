@@ -10,7 +10,7 @@ from hmac import compare_digest
 from runbook.codec import to_json
 from runbook.commands.plans.document import SavedPlan, SecretDigests
 from runbook.commands.rests_on import host_digests
-from runbook.commands.run import Sources
+from runbook.commands.sources import Sources
 from runbook.errors import Problem
 from runbook.text.shortened import first_few
 from runbook.values.playbook import Playbook

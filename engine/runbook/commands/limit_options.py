@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from runbook.errors import ConfigError, Problem
-from runbook.execution.diagnosis.host_context import host_variables
-from runbook.execution.fleet.bounds import value_of
 from runbook.text.suggestions import suggest
 from runbook.values.inventory import Host
 from runbook.values.limit_options import LimitOptions
@@ -86,6 +84,11 @@ def ordered(hosts: Sequence[Host], order: HostOrder, shuffle: Shuffled) -> tuple
 
 def problems_with_variables(limits: Limits, hosts: Sequence[Host]) -> list[Problem]:
     """Return a problem for each variable of ``max_concurrent_per`` that no host has: the limit would have no effect."""
+    if not limits.max_concurrent_per:
+        return []
+    from runbook.execution.diagnosis.host_context import host_variables
+    from runbook.execution.fleet.bounds import value_of
+
     problems = []
     for limit in limits.max_concurrent_per:
         if any(value_of(host, limit.variable) is not None for host in hosts):
