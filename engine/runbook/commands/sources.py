@@ -1,6 +1,6 @@
 """Read the files, inputs and hosts that a command line names, with every mistake in them.
 
-What carries out a run is not imported here: a mistake is told in a fraction of the time.
+What carries out a run is not imported here, so that a mistake is reported in a fraction of the time.
 """
 
 from __future__ import annotations
