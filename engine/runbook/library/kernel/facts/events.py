@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile, zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from runbook.dataclass import dataclass
 from runbook.library.gpu.facts.model import bus_id
@@ -26,7 +26,6 @@ TRACE = 2.0
 
 _NO_TIME = Unknown(why="the time of the log line cannot be determined")
 _NOT_SAID = Unknown(why="the kernel's log does not say")
-_NOBODY_NAMED = "requested memory that was not there, and the log does not say who was killed"
 
 _CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])")
 _A_USERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
@@ -279,28 +278,34 @@ def oom_kills(messages: Iterable[Message]) -> tuple[OomKill, ...]:
     A shortage whose victim is not in the log counts only if none is named soon after it: the kernel asks again and
     again until one has died, and its reaper may be the first that names it.
     """
-    kills: list[OomKill] = []
+    found: list[_Reported] = []
     seen: dict[int, float | None] = {}
-    for kill, pid, at in _kills(messages):
-        before = seen.get(pid, -1e9) if pid else -1e9
-        if before is not None and (at is None or at - before > 2):
-            kills.append(kill)
-        if pid:
-            seen[pid] = at
-    return tuple(kill for kill, later in zip_longest(kills, kills[1:]) if not _is_named_by(kill, later))
+    for each in _reported_kills(messages):
+        before = seen.get(each.pid, -1e9) if each.pid else -1e9
+        if before is not None and (each.at is None or each.at - before > 2):
+            found.append(each)
+        if each.pid:
+            seen[each.pid] = each.at
+    return tuple(each.kill for each, later in zip_longest(found, found[1:]) if not _is_named_by(each, later))
 
 
-def _is_named_by(kill: OomKill, later: OomKill | None) -> bool:
-    """Whether *later* names the victim of *kill*, of which only the request for memory is in the log."""
-    asked_only = isinstance(kill.pid, Unknown) and kill.pid.why.endswith(_NOBODY_NAMED)
-    if later is None or not asked_only or isinstance(later.pid, Unknown):
+class _Reported(NamedTuple):
+    kill: OomKill
+    pid: int
+    """0: nobody is named."""
+    at: float | None
+    asked_only: bool = False
+    """Whether only the request for memory is in the log."""
+
+
+def _is_named_by(asked: _Reported, later: _Reported | None) -> bool:
+    """Whether *later* names the victim of *asked*."""
+    if later is None or not asked.asked_only or not later.pid:
         return False
-    if isinstance(kill.seconds, Unknown) or isinstance(later.seconds, Unknown):
-        return True
-    return later.seconds - kill.seconds <= SHORTAGE
+    return asked.at is None or later.at is None or later.at - asked.at <= SHORTAGE
 
 
-def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | None]]:
+def _reported_kills(messages: Iterable[Message]) -> Iterator[_Reported]:
     event: _Event | None = None
     reported: set[int] = set()  # who was killed: a reaper takes their memory some time later
     for message in messages:
@@ -332,14 +337,14 @@ def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | 
                     if event and not event.died and event.pid in (None, int(found[1]))
                     else _Event(message=message)
                 )
-                yield _kill(event, message, int(found[1]), found[2], ""), int(found[1]), message.at
+                yield _Reported(_kill(event, message, int(found[1]), found[2], ""), int(found[1]), message.at)
                 event = replace(event, died=True, pid=None)
         elif KINDS["oom_nobody"].find(text):
             event = None
         elif found := KINDS["oom_killed"].find(text):
             reported.add(int(found[1]))
             event = _scoped(_event_with(event, message), text)
-            yield _kill(event, message, int(found[1]), found[2], found[3] or ""), int(found[1]), message.at
+            yield _Reported(_kill(event, message, int(found[1]), found[2], found[3] or ""), int(found[1]), message.at)
             event = replace(event, died=True, pid=None)
     yield from _unfinished(event)
 
@@ -378,17 +383,18 @@ def _summary(found: re.Match[str], event: _Event | None, message: Message) -> _E
     )
 
 
-def _unfinished(event: _Event | None) -> Iterator[tuple[OomKill, int, float | None]]:
+def _unfinished(event: _Event | None) -> Iterator[_Reported]:
     """A kill whose last line is not in the log any more."""
     if event is None or event.died or not (event.pid or event.chosen or event.by):
         return
     if event.pid:
-        yield _kill(event, event.message, event.pid, event.name or "", ""), event.pid, event.message.at
+        yield _Reported(_kill(event, event.message, event.pid, event.name or "", ""), event.pid, event.message.at)
         return
     why = Unknown(why=f"the kernel chose {event.chosen}, and the log does not say whether a child of it died instead")
     if not event.chosen:
-        why = Unknown(why=f"{event.by} {_NOBODY_NAMED}")
-    yield replace(_kill(event, event.message, 0, "", ""), pid=why, name=why), 0, event.message.at
+        why = Unknown(why=f"{event.by} requested memory that was not there, and the log does not say who was killed")
+    kill = replace(_kill(event, event.message, 0, "", ""), pid=why, name=why)
+    yield _Reported(kill, 0, event.message.at, asked_only=not event.chosen)
 
 
 def _kill(event: _Event, message: Message, pid: int, name: str, rest: str) -> OomKill:
