@@ -84,7 +84,7 @@ def _connection(said: re.Match[str]) -> tuple[NetworkFileSystem, str]:
     The server's name does not pair: Lustre may write the address instead when the connection is restored.
     """
     named = {name: server for name, server in said.groupdict().items() if server}
-    if lustre := named.get("import") or named.get("request"):
+    if lustre := named.get("import") or named.get("request") or named.get("mgs"):
         return "Lustre", lustre
     (group, server) = named.popitem()
     return _BY_GROUP.get(group, "CephFS"), server

@@ -67,12 +67,14 @@ _LUSTRE_REQUEST = (
     r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?@@@ Request sent has failed due to network error"
     r".*->(?P<request>[\w.]+-(?:OST|MDT)[0-9a-f]{4}-[\w-]{1,60}|MGC[\w.]+@\w+)"
 )
+_LIBCEPH = r"libceph(?: \(\S{1,60} e\d+\))?: "
+"""Newer kernels name the cluster, too."""
 _CEPH_SILENT = (
-    r"libceph: (?P<ceph>osd\d+) down$|libceph: (?P<monitor>mon)\d+ .*(?:session lost|connect error|socket closed)"
+    rf"{_LIBCEPH}(?:(?P<ceph>osd\d+) down$|(?P<monitor>mon)\d+ .*(?:session lost|connect error|socket closed))"
     r"|ceph: (?P<mds>mds\d+) (?:hung|closed our session|reconnect denied|rejected session)"
 )
 _CEPH_BACK = (
-    r"libceph: (?P<ceph>osd\d+) up$|libceph: (?P<monitor>mon)\d+ .*session established"
+    rf"{_LIBCEPH}(?:(?P<ceph>osd\d+) up$|(?P<monitor>mon)\d+ .*session established)"
     r"|ceph: (?P<mds>mds\d+) (?:came back|reconnect success|recovery completed)"
 )
 
@@ -258,16 +260,17 @@ KINDS: Mapping[str, Kind] = {
     "link_down": _driver("link is down|link down", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Down\b"),
     "link_up": _driver("link is up|link up", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Up\b"),
     "server_silent": _driver(
-        "nfs: server |nfs_acl: server |lockd: server |: connection to |@@@ request sent has failed|libceph: |"
-        "ceph: mds|gpfs deadman|cifs",
+        "nfs: server |nfs_acl: server |lockd: server |: connection to |@@@ request sent has failed|libceph|"
+        "ceph: mds|gpfs deadman|cifs|failed from mgs",
         pattern=rf"{_RPC} not responding, (?:still trying|timed out)"
         rf"|{_LUSTRE} to (?:service )?(?P<lustre>[\w.-]+) (?:\(at \S+\)|via nid \S+) was lost"
         rf"|{_LUSTRE_REQUEST}|{_CEPH_SILENT}"
+        r"|LustreError: \S{1,12}: (?P<mgs>MGC[\w.]+@\w+): Conf\w+ from log \S{1,120} failed from MGS"
         r"|(?P<gpfs>GPFS) Deadman Switch timer has expired"
         r"|CIFS:? VFS: (?:\\\\|Server )(?P<smb>[\w.:-]{1,255}) has not responded in ",
     ),
     "server_back": _driver(
-        "nfs: server |nfs_acl: server |lockd: server |: connection restored to |libceph: |ceph: mds",
+        "nfs: server |nfs_acl: server |lockd: server |: connection restored to |libceph|ceph: mds",
         pattern=rf"{_RPC} OK$|{_LUSTRE} restored to |{_CEPH_BACK}",
     ),
     "missed": _names(
