@@ -60,6 +60,7 @@ def found_in(
     age: float = 1200.0,
     working: bool = False,
     server: bool = False,
+    trainer: bool = True,
     writers: object = (),
     warnings: bool = False,
 ) -> list[str]:
@@ -77,8 +78,8 @@ def found_in(
     nothing = {"matches": [], "found": [], "counts": {}, "files": [], "missing": ["/s"], "last": []}
     looks: dict[str, object] = {it.id: Unknown(why="not asked") for it in book().diagnose}
     looks |= {
-        "trainer": scan("trainer", *(["a quiet line"] if server else lines)),
-        "cause": scan("cause", *(["a quiet line"] if server else lines)),
+        "trainer": scan("trainer", *(["a quiet line"] if server else lines)) if trainer else nothing,
+        "cause": scan("cause", *(["a quiet line"] if server and trainer else lines)),
         "server": scan("server", *lines) if server else nothing,
         "jobs": {"matches": [{"pid": 1}] if working else []},
         "writers": {"processes": [*writers] if isinstance(writers, tuple) else writers, "recorders": []},
@@ -110,6 +111,9 @@ STEPS = [f"2026-11-28 10:{minute:02}:00 step {minute} | loss 2.1" for minute in 
         (["Stalled ranks:", "6: [allreduce.0]"], 300, []),
         (["Stalled ranks:", "6: [allreduce.0]"] * 10, 5, ["ranks_stalled"]),
         (["step 9 | loss nan"] * 3, 2100, ["diverged"]),
+        (["train_loss nan", "val_loss nan"], 60, ["diverged"]),
+        (["step 8 | loss 2.1", "step 9 | loss nan"], 60, []),
+        (["{'loss': 2.31, 'grad_norm': nan}"] * 2, 60, []),
         (["training completed"], 2100, []),
         (STEPS, 1200, []),
         (STEPS, 2400, ["silent_hang"]),
@@ -136,6 +140,15 @@ def test_a_training_whose_log_nobody_is_known_to_write_has_not_stopped():
     assert found_in("a last line that says nothing") == ["silent_stop"]
     assert found_in("a last line that says nothing", writers=Unknown(why="no sudo")) == []
     assert found_in("ValueError: no more", writers=Unknown(why="no sudo")) == ["last_error"]
+
+
+@every_row(
+    ("age", "working", "wanted"), [(1200.0, False, ["last_error"]), (1200.0, True, ["last_error"]), (60.0, True, [])]
+)
+def test_a_server_whose_log_ends_with_an_error_is_told_whatever_lives_beside_it(age, working, wanted):
+    """Mutant: ``server_is_silent`` left out. One that answers again writes its log, too."""
+    line = "RuntimeError: Executor worker returned error"
+    assert found_in(line, age=age, working=working, server=True, trainer=False) == wanted
 
 
 @every_row(

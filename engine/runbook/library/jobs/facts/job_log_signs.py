@@ -133,6 +133,7 @@ SIGNS = (
     Sign("driver", Role.CAUSE, (
         "nvidia driver on your system is too old|cuda driver version is insufficient|no cuda gpus are available",
         "no cuda-capable device|found no nvidia driver|invalid device ordinal|system not yet initialized",
+        "not supported in the installed cuda driver|forward compatibility was attempted on non supported",
     )),
     Sign("nccl", Role.CAUSE, (
         r"duplicate gpu detected|peer access is not supported",
@@ -179,12 +180,14 @@ SIGNS = (
     Sign("hung", Role.CAUSE, (r"watchdog timeout \(self\.watchdog_timeout",)),
     Sign("node_lost", Role.CONSEQUENCE, (
         r"its node has died|owner.s node has crashed",
+        r"\borte has lost communication with a remote daemon|\borte daemon has unexpectedly failed",
         r"node .{0,160}marked (?:as )?dead|raylet(?!\) ).{0,40}(?:died|exited)",
     )),
     Sign("worker", Role.CONSEQUENCE, (
         "error executing method|actor(?:died|unavailable)error|workercrashederror|a worker died or was killed",
         "enginedeaderror|engine ?core.{0,80}(?:died|dead|failed)|actor is dead because|actor died unexpectedly",
         r"potential root causes?|unexpectedly due to sig|worker (?:process )?(?:\d+ )?died unexpectedly",
+        r"dataloader worker .{0,30}is killed by signal: abort",
         r"exception in worker \w*(?:process|worker)\w*",
         r"\bworkers? (?:process(?:es)? )?(?:\([^)]{1,80}\) )?(?:is|are) (?:no longer|not) (?:alive|running)",
         r"\bworker\b.{0,60}\b(?:unexpectedly|abruptly) (?:died|exited|terminated|stopped)",
