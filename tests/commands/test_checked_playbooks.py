@@ -48,10 +48,10 @@ def test_the_second_time_nothing_is_checked_and_the_playbook_is_the_same(here, c
     assert sorted(checked) == ["part", "whole"]
     assert read(here) == first
     assert sorted(checked) == ["part", "whole"]
-    noted = FilesRead(here / "whole.yaml")
+    noted = FilesRead()
     assert read(here, files=noted) == first
     assert len(checked) == 4
-    assert sorted(Path(name).name for name in noted.names) == ["part.yaml", "whole.yaml"]
+    assert sorted(Path(name).name for name in noted.digests) == ["part.yaml", "whole.yaml"]
 
 
 @pytest.mark.parametrize("file", ["whole", "part"])
@@ -126,6 +126,18 @@ def test_the_command_checks_a_changed_playbook(here, file):
     assert not said(here).good
     path.write_text(path.read_text().replace("argvs:", "argv:"))
     assert said(here).good
+
+
+def test_a_playbook_that_is_saved_while_it_is_checked_is_checked_again(here, monkeypatch):
+    """Mutant: the digests of the files as they are afterwards."""
+    whole, made = here / "whole.yaml", checks.check
+    broken = WHOLE.replace("argv:", "argvs:")
+    monkeypatch.setattr(checks, "check", lambda *given: [whole.write_text(broken), made(*given)][1])
+    assert said(here).good
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+    monkeypatch.setattr(program_cache, "_stamps", lambda _: ["the program"])
+    assert not said(here).good
 
 
 def test_a_playbook_that_others_may_write_by_now_is_refused_by_the_command(here, monkeypatch):

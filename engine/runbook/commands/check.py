@@ -98,7 +98,7 @@ def _checked(name: str, path: Path) -> tuple[Checked, FilesRead]:
     from runbook.language.lint.linter import warnings_in
     from runbook.plugins import discover
 
-    actions, text, files = discover(), read_text(path), FilesRead(path)
+    actions, text, files = discover(), read_text(path), FilesRead()
     book = read_playbook(path, actions, files)
     warnings = warnings_in(book, text, actions)
     count = f"{plural(len(book.steps), 'step')}, {plural(len(book.findings), 'finding')}"

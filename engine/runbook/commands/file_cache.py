@@ -47,7 +47,7 @@ class FileCache:
     def keep(self, path: Path, files: FilesRead, value: Json) -> None:
         """Keep *value*, which was made of *files*, until it is written."""
         self._kept.pop(str(path.absolute()), None)
-        kept = _Kept(value, {file: self._digest(file) for file in sorted(files.names)})
+        kept = _Kept(value, files.digests)
         self._kept[str(path.absolute())], self._changed = kept, True
 
     def write(self) -> None:

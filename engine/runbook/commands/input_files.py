@@ -128,21 +128,28 @@ def known_playbooks(actions: Mapping[str, Action]) -> KnownPlaybooks:
 
 
 class FilesRead:
-    """The files that a playbook is made from, noted while they are read."""
+    """The files that a playbook is made from, with digests of the texts that were read.
 
-    def __init__(self, path: Path) -> None:
-        self.names = {str(path.absolute())}
+    A file may be written to while a playbook is checked: what counts is the text that was checked.
+    """
+
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}
+
+    def note(self, path: Path, text: str) -> None:
+        """Note that *text* was read from *path*."""
+        self.digests[str(path.absolute())] = sha256(text.encode()).hexdigest()
 
     def include(self, name: str, file: str) -> tuple[str, str]:
         """Read an included playbook, as ``open_included`` does."""
         found, text = open_included(name, file)
-        self.names.add(str(Path(found).absolute()))
+        self.note(Path(found), text)
         return found, text
 
     def beside(self, name: str, playbook: str, included: bool = False) -> str:
         """Read a file that a step uses, as ``read_beside`` does."""
         text = read_beside(name, playbook, included)
-        self.names.add(str((Path(playbook).resolve().parent / name).absolute()))
+        self.note(Path(playbook).resolve().parent / name, text)
         return text
 
 
@@ -150,7 +157,7 @@ def read_playbook(path: Path, actions: Mapping[str, Action], files: FilesRead | 
     """Read the playbook in *path*.  Raises ConfigError with every mistake in it.
 
     The playbook is not checked if this version of runbook has already checked the same text of the playbook and of its
-    included files; with *files*, which then has the names of what was read, it is checked in any case.
+    included files; with *files*, which then has what was read, it is checked in any case.
     """
     from runbook.commands.program_cache import ProgramCache
     from runbook.language.loader import load_playbook
@@ -159,12 +166,13 @@ def read_playbook(path: Path, actions: Mapping[str, Action], files: FilesRead | 
     kept = cache.read()
     known: dict[str, list[str]] = kept if isinstance(kept, dict) else {}
     place, own = str(path.absolute()), sha256("\0".join([text, *sorted(actions)]).encode()).hexdigest()
-    if not files and known.get(place, ())[:1] == [own]:
+    if files is None and known.get(place, ())[:1] == [own]:
         with suppress(ConfigError):  # what it includes has changed: all its mistakes are found below
             book = load_playbook(text, str(path), actions, open_included, read=read_beside, checked=False)
             if known[place] == [own, book.digest]:
                 return book
-    noted = files or FilesRead(path)
+    noted = FilesRead() if files is None else files
+    noted.note(path, text)
     book = load_playbook(text, str(path), actions, noted.include, read=noted.beside)
     if known.pop(place, None) != [own, book.digest]:
         newest = list(known.items())[-MOST_CHECKED:]

@@ -61,11 +61,13 @@ class _Index:
         from runbook.language.loader import load_playbook
         from runbook.plugins import discover
 
-        files = FilesRead(path)
+        files = FilesRead()
         try:
             own = find_playbook(path.stem)
+            text = read_text(own)
+            files.note(path, text)
             playbook = load_playbook(
-                read_text(own),
+                text,
                 str(own),
                 discover(),
                 files.include,
