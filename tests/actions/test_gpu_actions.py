@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,8 @@ from runbook.errors import ProbeError
 from runbook.library.gpu import gpu_idle, gpu_reset, nvidia_smi
 from runbook.library.gpu.facts import reset
 from runbook.library.gpu.facts.device_users import User, Users
-from runbook.library.gpu.facts.model import GpuPresence
+from runbook.library.gpu.facts.model import GpuPresence, SmiReading
+from runbook.library.gpu.facts.smi_query import ask_gpus_again
 from runbook.protocols import Absent, Action, Fails, Holds
 from runbook.values.command import Completed, Effect, read
 from runbook.values.plan import Blocked, Change, NoChange, Risk
@@ -87,6 +89,52 @@ BUSY = {"utilization_gpu": "97"}
 def test_a_gpu_that_is_busy_for_nobody_is_wedged(host):
     state = look(host(Pretended(gpus=[gpu(0, **BUSY), gpu(1)]), gpus=2))
     assert (state.busy, state.wedged) == ((uuid(0),), (uuid(0),))
+
+
+@pytest.mark.parametrize(
+    ("rows", "later", "questions", "busy", "idle", "wedged"),
+    [
+        ([gpu(0), gpu(1)], None, 2, (), (0, 1), ()),
+        ([gpu(0, **BUSY), gpu(1)], None, 3, (0,), (1,), (0,)),
+        ([gpu(0, **BUSY), gpu(1)], [gpu(0), gpu(1, **BUSY)], 3, (), (), ()),
+        ([gpu(0, **BUSY), gpu(1)], [gpu(1)], 3, Unknown, (1,), Unknown),
+        ([gpu(0, utilization_gpu="[Unknown Error]"), gpu(1)], None, 3, Unknown, (1,), Unknown),
+    ],
+)
+def test_a_gpu_is_probed_again_only_where_one_was_busy(host, tmp_path, rows, later, questions, busy, idle, wedged):
+    """Mutants: never probed again; always; a GPU that the second answer lacks is what it was on the first."""
+    here = host(Pretended(gpus=rows, later=later), gpus=2)
+    state = look(here, confirm_idle=False)
+    assert len(calls(tmp_path / "bin")) == questions
+    assert state.idle == tuple(map(uuid, idle))
+    for seen, wanted in ((state.busy, busy), (state.wedged, wedged)):
+        assert isinstance(seen, Unknown) if wanted is Unknown else seen == tuple(map(uuid, wanted))
+
+
+def test_a_driver_that_hangs_on_the_second_probe_leaves_it_unknown_who_is_busy(host):
+    """Mutant: `read_gpus_again` that keeps the first answer of a GPU."""
+    state = look(host(Pretended(gpus=[gpu(0, **BUSY)], hangs_at=3), timeout=2.0), confirm_idle=False)
+    assert isinstance(state.busy, Unknown)
+    assert isinstance(state.wedged, Unknown)
+    assert any("did not answer" in error or "hang" in error for error in state.errors), state.errors
+
+
+@pytest.mark.parametrize(
+    ("earlier", "least", "most"),
+    [(0, 70, 100), (40, 30, 60), (500, None, None), (-9000, 100, 100)],
+)
+def test_the_second_probe_waits_for_what_is_left_of_the_time_between_both(host, tmp_path, earlier, least, most):
+    """Mutants: the whole time again; no wait at all; a time of before the host was started that is believed."""
+    here = host(Pretended(gpus=[gpu(0, **BUSY)]))
+    sleep = tmp_path / "bin/sleep"
+    sleep.write_text(f'#!/bin/sh\necho "$1" >{tmp_path}/slept\n')
+    sleep.chmod(0o755)
+    up = round(float(Path("/proc/uptime").read_text().split()[0]) * 100)
+    (done,) = here.run(ask_gpus_again(SmiReading(gpus=(), at=up - earlier * 100), 100.0))
+    assert done.exit_code == 0
+    slept = tmp_path / "slept"
+    assert (least is not None) == slept.exists()
+    assert least is None or least <= float(slept.read_text()) <= most
 
 
 POD = {"pid_namespace": 4026532001}

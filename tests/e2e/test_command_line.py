@@ -46,6 +46,16 @@ def test_help_is_quick_and_imports_no_ssh_no_jinja_no_rich():
     assert "zombie-gpu" in runbook("--help").out
 
 
+def test_ssh_comes_without_asyncio_and_leaves_the_real_mock_to_others():
+    """Mutants: without_mock.py that does nothing; that leaves its stand-in."""
+    code = (
+        "import sys, runbook.connections.transports.ssh; print([it for it in ('asyncio', 'unittest.mock') if it in sys.modules]);"
+        "from unittest.mock import patch; import fabric; print(patch.__name__, fabric.Connection('h').host)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\npatch h\n"
+
+
 def test_a_lab_of_its_own_takes_no_inventory(tmp_path):
     """Mutants: lab_commands.py running on the lab all the same."""
     said = runbook("lab", "run", "zombie-gpu", "--dir", str(tmp_path / "lab"), "-i", "prod.yaml", "--dry-run")

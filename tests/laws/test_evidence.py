@@ -84,12 +84,14 @@ def test_what_was_seen_counts_for_a_few_seconds():
         ({"settle": 3.0}, (BLIND, {}), 1.0, Presence.GONE),
         ({}, (ZOMBIE,), 0.0, Presence.PRESENT),
         ({"gone_for": 2.0}, ({},), 2.0, Presence.GONE),
+        ({"gone_for": 2.5}, ({},), 2.5, Presence.GONE),
         ({"gone_for": 2.0, "settle": 9.0}, ({}, ZOMBIE, {}), 4.0, Presence.GONE),
         ({"gone_for": 2.0}, ({}, ZOMBIE), 1.0, Presence.PRESENT),
     ],
 )
 def test_a_finding_has_its_time_to_go_and_must_stay_gone(finding, moments, seconds, status):
-    """Mutants: no time; an unknown one counts as gone; the time of its absence does not begin anew when it returns."""
+    """Mutants: no time; an unknown one counts as gone; the time of its absence does not begin anew when it returns;
+    `poll` that does not mind when it is due."""
     host = Scripted(procs=dict(ZOMBIE))
     evidence = evidence_of(host, **finding)
     host.moments = moments

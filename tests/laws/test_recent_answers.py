@@ -22,7 +22,7 @@ from tests.support.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action,
 VALID = 10.0
 
 
-OWN = {"smi": {"hangs": "smi"}, "timeout": {"timeout": 7.0}, "env": {"env": (("X", "x"),)}}
+OWN = {"smi": {"hangs": "smi"}, "timeout": {"timeout": 7.0}, "env": {"env": (("X", "x"),)}, "slow": {"waits": 2.0}}
 
 
 def question(**keys) -> Command:
@@ -109,6 +109,11 @@ def test_a_probe_that_asks_twice_is_given_two_answers(host, place):
     assert seen(place, "2") == [2]
     assert seen(place, "2", "3", "1") == [2, 3, 1]
     assert seen(place, "3") == [3]
+
+
+def test_what_waits_on_the_host_is_sent_last(host, place):
+    """So that what the others saw and what it saw last are as near to each other as can be.  Mutant: as it was asked."""
+    assert seen(place, "1 slow", "1", planning=False) == [2, 1]
 
 
 def test_another_environment_is_another_question(host, place):

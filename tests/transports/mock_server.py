@@ -57,7 +57,8 @@ class _Handler(server.Handler):
             contextlib.suppress(OSError, EOFError, paramiko.SSHException),
         ):
             _Transfer(channel, process).run()
-            channel.send_exit_status(process.returncode)
+            if process.returncode >= 0:  # of one that a signal has ended, sshd names the signal instead
+                channel.send_exit_status(process.returncode)
         with contextlib.suppress(EOFError):
             channel.close()
 

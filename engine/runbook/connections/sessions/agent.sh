@@ -97,7 +97,7 @@ runbook_trusted_program='' runbook_known=' '
 runbook_kill_group='' runbook_cgroup=- runbook_clock='' runbook_reader=''
 runbook_stat_of $$
 runbook_group=${runbook_text#* * }; runbook_group=${runbook_group%% *}
-runbook_stat_of "${runbook_group:-none}"
+[ "$runbook_group" = $$ ] || runbook_stat_of "${runbook_group:-none}"
 # shellcheck disable=SC2086  # split into fields
 set -- "${1:-}" $runbook_text
 runbook_started=${21:-}

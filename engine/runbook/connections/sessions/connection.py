@@ -241,7 +241,7 @@ class SessionConnection:
         More commands than one batch can hold are left for the next call.
         """
         several = [(command, session.token()) for command in _at_once(commands)]
-        session.give(session.teach(needed(command for command, _ in several)), batch(several))
+        session.give(session.teach(needed((command for command, _ in several), root=session.root)), batch(several))
         done: list[Completed] = []
         for command, token in several:
             done.append(self._counted(self._attempt(command, token, session, user).probe()))
@@ -267,7 +267,7 @@ class SessionConnection:
             self._may_send(command)
             token = session.token()
             attempt = self._attempt(command, token, session, user)
-            session.give(session.teach(needed([command])), batch([(command, token)]))
+            session.give(session.teach(needed([command], root=session.root)), batch([(command, token)]))
             return self._counted(attempt.change())
         finally:
             session.close()

@@ -111,10 +111,11 @@ runbook_end_new() { # ends what began since the last sweep in our session, or ha
         set -- $(runbook_likely all "$@")
     fi
     for runbook_n in "$@"; do
+        case " $$ $runbook_clock $runbook_reader " in *" $runbook_n "*) continue ;; esac
         runbook_stat_of "$runbook_n" || continue
         runbook_place
-        [ "$runbook_n" != $$ ] && [ "$runbook_start" -ge "$runbook_since" ] || continue # of this shell, or those before it
-        case " $runbook_clock $runbook_reader " in *" $runbook_n "* | *" $runbook_parent "*) continue ;; esac
+        [ "$runbook_start" -ge "$runbook_since" ] || continue # of those before this shell
+        case " $runbook_clock $runbook_reader " in *" $runbook_parent "*) continue ;; esac
         if [ "$runbook_in" != "$runbook_session" ]; then
             runbook_is_kin || continue
             runbook_kin="$runbook_kin$runbook_n "
@@ -143,13 +144,14 @@ runbook_sweep() { # sets runbook_harm where this session must not be used any mo
 }
 # What leaves a session has lost its parent: then its new one is above us, as the reaper of orphans is.
 runbook_above=' 1 ' runbook_parent=$$
+runbook_stat_of $$ && runbook_place
+runbook_session=$runbook_in runbook_since=$runbook_start
+[ $$ = 1 ] || runbook_above=" $$$runbook_above"
 while [ "${runbook_parent:-0}" -gt 1 ]; do
     runbook_above=" $runbook_parent$runbook_above"
     runbook_stat_of "$runbook_parent" || { runbook_above="$runbook_above* "; break; } # who is above that is hidden
     runbook_place
 done
-runbook_stat_of $$ && runbook_place
-runbook_session=$runbook_in runbook_since=$runbook_start
 runbook_outputs='' # where both are, say, /dev/null, who has them is not known to come from us
 for runbook_n in 1 2; do
     if [ -S "/proc/$$/fd/$runbook_n" ] || [ -p "/proc/$$/fd/$runbook_n" ]; then runbook_outputs="$runbook_outputs $runbook_n"; fi
@@ -161,14 +163,20 @@ while IFS= read -r runbook_l || [ -n "$runbook_l" ]; do
 done 2>/dev/null <"/proc/$$/cmdline"
 runbook_tells_time=yes # /proc/uptime may be that of a container, and start times those of the machine
 runbook_time
-runbook_start=$(runbook_stat_of self && runbook_place && echo "$runbook_start")
+runbook_l=$(read -r runbook_l runbook_n </proc/self/stat && runbook_stat_of self && runbook_place && echo "$runbook_l $runbook_start")
+runbook_pid=${runbook_l% *} runbook_start=${runbook_l#* } # of a process that has begun just now, and ended
 [ "${runbook_start:-0}" -ge "${runbook_now:-1}" ] && [ "$runbook_start" -le $((runbook_now + 100)) ] || runbook_tells_time=''
-runbook_tells='' # /proc/loadavg ends with the last pid, unless it is not the kernel's own (lxcfs, gVisor)
-runbook_fork
-grep -q ' /proc/loadavg ' /proc/self/mounts 2>/dev/null
-[ $? = 1 ] && { read -r runbook_l runbook_l runbook_l runbook_l runbook_n </proc/loadavg; } 2>/dev/null || runbook_n=''
-case $runbook_n in
-    '' | *[!0-9]*) ;;
+runbook_mount() { # file: sets runbook_s to the number of the mount that it lies in; empty where that is not to be had
+    runbook_s=''
+    while read -r runbook_l runbook_s; do [ "$runbook_l" != mnt_id: ] || return 0; done 2>/dev/null <"/proc/$$/fdinfo/9"
+    runbook_s=''
+}
+runbook_tells='' runbook_n='' # /proc/loadavg ends with the last pid, unless it is not the kernel's own (lxcfs, gVisor)
+{ runbook_mount 9</proc/loadavg && runbook_u=$runbook_s && runbook_mount 9<"/proc/$$/stat"; } 2>/dev/null
+[ -z "$runbook_s" ] || [ "$runbook_u" != "$runbook_s" ] ||
+    { read -r runbook_l runbook_l runbook_l runbook_l runbook_n </proc/loadavg; } 2>/dev/null || runbook_n=''
+case $runbook_n,$runbook_pid in
+    ,* | *, | *[!0-9,]*) ;;
     *) [ "$runbook_n" -lt "$runbook_pid" ] || [ $((runbook_n - runbook_pid)) -gt 1000 ] || runbook_tells=yes ;;
 esac
 runbook_time; runbook_since=${runbook_now:-$runbook_since}

@@ -209,11 +209,11 @@ of a script is its author's responsibility.
 _SOUGHT = frozenset({"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PERL5LIB", "RUBYLIB", "NODE_PATH"})
 
 
-def needed(commands: Iterable[Command]) -> tuple[str, ...]:
-    """Return the shell functions that a session must have before it runs *commands*."""
+def needed(commands: Iterable[Command], *, root: bool) -> tuple[str, ...]:
+    """Return the shell functions that a session must have before it runs *commands*; *root*: the session is root's."""
     several = tuple(commands)
     sweeps = any(command.foreign and command.effect is not Effect.WRITE for command in several)
-    trusts = any(map(_trusted, several))
+    trusts = root and any(map(_trusted, several))
     return ((LEFTOVERS,) if sweeps else ()) + ((TRUSTED_PROGRAM,) if trusts else ())
 
 

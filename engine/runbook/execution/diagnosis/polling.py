@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TypeVar
 
 from runbook.execution.diagnosis.host_context import HostContext
@@ -19,9 +20,10 @@ def poll(
     within: float,
     every: float,
     waiting: Callable[[T], str] = lambda _: "",
+    due: Callable[[], float] = lambda: inf,
 ) -> T:
-    """Call *attempt* now and every *every* seconds, until *ended* is true for its outcome or *within* seconds have
-    passed.
+    """Call *attempt* now and every *every* seconds, or at the time *due* if that is earlier, until *ended* is true for
+    its outcome or *within* seconds have passed.
 
     Returns the outcome of the last attempt.  *waiting* gives the reason to wait, which is reported once, before the
     first pause.  Raises the errors of *attempt*.
@@ -34,4 +36,4 @@ def poll(
         if not reported and (why := waiting(outcome)):
             context.run.emit(Waiting(host=context.host.name, why=why))
         reported = True
-        clock.sleep(every)
+        clock.sleep(max(0.0, min(every, due() - clock.now())))

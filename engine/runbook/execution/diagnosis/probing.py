@@ -138,6 +138,7 @@ def _ask(probes: Sequence[_Driven], place: str, context: HostContext, *, scratch
     If another host than the run's own cannot be asked, only the probes on that host fail.
     """
     asked = list(dict.fromkeys(command for probe in probes for command in probe.asked))
+    asked.sort(key=lambda command: command.waits)  # what waits on the host comes last
     recalled = {command: hung for command in asked if (hung := context.hangs.known(place, command))}
     if planning:
         recalled = _recent(probes, asked, place, context) | recalled

@@ -160,7 +160,10 @@ class Evidence:
             words = f"making sure for {seconds(gone_for)} that {', '.join(rule.id for rule in acted)} stays gone"
             return words if now - absent_since < gone_for else ""
 
-        poll(self._context, why_to_wait, lambda why: not why, within=inf, every=POLL, waiting=lambda why: why)
+        def due() -> float:
+            return inf if absent_since is None else absent_since + gone_for
+
+        poll(self._context, why_to_wait, lambda why: not why, within=inf, every=POLL, waiting=lambda why: why, due=due)
 
     def _probe(self, probes: Collection[str]) -> None:
         self._probed_at |= dict.fromkeys(probes, self._context.clock.now())

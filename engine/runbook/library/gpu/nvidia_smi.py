@@ -13,8 +13,10 @@ from runbook.library.gpu.facts.smi_query import (
     GpuPresence,
     SmiReading,
     ask_gpus,
+    ask_gpus_again,
     ask_presence,
     read_gpus,
+    read_gpus_again,
     read_presence,
 )
 from runbook.library.gpu.facts.utilisation import (
@@ -37,6 +39,10 @@ class Args:
     """A GPU is busy above this utilization (percent), on both probes."""
     apart: Duration = field(default=Duration(2), metadata={"minimum": 0.1, "maximum": 20})
     """Time between the two probes."""
+    confirm_idle: bool = True
+    """Whether an idle GPU is probed twice, too.  If not, the second probe is made only where a GPU was busy on the
+    first, which is faster, and `idle` has the GPUs that were idle on each probe that was made.
+    """
     expect_gpus: int = field(default=0, metadata={"minimum": 0})
     """The number of GPUs that the host should have; 0: not checked."""
     memory_free: float = field(default=0, metadata={"minimum": 0, "maximum": 100})
@@ -58,7 +64,7 @@ class State:
     busy: tuple[str, ...] | Unknown = ()
     """GPUs that were busy on both probes."""
     idle: tuple[str, ...] = ()
-    """GPUs that were idle on both probes."""
+    """GPUs that were idle on both probes (see `confirm_idle`)."""
     requires_reset: tuple[str, ...] | Unknown = ()
     """GPUs that require a reset according to the driver; unknown if the driver does not report it."""
     wedged: tuple[str, ...] | Unknown = ()
@@ -92,12 +98,14 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Ask sysfs, and then nvidia-smi (twice) and /proc: where processes are classified, that shares its two samples."""
+    """Ask sysfs, and then nvidia-smi and /proc; with `confirm_idle`, one command takes both samples of nvidia-smi."""
     presence = read_presence((yield ask_presence()))
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=State(missing=args.expect_gpus))
-    smi, users = yield ask_gpus(args.apart, apps=True), ask_users()
+    smi, users = yield ask_gpus(args.apart if args.confirm_idle else 0.0, apps=True), ask_users()
     reading = read_gpus(smi)
+    if not args.confirm_idle and any(busy(gpu, args.busy_above) is not False for gpu in reading.gpus):
+        reading = read_gpus_again(reading, (yield ask_gpus_again(reading, args.apart)))
     return _state(args, reading, read_users(users, presence), presence)
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 
 from runbook.connections.sessions.connection import SessionConnection
-from runbook.connections.transports.ssh.connection import SshConnection
-from runbook.connections.transports.ssh.error_translation import GatewayFailed, GatewayLost, NextAddress
-from runbook.connections.transports.ssh.gateway_connection import BehindGateway
-from runbook.connections.transports.ssh.gateways import GatewayPool
-from runbook.connections.transports.ssh.interruptible import waited_for
-from runbook.connections.transports.ssh.private_keys import locked
-from runbook.connections.transports.ssh.route import Route, Router
+from runbook.connections.without_mock import without_mock
 from runbook.errors import Unreachable
 from runbook.protocols import Connection, ConnectOptions, Interrupt
 from runbook.values.command import Command, Completed
 from runbook.values.inventory import Address, Host
+
+with without_mock():
+    from runbook.connections.transports.ssh.connection import SshConnection
+    from runbook.connections.transports.ssh.error_translation import GatewayFailed, GatewayLost, NextAddress
+    from runbook.connections.transports.ssh.gateway_connection import BehindGateway
+    from runbook.connections.transports.ssh.gateways import GatewayPool
+    from runbook.connections.transports.ssh.interruptible import waited_for
+    from runbook.connections.transports.ssh.private_keys import locked
+    from runbook.connections.transports.ssh.route import Route, Router
 
 __all__ = ["connect", "locked"]
 

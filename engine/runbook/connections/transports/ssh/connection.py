@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import paramiko
 from paramiko.common import cMSG_CHANNEL_REQUEST
@@ -16,6 +17,9 @@ from runbook.errors import ConnectionLost
 from runbook.protocols import ConnectOptions
 
 CHUNK = 256 * 1024
+
+GATHER = 0.005
+"""The seconds in which the packets behind the first one may arrive, so that a thread wakes once for many of them."""
 
 
 class _Bell(threading.Event):
@@ -56,8 +60,9 @@ class SshChannel:
         """See ``runbook.connections.sessions.channel.Channel``."""
         channel = self._channel
         self._bell.listen()
-        if not channel.recv_ready() and not channel.recv_stderr_ready() and not self._at_end():
-            self._bell.wait(seconds)
+        waits = not channel.recv_ready() and not channel.recv_stderr_ready() and not self._at_end()
+        if waits and self._bell.wait(seconds):
+            time.sleep(GATHER)
         if flooded := getattr(channel.get_transport(), "flooded", ""):
             raise ConnectionLost(f"the connection was given up: {flooded}")
         out = channel.recv(CHUNK) if channel.recv_ready() else b""

@@ -122,6 +122,8 @@ class SmiReading:
     bad_inforom: tuple[str, ...] = ()
     """The bus ids of GPUs with a corrupted infoROM (the board's own record)."""
     apps: tuple[ComputeProcess, ...] | Unknown = NOT_ASKED
+    at: int = 0
+    """The time of the first answer on the host, in hundredths of a second since it was started; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

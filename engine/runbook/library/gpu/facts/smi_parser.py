@@ -65,7 +65,33 @@ def read_gpus(done: Completed) -> SmiReading:
         lost=_names_in_errors(errors, _LOST),
         bad_inforom=_bad_inforom(gpus, errors),
         apps=listed,
+        at=_time_of(found),
     )
+
+
+def read_gpus_again(reading: SmiReading, done: Completed) -> SmiReading:
+    """Return *reading* with the values of *done*, the answer to ``ask_gpus_again``.
+
+    Never raises: a value that is missing is unknown.
+    """
+    try:
+        found = [section for section in sections(done) if section.name == "again"]
+    except ProbeError as error:
+        found, why = [], str(error)
+    else:
+        why = hung(done) if done.timed_out else ""
+    again, errors = _rows(found[-1], "", _IS_GPU) if found else ([], ())
+    return replace(
+        reading,
+        gpus=tuple(_seen_again(gpu, again) for gpu in reading.gpus),
+        errors=tuple(dict.fromkeys((*reading.errors, *errors, *([why] if why else [])))),
+    )
+
+
+def _time_of(found: Iterable[QuerySection]) -> int:
+    """Return the time that the script printed; 0: none that can be read."""
+    said = next((section.lines[0] for section in found if section.name == "at" and section.lines), "")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
 
 
 def _gpu_rows(done: Completed, found: Iterable[QuerySection]) -> tuple[list[dict[str, str]], tuple[str, ...]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.model import ComputeProcess, Gpu, GpuPresence, SmiReading, bus_id
 from runbook.library.gpu.facts.smi_output import SCRIPT_HEAD, SMI
-from runbook.library.gpu.facts.smi_parser import read_apps, read_gpus
+from runbook.library.gpu.facts.smi_parser import read_apps, read_gpus, read_gpus_again
 from runbook.shell import script
 from runbook.values.command import Command, Completed, read_script
 
@@ -19,10 +19,12 @@ __all__ = [
     "SmiReading",
     "ask_apps",
     "ask_gpus",
+    "ask_gpus_again",
     "ask_presence",
     "bus_id",
     "read_apps",
     "read_gpus",
+    "read_gpus_again",
     "read_presence",
 ]
 
@@ -61,6 +63,12 @@ def ask_gpus(interval: float = 0.0, times: int = 1, *, apps: bool = False, group
     return replace(read_script(_ASK_GPUS, *words, *groups), hangs=SMI, valid_for=VALID + needs, waits=needs)
 
 
+def ask_gpus_again(reading: SmiReading, apart: float) -> Command:
+    """Return the command that probes the GPUs of *reading* again, *apart* seconds after that or later."""
+    words = (str(round(apart * 100)), str(reading.at) if reading.at else "")
+    return replace(read_script(_ASK_AGAIN, *words), hangs=SMI, waits=apart)
+
+
 def ask_apps() -> Command:
     """Return the command that asks nvidia-smi for its processes."""
     return replace(read_script(_ASK_APPS, ",".join(APPS)), hangs=SMI)
@@ -74,6 +82,8 @@ def ask_presence(root: str = "") -> Command:
 
 
 _ASK_GPUS = SCRIPT_HEAD + script(__package__, "smi_query")
+
+_ASK_AGAIN = SCRIPT_HEAD + script(__package__, "smi_again")
 
 _ASK_APPS = (
     SCRIPT_HEAD

@@ -51,6 +51,7 @@ if [ $# -gt 0 ]; then
     grouped "$@"
     if [ -z "$asked" ] && usable && virtual; then whole status -q; fi
 fi
+since
 times=${interval#* } interval=${interval% *}
 while [ -n "$interval" ] && [ "$times" -gt 0 ]; do
     sleep "$interval"
