@@ -54,7 +54,7 @@ def script_by(path: Path, interpreter: str) -> str:
 def run(shell: tuple[str, ...], command: Command, user: int = 0) -> tuple[str, str]:
     """What the frame of *command* prints on both streams, when *user* runs it."""
     by = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
-    text = "".join((greeting("here"), *needed([command]), command_text(command, "TOKEN")))
+    text = "".join((greeting("here"), *needed([command], root=True), command_text(command, "TOKEN")))
     done = subprocess.run(
         [*by, *shell], input=text, capture_output=True, text=True, timeout=60, cwd="/", start_new_session=True
     )
@@ -153,7 +153,7 @@ def test_a_name_that_is_known_in_one_path_is_not_known_in_another(ground):
     tool(other / "program", STRANGER)
     first = authors("program", env=(("PATH", f"{mine}:/usr/bin:/bin"),))
     again = authors("program")
-    text = "".join((greeting("here"), *needed([first]), f"PATH={other}:$PATH\n"))
+    text = "".join((greeting("here"), *needed([first], root=True), f"PATH={other}:$PATH\n"))
     text += command_text(first, "ONE") + command_text(again, "TWO")
     done = subprocess.run(
         ["sh"], input=text, capture_output=True, text=True, timeout=60, cwd="/", start_new_session=True
