@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,18 +121,28 @@ def test_a_driver_that_hangs_on_the_second_probe_leaves_it_unknown_who_is_busy(h
 
 
 @pytest.mark.parametrize(
-    ("earlier", "least", "most"),
-    [(0, 70, 100), (40, 30, 60), (500, None, None), (-9000, 100, 100)],
+    ("earlier", "place", "least", "most"),
+    [
+        (0, "/proc/uptime", 70, 100),
+        (40, "/proc/uptime", 30, 60),
+        (500, "/proc/uptime", None, None),
+        (-9000, "/proc/uptime", 100, 100),
+        (40, "/nowhere", 100, 100),
+    ],
 )
-def test_the_second_probe_waits_for_what_is_left_of_the_time_between_both(host, tmp_path, earlier, least, most):
-    """Mutants: the whole time again; no wait at all; a time of before the host was started that is believed."""
+def test_the_second_probe_waits_for_what_is_left_of_the_time_between_both(host, tmp_path, earlier, place, least, most):
+    """Mutants: the whole time again; no wait at all; a time of before the host was started that is believed; one
+    that ends where the uptime cannot be read.
+    """
     here = host(Pretended(gpus=[gpu(0, **BUSY)]))
     sleep = tmp_path / "bin/sleep"
     sleep.write_text(f'#!/bin/sh\necho "$1" >{tmp_path}/slept\n')
     sleep.chmod(0o755)
     up = round(float(Path("/proc/uptime").read_text().split()[0]) * 100)
-    (done,) = here.run(ask_gpus_again(SmiReading(gpus=(), at=up - earlier * 100), 100.0))
+    asking = ask_gpus_again(SmiReading(gpus=(), at=up - earlier * 100), 100.0)
+    (done,) = here.run(replace(asking, script=asking.script.replace("/proc/uptime", place)))
     assert done.exit_code == 0
+    assert uuid(0) in done.stdout
     slept = tmp_path / "slept"
     assert (least is not None) == slept.exists()
     assert least is None or least <= float(slept.read_text()) <= most

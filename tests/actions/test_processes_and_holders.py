@@ -37,7 +37,11 @@ GRACE = Duration(1.0)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
+    def read_load(presence, gpus, idle_for, above):
+        return leftover.read_load(presence, gpus, idle_for / 10, above)
+
     monkeypatch.setattr(classification, "ask_load", lambda idle_for: leftover.ask_load(idle_for / 10))
+    monkeypatch.setattr(classification, "read_load", read_load)
 
 
 ANYBODYS = {"spare_owned": False, "starting": Duration(0)}

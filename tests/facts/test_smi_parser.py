@@ -29,6 +29,8 @@ from runbook.library.gpu.facts.smi_query import (
     read_gpus,
     read_presence,
 )
+from runbook.library.gpu.facts.utilisation import idle
+from runbook.shell import UPTIME
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
 from tests.support.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
@@ -140,6 +142,57 @@ def test_a_gpu_that_is_missing_from_the_second_look_has_no_second_sample(tmp_pat
     reading = read_gpus(Completed(exit_code=0, stdout=done.stdout + again))
     assert isinstance(reading.gpus[0].samples[1], Unknown)
     assert reading.gpus[1].samples == (0.0, 7.0)
+
+
+def test_a_sample_that_was_asked_for_and_not_taken_is_unknown(tmp_path):
+    """Mutant: ``read_gpus`` that goes by the samples that the answer has.  The answer is cut off at every line."""
+    spiky = Pretended(later=[gpu(0, utilization_gpu="97")])
+    done = asked(spiky, tmp_path, apart=0.1, apps=True)
+    assert idle(read_gpus(done, samples=2).gpus[0], 5) is False
+    lines = done.stdout.splitlines(keepends=True)
+    verdicts = []
+    for end in range(len(lines)):
+        try:
+            (only,) = read_gpus(Completed(exit_code=None, stdout="".join(lines[:end]), stderr=done.stderr), 2).gpus
+        except ProbeError:
+            continue
+        assert len(only.samples) == 2
+        verdicts.append(idle(only, 5))
+    assert {type(verdict) for verdict in verdicts if verdict is not False} == {Unknown}
+    assert False in verdicts
+
+
+@pytest.mark.parametrize("shell", each(SHELLS))
+def test_a_host_without_an_uptime_is_asked_for_every_sample_and_its_processes(tmp_path, shell):
+    """Mutants: a script that ends where /proc/uptime cannot be read; one that prints a time all the same."""
+    here = Here(path=Pretended(later=[gpu(0, utilization_gpu="97")]).install(tmp_path), shell=SHELLS[shell])
+    asking = ask_gpus(0.1, apps=True)
+    assert "/proc/uptime" in asking.script
+    reading = read_gpus(here.run(replace(asking, script=asking.script.replace("/proc/uptime", "/nowhere")))[0], 2)
+    assert reading.gpus[0].samples == (0.0, 97.0)
+    assert (reading.apps, reading.at, reading.errors) == ((), 0, ())
+
+
+@every_row(
+    ("text", "hundredths"),
+    [
+        ("0.00 1", 0),
+        ("0.09 1", 9),
+        ("9.08 1", 908),
+        ("12345.67 1", 1234567),
+        ("", None),
+        ("x.00 1", None),
+        ("5 1", None),
+    ],
+)
+@pytest.mark.parametrize("shell", each(SHELLS))
+def test_the_uptime_is_a_decimal_number_or_none(tmp_path, shell, text, hundredths):
+    """Mutants: 0.09 as an octal number; a text that is no time."""
+    (tmp_path / "uptime").write_text(f"{text}\n")
+    read = UPTIME.replace("/proc/uptime", str(tmp_path / "uptime"))
+    words = [*SHELLS[shell], "-c", f'{read}uptime && echo "$((up))"']
+    said = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (said.stdout.strip(), said.stderr) == ("" if hundredths is None else str(hundredths), "")
 
 
 LOST = "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"

@@ -25,6 +25,9 @@ def script(package: str | None, name: str) -> str:
 COMMON = script(__package__, "common")
 """Functions by which scripts fail, and by which they check that a process is still the intended one."""
 
+UPTIME = script(__package__, "uptime")
+"""A function that reads how long the host has been running."""
+
 SAFE = COMMON + script(__package__, "safe")
 """Functions to enter directories, and to make and replace what is in them, that hold against other users (law 9)."""
 

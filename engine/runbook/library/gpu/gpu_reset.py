@@ -125,7 +125,7 @@ def probe(args: Args) -> Probe[State]:
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=State(missing=args.gpus))
     services = read_services(more[0]) if more else ()
-    state = _state(args, read_gpus(smi), read_users(users, presence), whoami, services)
+    state = _state(args, read_gpus(smi, samples=2), read_users(users, presence), whoami, services)
     if not _wanted(args, state):
         return state
     wanted = _wanted(args, state)

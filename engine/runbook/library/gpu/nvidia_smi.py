@@ -103,7 +103,7 @@ def probe(args: Args) -> Probe[State]:
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=State(missing=args.expect_gpus))
     smi, users = yield ask_gpus(args.apart if args.confirm_idle else 0.0, apps=True), ask_users()
-    reading = read_gpus(smi)
+    reading = read_gpus(smi, samples=2 if args.confirm_idle else 1)
     if not args.confirm_idle and any(busy(gpu, args.busy_above) is not False for gpu in reading.gpus):
         reading = read_gpus_again(reading, (yield ask_gpus_again(reading, args.apart)))
     return _state(args, reading, read_users(users, presence), presence)

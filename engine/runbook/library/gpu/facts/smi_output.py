@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.processes.facts.known_daemons import REALLY
-from runbook.shell import script
+from runbook.shell import UPTIME, script
 from runbook.values.command import Completed
 from runbook.values.types import Unknown, seconds
 
@@ -34,6 +34,7 @@ USABLE = (0, REFUSED, 6, 14, 15)
 
 SCRIPT_HEAD = (
     REALLY
+    + UPTIME
     + f"usable() {{ case $rc in {'|'.join(map(str, USABLE))}) ;; *) return 1 ;; esac; }}\n"
     + script(__package__, "smi_run")
 )

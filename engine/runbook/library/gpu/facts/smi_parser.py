@@ -36,13 +36,16 @@ _IS_PART = re.compile(r"[0-9]{1,4} ?,", re.ASCII)
 _IS_APP = re.compile(r"GPU-|MIG-|\[")
 _KEYS = frozenset({"index", "uuid", "name", "utilization.gpu"})
 """Columns that every query has."""
-_NO_SECOND = Unknown(why="nvidia-smi gave no second sample of this GPU")
+_NO_SAMPLE = Unknown(why="nvidia-smi gave no further sample of this GPU")
 SILENT = Unknown(why="this driver does not report whether a reset is needed")
 _NOBODY = ("no running processes found", "no running compute processes found")
 
 
-def read_gpus(done: Completed) -> SmiReading:
+def read_gpus(done: Completed, samples: int = 1) -> SmiReading:
     """Return the GPUs in *done*, the answer to ``ask_gpus``, and the error messages.
+
+    *samples*: how many were asked for, the first included.  Each one that *done* lacks is unknown, whatever kept the
+    script from taking it: a GPU is never idle, or busy, by fewer samples than were asked for.
 
     Raises ProbeError, in plain words, if no row can be trusted.
     """
@@ -57,6 +60,7 @@ def read_gpus(done: Completed) -> SmiReading:
         if section.name == "again" and "utilization.gpu" in section.fields:
             again, more = _rows(section, "", _IS_GPU)
             gpus, errors = tuple(_seen_again(gpu, again) for gpu in gpus), (*errors, *more)
+    gpus = tuple(replace(gpu, samples=(*gpu.samples, *[_NO_SAMPLE] * (samples - len(gpu.samples)))) for gpu in gpus)
     listed, more = _listed(found, tuple(gpu.uuid for gpu in gpus if gpu.uuid and lists_no_processes(gpu.name)))
     errors = tuple(dict.fromkeys((*errors, *more)))
     return SmiReading(
@@ -231,7 +235,7 @@ def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
     mine = [each for each in again if each["uuid"] == gpu.uuid] if gpu.uuid else []
     mine = mine or [each for each in again if each["index"] == str(gpu.index) and not each["uuid"].startswith("GPU-")]
     if not mine:
-        return replace(gpu, samples=(*gpu.samples, _NO_SECOND))
+        return replace(gpu, samples=(*gpu.samples, _NO_SAMPLE))
     busy = number(mine[0]["utilization.gpu"], most=100)
     if isinstance(busy, Unknown) and isinstance(gpu.utilization, Unknown):
         busy = gpu.utilization

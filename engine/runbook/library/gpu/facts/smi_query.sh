@@ -51,7 +51,7 @@ if [ $# -gt 0 ]; then
     grouped "$@"
     if [ -z "$asked" ] && usable && virtual; then whole status -q; fi
 fi
-since
+if uptime; then printf '%s begin at\n%s\n\n%s end 0\n' "$frame" "$up" "$frame"; fi
 times=${interval#* } interval=${interval% *}
 while [ -n "$interval" ] && [ "$times" -gt 0 ]; do
     sleep "$interval"

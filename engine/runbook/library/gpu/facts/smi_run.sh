@@ -49,8 +49,3 @@ whole() {  # name, then the words of a question about everything; only the lines
     printf '\n%s end %s\n' "$frame" "$rc"
 }
 gpus() { ask "$1" "$2" "--query-gpu=$2" --format=csv,noheader,nounits; }
-uptime() {  # hundredths of a second, in up
-    IFS=' ' read -r up rest </proc/uptime || exit 3
-    up=${up%.*}${up#*.}; up=${up#0}
-}
-since() { uptime; printf '%s begin at\n%s\n\n%s end 0\n' "$frame" "$up" "$frame"; }

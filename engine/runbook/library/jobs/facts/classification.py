@@ -63,7 +63,9 @@ def observe_gpu_use(
         walk = read_holders(walked)
     except ProbeError as error:
         walk = Unknown(why=str(error))
-    load = replace(read_load(presence, gpus, job.busy_above), lost=frozenset(filter(None, map(bus_id, job.lost))))
+    load = replace(
+        read_load(presence, gpus, job.idle_for, job.busy_above), lost=frozenset(filter(None, map(bus_id, job.lost)))
+    )
     if isinstance(walk, Unknown):
         return GpuUse(load=load, walk=walk, job=job)
     evidence = read_owners(answered, family, before)

@@ -79,12 +79,16 @@ class Load:
 def ask_load(idle_for: float) -> tuple[Command, Command]:
     """Return the commands for ``read_load``: samples of the GPUs for *idle_for* seconds, which is the time that it
     takes."""
-    times = math.ceil(idle_for / APART)
+    times = _further_samples(idle_for)
     return ask_presence(), ask_gpus(idle_for / times, times, apps=True)
 
 
-def read_load(presence: Completed, gpus: Completed, above: float) -> Load:
-    """Parse the state of the GPUs.  Never raises: an unknown value is Unknown."""
+def _further_samples(idle_for: float) -> int:
+    return math.ceil(idle_for / APART)
+
+
+def read_load(presence: Completed, gpus: Completed, idle_for: float, above: float) -> Load:
+    """Parse the answers to ``ask_load(idle_for)``.  Never raises: an unknown value is Unknown."""
     there: GpuPresence | Unknown
     reading: SmiReading | Unknown
     try:
@@ -92,7 +96,7 @@ def read_load(presence: Completed, gpus: Completed, above: float) -> Load:
     except ProbeError as error:
         there = Unknown(why=str(error))
     try:
-        reading = read_gpus(gpus)
+        reading = read_gpus(gpus, samples=1 + _further_samples(idle_for))
     except ProbeError as error:
         reading = Unknown(why=str(error))
     return Load(reading=reading, presence=there, above=above)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from runbook.library.processes.facts.table import Process
-from runbook.shell import COMMON, script
+from runbook.shell import COMMON, UPTIME, script
 from runbook.text.shortened import first_few
 from runbook.values.command import Command, write_script
 
@@ -29,7 +29,7 @@ def end_processes(victims: Iterable[Process], signal: str, grace: float, then: s
     return replace(command, waits=first_wait + LAST_WAIT)
 
 
-_END = COMMON + script(__package__, "terminate")
+_END = COMMON + UPTIME + script(__package__, "terminate")
 """``$1`` signal, ``$2`` second signal, ``$3`` and ``$4`` hundredths of a second, then ``pid:start`` ...
 
 No pattern stands here, so that nothing can match itself.  A stopped process is woken to take its signal.

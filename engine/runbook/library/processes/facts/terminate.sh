@@ -1,9 +1,5 @@
 LC_ALL=C; export LC_ALL
 first=$1 then=$2 wait1=$3 wait2=$4; shift 4
-now() {
-    IFS=' ' read -r up rest </proc/uptime || return 1
-    up=${up%.*}${up#*.}; up=${up#0}
-}
 send() {  # signal, pid:start; looks at the start time and signals in one go
     is_there "$2" || return 0
     if kill -s "$1" "${2%:*}" 2>/dev/null; then
@@ -12,7 +8,7 @@ send() {  # signal, pid:start; looks at the start time and signals in one go
     fi
 }
 await() {  # hundredths of a second: until all in $left are gone, or the time is over
-    now || exit 3
+    uptime || exit 3
     end=$((up + $1))
     while :; do
         still=
@@ -21,7 +17,7 @@ await() {  # hundredths of a second: until all in $left are gone, or the time is
         done
         left=$still
         [ -n "$left" ] || return 0
-        now; [ "$up" -lt "$end" ] || return 0
+        uptime || exit 3; [ "$up" -lt "$end" ] || return 0
         sleep 0.1 2>/dev/null || sleep 1
     done
 }
