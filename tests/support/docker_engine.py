@@ -94,13 +94,21 @@ class Engine:
             done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
         return done.stdout.strip().splitlines()[-1]
 
-    def import_image(self, tag: str, *changes: str, megabytes: int = 0) -> str:
-        """An image of one layer, and its id."""
+    def import_image(self, tag: str, *changes: str, megabytes: int = 0, every_tool: bool = False) -> str:
+        """An image of one layer, and its id; with *every_tool* of busybox it is like a small machine."""
         with tempfile.TemporaryDirectory() as place:
             busybox = Path(shutil.which("busybox") or "/bin/busybox")
             (Path(place) / "bin").mkdir()
             shutil.copy(busybox, Path(place) / "bin/busybox")
-            for it in TOOLS:
+            tools = TOOLS
+            if every_tool:
+                tools = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+                for folder in ("etc", "root", "tmp", "usr", "var"):
+                    (Path(place) / folder).mkdir()
+                (Path(place) / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+            for it in tools:
+                if it == "busybox":
+                    continue
                 (Path(place) / "bin" / it).symlink_to("busybox")
             if megabytes:
                 (Path(place) / "blob").write_bytes(os.urandom(megabytes * 1_000_000))

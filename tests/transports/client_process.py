@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from tests.support.waiting import until
@@ -14,6 +15,7 @@ def started(host, effect: str, text: str, timeout: float) -> subprocess.Popen:
     told = {
         "transport": host.transport, "addresses": [it.host for it in host.addresses],
         "port": host.addresses[0].port if host.addresses else 0, "user": host.user, "key": host.key,
+        "container": host.container and asdict(host.container),
     }  # fmt: skip
     client = Path(__file__).with_name("one_command_client.py")
     argv = [sys.executable, str(client), json.dumps(told), effect, text, str(timeout)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import socket
 import subprocess
@@ -18,8 +19,10 @@ import pytest
 from runbook.connections import transports
 from runbook.lab.ssh_server import make_key
 from runbook.protocols import ConnectOptions
-from runbook.values.inventory import Address, Host, HostKeys
+from runbook.values.inventory import Address, Container, Host, HostKeys
+from tests.support import fake_kubectl
 from tests.support.another_user import ground
+from tests.support.docker_engine import engine_of_its_own
 from tests.support.process_fixtures import stage
 from tests.support.sshd import start_sshd
 from tests.transports.cut_relay import Cutter
@@ -88,14 +91,54 @@ def relayed():
         yield lambda *args, **keys: relays.enter_context(contextlib.closing(Cutter(*args, **keys)))
 
 
+@pytest.fixture(scope="session")
+def containers(tmp_path_factory):
+    """A Docker engine, and the start of a container by name that sees /tmp of this machine."""
+    with engine_of_its_own() as engine:
+        engine.import_image("machine:1", every_tool=True)
+
+        def start(name: str) -> str:
+            engine.run("rm", "-f", name, check=False)
+            options = (*fake_kubectl.labels(name), "--init", "-v", "/tmp:/tmp", "-v", "/var/tmp:/var/tmp")
+            return engine.lives(*options, name=name, image="machine:1")
+
+        yield engine, start
+
+
+@pytest.fixture
+def contained(containers, monkeypatch, tmp_path_factory):
+    """Makes a host of one running container: ``contained("docker")``."""
+    engine, start = containers
+    monkeypatch.setenv("DOCKER_HOST", engine.host)
+    programs = fake_kubectl.install(tmp_path_factory.mktemp("kubectl"))
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+    def host(transport: str, name: str = "box") -> Host:
+        start(name)
+        engine_name = transport if transport == "kubectl" else "docker"
+        pod = name if transport == "kubectl" else ""
+        inside = Container(name="main" if pod else name, engine=engine_name, pod=pod)
+        return Host(name=name, transport=transport, container=inside)
+
+    return host
+
+
+CONFINED = "test_confined_probes"
 TWICE = ("test_shared_lane", "test_client_death")
 """Their tests hold on this machine in `make test`, and over SSH without sshd in `make soak`: they mostly wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what is tried twice to `make soak`."""
+    """Leave what is tried twice to `make soak`, and what an engine denies a container to machines: control groups, and
+    mount namespaces.
+    """
+    params_of = {item: item.callspec.params if hasattr(item, "callspec") else {} for item in items}
+    in_container = [item for item, params in params_of.items() if params.get("host") in ("docker", "kubectl")]
+    denied = {item for item in in_container for mark in item.iter_markers("real") if "cgroup" in mark.args}
+    denied |= {item for item in in_container if item.path.stem == CONFINED}
+    items[:] = [item for item in items if item not in denied]
     for item in items:
-        params = item.callspec.params if hasattr(item, "callspec") else {}
+        params = params_of[item]
         if item.path.stem in TWICE and params.get("host") == "mock-ssh-server":
             item.add_marker("soak")
 
@@ -106,12 +149,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         "mock-ssh-server",
         pytest.param("own server", marks=pytest.mark.soak),
         pytest.param("ssh", marks=pytest.mark.real("sshd", "root")),
+        pytest.param("docker", marks=pytest.mark.real("docker", "busybox")),
+        pytest.param("kubectl", marks=pytest.mark.real("docker", "busybox")),
         pytest.param("busybox", marks=[pytest.mark.real("sshd", "busybox", "lab"), pytest.mark.soak]),
     ]
 )
 def host(request):
     if request.param == "busybox":
         return request.getfixturevalue("busybox").host()
+    if request.param in ("docker", "kubectl"):
+        return request.getfixturevalue("contained")(request.param)
     if request.param == "local":
         return Host(name="here", transport="local")
     if request.param == "mock-ssh-server":

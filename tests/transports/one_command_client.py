@@ -8,7 +8,7 @@ import sys
 from runbook.connections import transports
 from runbook.protocols import ConnectOptions
 from runbook.values.command import Command, Effect
-from runbook.values.inventory import Address, Host, HostKeys
+from runbook.values.inventory import Address, Container, Host, HostKeys
 
 
 class Never:
@@ -26,6 +26,7 @@ host = Host(
     user=told["user"],
     key=told["key"],
     host_keys=HostKeys.IGNORE,
+    container=Container(**told["container"]) if told["container"] else None,
 )
 connection = transports.load(host.transport).connect(host, ConnectOptions(), Never())
 print("connected", flush=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from runbook.commands.input_files import inventory_paths, read_inventory
+from runbook.commands.inventory_sources import is_source
 from runbook.commands.options import FleetOptions
 from runbook.commands.sources import selected
 from runbook.errors import ConfigError
@@ -37,7 +38,9 @@ def inventories_again(given: Sequence[str], bases: Iterable[RestsOn]) -> Invento
     if given:
         return read_inventory(inventory_paths(given))
     known = list(bases)
-    files = dict.fromkeys(path for basis in known for path in basis.inventory if Path(path).is_file())
+    files = dict.fromkeys(
+        path for basis in known for path in basis.inventory if is_source(path) or Path(path).is_file()
+    )
     names = dict.fromkeys(name for basis in known if not basis.inventory for name in basis.hosts)
     found = read_inventory([Path(path) for path in files]) if files else Inventory(hosts=())
     there = {host.name for host in found.hosts}

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from runbook.commands.inventory_sources import is_source, source_text, split_at_colons
 from runbook.commands.options import GivenInputs
 from runbook.connections import transports
 from runbook.dataclass import dataclass
@@ -246,14 +247,14 @@ def _readable_by_all(path: Path, *, way: bool) -> bool:
 
 
 def found_inventories(given: Sequence[str]) -> tuple[Path, ...]:
-    """Return the inventory files: *given*, or those of ``$RUNBOOK_INVENTORY`` (separated by ``:``), or the default.
+    """Return the inventory files or sources: *given*, or those of ``$RUNBOOK_INVENTORY`` (separated by ``:``), or the default.
 
     Empty if there is none of them.  Raises ConfigError if another user could have written the default.
     """
     if given:
         return tuple(Path(word).expanduser() for word in given)
     if named := os.environ.get("RUNBOOK_INVENTORY"):
-        return tuple(Path(part).expanduser() for part in named.split(os.pathsep) if part)
+        return tuple(Path(part).expanduser() for part in split_at_colons(named))
     if Path(DEFAULT_INVENTORY).is_file():
         return (refuse_foreign(Path(DEFAULT_INVENTORY)),)
     return ()
@@ -278,12 +279,17 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+def inventory_text(path: Path) -> str:
+    """Return the text of the inventory file *path*, or of the source of that name.  Raises ConfigError."""
+    return source_text(str(path)) if is_source(str(path)) else read_text(path, MAX_INVENTORY_BYTES)
+
+
 def read_inventory(paths: Sequence[Path]) -> Inventory:
     """Read every host in *paths*.  Raises ConfigError with every mistake in them."""
     from runbook.commands.inventory_files import open_inventory
     from runbook.inventory import read
 
-    texts = [(read_text(path, MAX_INVENTORY_BYTES), path) for path in paths]
+    texts = [(inventory_text(path), path) for path in paths]
     with no_garbage_collection():
         files = [open_inventory(path, text) for text, path in texts]
         parsed = [(file.value, str(path), file.where) for file, path in zip(files, paths, strict=True)]

@@ -34,6 +34,8 @@ def open_inventory(path: Path, text: str) -> InventoryFile:
     """Parse *text*, the inventory in the file *path*.  Raises ConfigError with every mistake in its format."""
     from runbook.inventory import discover, formats_of, parsed_text
 
+    if text.lstrip()[:1] in ("{", "[") and (listed := parsed_text(text, str(path), json=True)):
+        return InventoryFile(value=listed.value, where=listed.where, texts=(text,))
     try:
         value, where = _parsed(text, str(path))
         failure = None

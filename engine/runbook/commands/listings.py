@@ -152,7 +152,7 @@ def _by_reason(left_out: Sequence[LeftOut]) -> list[LeftOut]:
 
 
 def _host_row(host: Host) -> tuple[str, str, str, str, str]:
-    way = " then ".join(map(str, host.addresses)) or host.transport
+    way = " then ".join(map(str, host.addresses)) or _way_inside(host) or host.transport
     return (
         host.name,
         f"{host.user}@{way}" if host.user else way,
@@ -162,6 +162,13 @@ def _host_row(host: Host) -> tuple[str, str, str, str, str]:
     )
 
 
+def _way_inside(host: Host) -> str:
+    """Return the container that *host* is, and its machine, in words; empty if it is a machine."""
+    if not host.container:
+        return ""
+    return f"{host.container.engine} {host.container}" + (f" on {host.via.name}" if host.via else "")
+
+
 def _host_fields(host: Host) -> dict[str, Json]:
     """Return the fields of *host* to show, keyed by name; never its variables, which may hold secrets."""
     return {
@@ -169,6 +176,7 @@ def _host_fields(host: Host) -> dict[str, Json]:
         "addresses": [str(address) for address in host.addresses],
         "user": host.user,
         "transport": host.transport,
+        "container": _way_inside(host),
         "status": str(host.status),
         "host_keys": str(host.host_keys),
         "groups": list(host.groups),
@@ -183,7 +191,7 @@ def _host_details(host: Host) -> list[str]:
         jumps.append(via.name)
         via = via.via
     found = {
-        "jump": " then ".join(reversed(jumps)) or host.proxy,
+        "jump": "" if host.container else " then ".join(reversed(jumps)) or host.proxy,
         "key": host.key,
         "gpu": host.vars.get("gpu") or host.vars.get("gpu_type") or "",
         "role": ", ".join(traits(host).get("role", ())),

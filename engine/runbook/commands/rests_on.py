@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from runbook.codec import to_json
+from runbook.commands.inventory_sources import lasting_name
 from runbook.commands.order import Order, secret_inputs_of
 from runbook.dataclass import dataclass
 from runbook.errors import Problem
@@ -34,7 +35,7 @@ def rests_on(order: Order) -> RestsOn:
     return RestsOn(
         playbook=str(Path(playbook.path).absolute()) if playbook.path else "",
         playbook_digest=playbook.digest,
-        inventory=tuple(str(Path(source).absolute()) for source in inventory.sources),
+        inventory=tuple(map(lasting_name, inventory.sources)),
         inventory_digest=inventory.digest,
         hosts=host_digests(inventory, (*order.selection.hosts, *_elsewhere(order))),
         inputs={name: MASK if name in hidden else value for name, value in order.inputs.items()},

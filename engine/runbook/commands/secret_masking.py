@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from runbook.commands.input_files import find_playbook, inventory_paths, open_included
+from runbook.commands.input_files import find_playbook, inventory_paths, inventory_text, open_included
 from runbook.commands.inventory_files import open_inventory
 from runbook.commands.options import GivenInputs
 from runbook.errors import ConfigError, RunbookError
@@ -24,7 +24,7 @@ from runbook.secrets.detection import masked_argv, secret_spans
 from runbook.secrets.documents import secrets_in
 from runbook.secrets.masking import Masking, masked
 from runbook.secrets.names import MASK, NOT_A_VALUE, is_secret
-from runbook.text_files import MAX_INVENTORY_BYTES, read_text
+from runbook.text_files import read_text
 from runbook.values.playbook import Playbook
 from runbook.values.types import Raw
 
@@ -105,7 +105,7 @@ def secrets_on_command_line(
     with suppress(ConfigError):
         for path in inventory_paths(inventory):
             with suppress(ConfigError):
-                found += secrets_in(open_inventory(path, read_text(path, MAX_INVENTORY_BYTES)).value)
+                found += secrets_in(open_inventory(path, inventory_text(path)).value)
     given: dict[str, Any] = {}
     for option in inputs.inputs if inputs else ():
         name, _, text = option.partition("=")

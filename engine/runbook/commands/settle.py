@@ -12,6 +12,7 @@ from typing import TextIO
 
 from runbook.commands.continuing import hosts_meant, inventories_again
 from runbook.commands.input_files import values_given
+from runbook.commands.inventory_sources import lasting_name
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions, GivenInputs, Output, RunOptions
 from runbook.commands.order import Order
@@ -70,7 +71,7 @@ def settle_first(order: Order, options: RunOptions, person: Person, hiding: Secr
     records, damaged = all_records(folder)
     _tell_damaged(damaged, person)
     hosts = {host.name for host in order.selection.hosts}
-    files = tuple(str(Path(source).absolute()) for source in order.inventory.sources)
+    files = tuple(map(lasting_name, order.inventory.sources))
     named = tuple(record for record in records if record.host in hosts)
     others = [record for record in named if record.rests_on.inventory != files]
     for other in others:  # a host of the same name may be another machine

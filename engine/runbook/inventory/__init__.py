@@ -23,36 +23,42 @@ from runbook.values.playbook import SecretReference
 
 
 def led(hosts: Sequence[Host]) -> tuple[Host, ...]:
-    """Return *hosts* with the jump host of each resolved.  Raises ConfigError for unknown names and circles."""
+    """Return *hosts*, each with the host through which it is reached.  Raises ConfigError for unknown names and
+    circles.
+    """
     by_name = {host.name: host for host in hosts}
     if problems := [mistake for host in hosts if (mistake := _mistake(host, by_name))]:
         raise ConfigError(*once_a_place(problems))
     return tuple(_led(host, by_name) for host in hosts)
 
 
-def _jump_host_name(host: Host) -> str:
-    name = host.vars.get("ssh_proxy")
-    return str(name).strip() if name not in (None, "") and host.transport == "ssh" else ""
+def _through(host: Host) -> tuple[str, str]:
+    """Return the field that names the host through which *host* is reached, and that host; empty if there is none."""
+    key = "container_host" if host.container else "ssh_proxy" if host.transport == "ssh" else ""
+    name = host.vars.get(key)
+    return (key, str(name).strip()) if name not in (None, "") else ("", "")
 
 
 def _mistake(host: Host, by_name: Mapping[str, Host]) -> Problem | None:
-    name = _jump_host_name(host)
+    key, name = _through(host)
     if name and name not in by_name:
-        hint = suggest(name, by_name, "for a host of your ssh_config, write ProxyJump there")
-        return problem_at(
-            host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy: no host of the inventory is called {name}", hint
+        hint = suggest(
+            name, by_name, "for a host of your ssh_config, write ProxyJump there" if key == "ssh_proxy" else None
         )
+        return problem_at(host.place_of(key), f"{host.name}: {key}: no host of the inventory is called {name}", hint)
+    if name and by_name[name].container and name != host.name:
+        return problem_at(host.place_of(key), f"{host.name}: {key}: {name} is a container, not a machine")
     way = [host.name]
     while name and name not in way:
         way.append(name)
-        name = _jump_host_name(by_name[name]) if name in by_name else ""
+        name = _through(by_name[name])[1] if name in by_name else ""
     if name != host.name:
         return None
-    return problem_at(host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy forms a loop: {' via '.join([*way, name])}")
+    return problem_at(host.place_of(key), f"{host.name}: {key} forms a loop: {' via '.join([*way, name])}")
 
 
 def _led(host: Host, by_name: Mapping[str, Host]) -> Host:
-    name = _jump_host_name(host)
+    _, name = _through(host)
     return replace(host, via=_led(by_name[name], by_name)) if name else host
 
 
@@ -84,14 +90,15 @@ def discover() -> dict[str, InventoryFormat]:
     return found
 
 
-def parsed_text(text: str, file: str) -> TextDocument | None:
+def parsed_text(text: str, file: str, *, json: bool = False) -> TextDocument | None:
     """Return *text*, which is not YAML, as parsed by the first inventory module that recognises it; None if no module
     does.
 
-    Raises ConfigError with every mistake in it.
+    *json*: only modules that read what programs print in JSON.  Raises ConfigError with every mistake in it.
     """
     for name, path in _modules().items():
-        parse = getattr(load(INVENTORIES, name, path), "parse_text", None)
+        module = load(INVENTORIES, name, path)
+        parse = getattr(module, "parse_text", None) if not json or getattr(module, "READS_JSON", False) else None
         found: TextDocument | None = parse(text, file) if parse else None
         if found:
             return found

@@ -23,6 +23,10 @@ HOST_FIELDS = frozenset(
         "ssh_key",
         "ssh_proxy",
         "transport",
+        "container",
+        "container_engine",
+        "container_host",
+        "container_user",
         "status",
         "role",
         "region",
@@ -56,7 +60,6 @@ _SYNONYMS: Mapping[str, str] = {
     "role": "roles",
     "gpu": "gpus",
     "is_ephemeral": "ephemeral",
-    "is_container": "container",
     "fallback_host": "fallback fallback_ip",
     "tailscale_ip": "tailscale tailscale_host",
 }

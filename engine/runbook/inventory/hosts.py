@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from runbook.errors import ConfigError, Problem
+from runbook.inventory.containers import container_of
 from runbook.inventory.entries.default_fields import DEFAULTS, defaults_in
 from runbook.inventory.entries.host_ranges import entries_of, is_range
 from runbook.inventory.entries.placeholders import is_placeholder
@@ -132,7 +133,8 @@ def host_of(name: str, fields: Fields) -> Host:
     transport = fields.word("transport") or "ssh"
     user, addresses, placeholder = _ways(name, fields)
     proxy, proxy_env = _tunnel(fields)
-    local = transport == "local"
+    inside = container_of(name, transport, fields)
+    local = transport == "local" or inside is not None
     fields.word("ssh_proxy")
     ephemeral, container = fields.flag("is_ephemeral"), fields.flag("is_container")
     _check_traits(fields)
@@ -145,12 +147,13 @@ def host_of(name: str, fields: Fields) -> Host:
         proxy="" if local else proxy,
         proxy_env=() if local else proxy_env,
         placeholder="" if local or addresses or proxy else placeholder,
+        container=inside,
         status=fields.text("status").lower() or DEFAULT_STATUS,
         host_keys=HostKeys.IGNORE if ephemeral or container else HostKeys.ACCEPT_NEW,
         secrets=secrets_of_host(fields),
         vars=_vars(fields),
         where=fields.notes.at(fields.path),
-        places={key: fields.place(key) for key in ("transport", "ssh_proxy") if key in fields.values},
+        places={key: fields.place(key) for key in ("transport", "ssh_proxy", "container_host") if key in fields.values},
     )
 
 

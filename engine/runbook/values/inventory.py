@@ -31,8 +31,30 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container, and how the program that runs commands in it finds it."""
+
+    name: str = ""
+    """The container's name or id; in a pod, its name there, empty if the pod has one container."""
+    engine: str = ""
+    """The program: docker, podman, or kubectl."""
+    user: str = ""
+    """The user whose commands run in the container; empty: the image's."""
+    context: str = ""
+    """The program's context (podman: its connection); empty: the program's default."""
+    pod: str = ""
+    namespace: str = ""
+    """The pod's namespace; empty: that of the context."""
+
+    def __str__(self) -> str:
+        if not self.pod:
+            return self.name
+        return "/".join(filter(None, (self.namespace, self.pod, self.name)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A machine in an inventory."""
+    """A machine, or a container, in an inventory."""
 
     name: str
     addresses: tuple[Address, ...] = ()
@@ -47,7 +69,11 @@ class Host:
     proxy_env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Secrets that *proxy* reads from its environment, so that they are on no command line."""
     via: Host | None = None
-    """The jump host, if the inventory names a jump host (``ssh_proxy``)."""
+    """The host through which this one is reached: the jump host (``ssh_proxy``), or the host that has the engine of
+    a container (``container_host``).
+    """
+    container: Container | None = None
+    """The container that this host is; None: a machine."""
     placeholder: str = ""
     """The text in place of the address, such as ``<public-ip>``; there is never a connection to such a host."""
     status: str = "ready"
@@ -63,7 +89,9 @@ class Host:
     """
     where: Where = field(default_factory=Where)
     places: Mapping[str, Where] = field(default_factory=dict, compare=False, repr=False)
-    """The places of ``transport`` and ``ssh_proxy`` in the file; they can be checked only when all files are read."""
+    """The places of ``transport``, ``ssh_proxy`` and ``container_host`` in the file; they can be checked only when all
+    files are read.
+    """
 
     def place_of(self, key: str) -> Where:
         """Return the place of the field *key*, or the place of the host if the field's place is not known."""

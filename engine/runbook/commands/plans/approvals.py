@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from runbook.commands.inventory_sources import is_source
 from runbook.commands.plans.plan_file import read_signature, read_signers
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
@@ -77,7 +78,7 @@ def signers_file(given: str, inventories: Sequence[str]) -> Path | None:
     if named := given or os.environ.get("RUNBOOK_ALLOWED_SIGNERS", ""):
         return Path(named).expanduser()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "runbook"
-    places = [*(Path(inventory).parent for inventory in inventories), config]
+    places = [*(Path(inventory).parent for inventory in inventories if not is_source(inventory)), config]
     return next((folder / SIGNERS for folder in places if (folder / SIGNERS).exists()), None)
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pkgutil import iter_modules
 from typing import Any, TypeVar, cast
 
+from runbook.connections.sessions.channel import Opener
+from runbook.errors import Unreachable
 from runbook.extensions import TRANSPORTS, with_extensions
 from runbook.extensions import load as load_module
-from runbook.protocols import Closing, Transport
+from runbook.protocols import Closing, ConnectOptions, Interrupt, Transport
 from runbook.values.inventory import Host
 
 C = TypeVar("C", bound=Closing)
@@ -58,3 +60,14 @@ def locked(name: str, hosts: Sequence[Host]) -> tuple[str, ...]:
     """Return the private key files of *hosts* that need a passphrase; none if the transport has no such keys."""
     find = getattr(load(name), "locked", None)
     return tuple(find(hosts)) if find else ()
+
+
+def opener(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Opener:
+    """Return an open connection to the machine *host* that starts shells.
+
+    Raises Unreachable, also if the transport of *host* is a way into something else than a machine.
+    """
+    open_ = getattr(load(host.transport), "opener", None)
+    if not open_:
+        raise Unreachable(f"the transport {host.transport} leads to no machine")
+    return cast(Opener, open_(host, options, interrupt))

@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 
+from runbook.connections.sessions.channel import Opener
 from runbook.connections.sessions.connection import SessionConnection
 from runbook.errors import ConnectionLost
 from runbook.protocols import Connection, ConnectOptions, Interrupt
@@ -79,6 +80,11 @@ class _Machine:
 
     def close(self) -> None:
         """Do nothing: there is no connection to close."""
+
+
+def opener(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Opener:
+    """Return what starts shells on this machine."""
+    return _Machine()
 
 
 def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:

@@ -8,7 +8,6 @@ from runbook.connections.sessions.connection import SessionConnection
 from runbook.connections.without_mock import without_mock
 from runbook.errors import Unreachable
 from runbook.protocols import Connection, ConnectOptions, Interrupt
-from runbook.values.command import Command, Completed
 from runbook.values.inventory import Address, Host
 
 with without_mock():
@@ -20,10 +19,17 @@ with without_mock():
     from runbook.connections.transports.ssh.private_keys import locked
     from runbook.connections.transports.ssh.route import Route, Router
 
-__all__ = ["connect", "locked"]
+__all__ = ["connect", "locked", "opener"]
 
 
 def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
+    """Return a connection to *host*; see ``opener``."""
+    line = opener(host, options, interrupt)
+    made = SessionConnection(line, interrupt, options.become_password, host.name, shell_within=options.shell_within)
+    return BehindGateway(made, line.gateway) if line.gateway else made
+
+
+def opener(host: Host, options: ConnectOptions, interrupt: Interrupt) -> SshConnection:
     """Return a connection to the first address of *host* that answers.
 
     Raises Unreachable with the reason of each address.  The next address is tried on connection failures only, never
@@ -35,19 +41,21 @@ def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connec
         return _connected(host, options, interrupt, options.shared.of(GatewayPool))
     own = GatewayPool()
     try:
-        return _WithPool(_connected(host, options, interrupt, own), own)
+        made = _connected(host, options, interrupt, own)
     except BaseException:
         own.close()
         raise
+    made.closes_too = own
+    return made
 
 
-def _connected(host: Host, options: ConnectOptions, interrupt: Interrupt, pool: GatewayPool) -> Connection:
+def _connected(host: Host, options: ConnectOptions, interrupt: Interrupt, pool: GatewayPool) -> SshConnection:
     router, reasons = Router(options, pool), list[str]()
     for way in _ways(host):
         if interrupt.level():
             raise Unreachable("asked to stop before the host was connected to")
         try:
-            line = waited_for(lambda way=way: _opened(router, host, way, options), interrupt)  # type: ignore[misc]
+            return waited_for(lambda way=way: _opened(router, host, way, options), interrupt)  # type: ignore[misc]
         except NextAddress as error:
             by = " by proxy" if way.proxy else ""
             reasons.append(str(error) if error.gateway else f"{way.address}{by}: {error}")
@@ -57,11 +65,6 @@ def _connected(host: Host, options: ConnectOptions, interrupt: Interrupt, pool: 
         except Unreachable as error:
             reasons.append(f"{way.address}: {error}")
             break
-        else:
-            made = SessionConnection(
-                line, interrupt, options.become_password, host.name, shell_within=options.shell_within
-            )
-            return BehindGateway(made, line.gateway) if line.gateway else made
     raise Unreachable("; ".join(dict.fromkeys(reasons)))
 
 
@@ -76,19 +79,3 @@ def _opened(router: Router, host: Host, way: Route, options: ConnectOptions) -> 
 def _ways(host: Host) -> list[Route]:
     ways = [Route(address=address) for address in host.addresses or (Address(host=host.name),)]
     return [*ways, Route(address=Address(host=host.name), proxy=host.proxy)] if host.proxy else ways
-
-
-class _WithPool:
-    """A connection that has its own connections to gateways."""
-
-    def __init__(self, inner: Connection, pool: GatewayPool) -> None:
-        self._inner, self._pool = inner, pool
-
-    def run(self, *commands: Command) -> tuple[Completed, ...]:
-        """See ``runbook.protocols.Connection``."""
-        return self._inner.run(*commands)
-
-    def close(self) -> None:
-        """Close the connection, and its connections to gateways."""
-        self._inner.close()
-        self._pool.close()

@@ -14,7 +14,7 @@ from runbook.connections.transports.ssh.bounded_transport import BoundedTranspor
 from runbook.connections.transports.ssh.gateway_connection import Line
 from runbook.connections.transports.ssh.keepalive import watch
 from runbook.errors import ConnectionLost
-from runbook.protocols import ConnectOptions
+from runbook.protocols import Closing, ConnectOptions
 
 CHUNK = 256 * 1024
 
@@ -87,6 +87,8 @@ class SshConnection:
         self._line, self._within = line, options.shell_within or GREETED_WITHIN
         self.gateway = line.through
         """The connection to the gateway that this connection goes through."""
+        self.closes_too: Closing | None = None
+        """What is closed with this connection: its own connections to gateways, if they are not the run's."""
         self._transport: paramiko.Transport = line.connection.client.get_transport()
         watch(self._transport, options.keepalive, [gateway.transport for gateway in line.gateways()])
 
@@ -111,8 +113,10 @@ class SshConnection:
         return self._transport.flooded if isinstance(self._transport, BoundedTransport) else ""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and what is closed with it."""
         self._line.close()
+        if self.closes_too:
+            self.closes_too.close()
 
 
 def _request_exec(channel: paramiko.Channel, line: str) -> None:

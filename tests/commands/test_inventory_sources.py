@@ -1,0 +1,198 @@
+"""``-i kubectl:CONTEXT`` and its like: the program is asked once, for a list, and its words are told where it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from runbook.commands.input_files import inventory_paths, read_inventory
+from runbook.commands.inventory_sources import is_source, lasting_name, source_text, split_at_colons
+from runbook.commands.plans.approvals import signers_file
+from runbook.errors import ConfigError
+from tests.support.tables import every_row
+
+NODE = {
+    "kind": "Node",
+    "metadata": {"name": "n1", "resourceVersion": "1"},
+    "spec": {},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+POD = {
+    "kind": "Pod",
+    "metadata": {"name": "p", "namespace": "ml"},
+    "spec": {"containers": [{"name": "c"}]},
+    "status": {"phase": "Running", "containerStatuses": [{"name": "c", "state": {"running": {}}}]},
+}
+LISTING = {"_meta": {"hostvars": {"a": {"ansible_host": "192.0.2.1"}}}, "all": {"hosts": ["a"]}}
+SCONTROL = "NodeName=gpu01 CPUAlloc=0\n   NodeAddr=192.0.2.1 State=DOWN*+DRAIN\n   BootTime=2026-01-01T00:00:00\n"
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Puts a program on PATH that prints a text, and keeps what it was asked."""
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    (tmp_path / "bin").mkdir()
+    source_text.cache_clear()
+
+    def install(name: str, text: str, code: int = 0, said: str = "") -> Path:
+        (tmp_path / "text").write_text(text)
+        asked = tmp_path / "asked"
+        lines = [
+            "#!/bin/sh",
+            f'printf "%s\\n" "$*" >>{asked}',
+            f"cat {tmp_path / 'text'}",
+            f'printf "%s\\n" "{said}" >&2',
+            f"exit {code}",
+        ]
+        (tmp_path / "bin" / name).write_text("\n".join(lines) + "\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+        return asked
+
+    yield install
+    source_text.cache_clear()
+
+
+def items(*objects: dict) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "printed", "asked", "hosts"),
+    [
+        ("kubectl:lab", "kubectl", items(POD), "get pods --output json --context lab", {"p": "ready"}),
+        ("kubectl:", "kubectl", items(POD), "get pods --output json", {"p": "ready"}),
+        ("kubectl:lab,nodes", "kubectl", items(NODE), "get nodes --output json --context lab", {"n1": "ready"}),
+        (
+            "kubectl:lab,namespace=ml,selector=app=x",
+            "kubectl",
+            items(POD),
+            "get pods --output json --context lab --namespace ml --selector app=x",
+            {"p": "ready"},
+        ),
+        (
+            "kubectl:arn:aws:eks:eu:1:cluster/a,namespace=*",
+            "kubectl",
+            items(POD),
+            "get pods --output json --context arn:aws:eks:eu:1:cluster/a --all-namespaces",
+            {"p": "ready"},
+        ),
+        (
+            "docker:far,label=team=ml",
+            "docker",
+            json.dumps({"ID": "1", "Image": "i", "Names": "c", "State": "exited", "RunningFor": "2 hours"}),
+            "--context far ps --all --no-trunc --format {{json .}} --filter label=team=ml",
+            {"c": "exited"},
+        ),
+        (
+            "podman:far",
+            "podman",
+            json.dumps([{"Id": "1", "Image": "i", "Names": ["c"], "State": "running"}]),
+            "--connection far ps --all --no-trunc --format json",
+            {"c": "ready"},
+        ),
+        ("scontrol:", "scontrol", SCONTROL, "show nodes", {"gpu01": "drained"}),
+    ],
+)
+def test_a_source_asks_its_program_once_for_a_list(program, source, name, printed, asked, hosts):
+    """Mutants: a program that is asked at each reading; an option that is lost."""
+    told = program(name, printed)
+    for _ in range(2):
+        inventory = read_inventory(inventory_paths([source]))
+        assert {host.name: host.status for host in inventory.hosts} == hosts
+        assert inventory.sources == (source,)
+    assert told.read_text() == f"{asked}\n"
+    (host,) = inventory.hosts
+    if host.container:
+        context = source.partition(":")[2].partition(",")[0]
+        assert (host.container.context, host.container.engine) == (context, name)
+
+
+def test_ansible_is_asked_where_its_file_is(program, tmp_path, monkeypatch):
+    told = program("ansible-inventory", json.dumps(LISTING))
+    file = tmp_path / "a,b.ini"
+    file.write_text("a\n")
+    (host,) = read_inventory(inventory_paths([f"ansible:{file}"])).hosts
+    assert (host.name, str(host.addresses[0])) == ("a", "192.0.2.1")
+    assert told.read_text() == f"-i {file} --list\n"
+
+
+def test_a_heartbeat_changes_no_digest(program):
+    """Mutant: the text of the program itself."""
+    digests = set()
+    for version in ("1", "2"):
+        source_text.cache_clear()
+        program("kubectl", items({**NODE, "metadata": {"name": "n1", "resourceVersion": version}}))
+        digests.add(read_inventory(inventory_paths(["kubectl:lab,nodes"])).digest)
+    assert len(digests) == 1
+
+
+@every_row(
+    ("source", "words"),
+    [
+        ("kubectl:lab,nodez", "kubectl:lab,nodez: unknown option nodez (did you mean nodes?)"),
+        ("kubectl:lab,nodes,pods", "nodes, or pods"),
+        ("kubectl:lab,nodes,namespace=x", "nodes are in no namespace"),
+        ("kubectl:lab,namespace", "namespace needs a value"),
+        ("kubectl:lab,nodes=yes", "nodes has no value"),
+        ("kubectl:lab,namespace=-A", "is no option of a source"),
+        ("kubectl:lab,namespace=a,namespace=b", "or is given twice"),
+        ("kubectl:--server=x", "'--server=x' is no name of a context"),
+        ("docker:a b", "'a b' is no name of a context"),
+        ("scontrol:x", "write scontrol: alone"),
+        ("ansible:/no/such", "there is no such file"),
+        ("ansible:", "there is no such file"),
+        ("kubectl:", "there is no kubectl on this machine"),
+    ],
+)
+def test_a_mistyped_source_is_told_before_anything_is_asked(monkeypatch, source, words):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ConfigError) as caught:
+        read_inventory(inventory_paths([source]))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "said", "words"),
+    [
+        ("", 1, "error: context lab does not exist", "kubectl: error: context lab does not exist"),
+        ("", 3, "", "kubectl: "),
+        ("<html>", 0, "", "kubectl printed no list of hosts"),
+        ("[]", 0, "", "kubectl printed no list of hosts"),
+        (items(), 0, "", "kubectl lists no node and no pod"),
+    ],
+)
+def test_a_program_that_fails_is_told_in_its_words(program, printed, code, said, words):
+    program("kubectl", printed, code, said)
+    with pytest.raises(ConfigError) as caught:
+        read_inventory(inventory_paths(["kubectl:lab"]))
+    assert words in str(caught.value)
+    assert "kubectl:lab" in str(caught.value)
+
+
+def test_a_file_of_such_a_name_is_written_with_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("docker:x").write_text("hosts: {a: {}}\n")
+    assert not is_source("./docker:x")
+    assert is_source("docker:x")
+    assert not is_source("dockers:x")
+    assert not is_source("docker")
+
+
+def test_the_variable_has_sources_too(monkeypatch):
+    monkeypatch.setenv("RUNBOOK_INVENTORY", "a.yaml:kubectl:lab,nodes:b.yaml")
+    assert [str(path) for path in inventory_paths([])] == ["a.yaml", "kubectl:lab,nodes", "b.yaml"]
+    assert split_at_colons("a::docker:") == ["a", "docker:"]
+
+
+def test_a_record_names_the_source_and_the_working_directory_gives_it_no_signers(tmp_path, monkeypatch):
+    """Mutant: a file ``allowed_signers`` of the working directory, where another user may have put it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "allowed_signers").write_text("x")
+    assert lasting_name("kubectl:lab") == "kubectl:lab"
+    assert lasting_name("a.yaml") == str(tmp_path / "a.yaml")
+    assert signers_file("", ["kubectl:lab"]) is None
+    assert signers_file("", ["a.yaml"]) == Path("allowed_signers")
