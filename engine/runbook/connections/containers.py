@@ -152,7 +152,8 @@ class _ContainerOpener:
         """Raise NotRunning, with the program's own words, if *done* was not successful."""
         if done.exit_code == 0:
             return
-        said = done.refused or next((line for line in done.stderr.splitlines()[::-1] if line.strip()), "").strip()
+        lines = [line.strip() for line in (done.stderr.strip() or done.stdout).splitlines() if line.strip()]
+        said = done.refused or (lines[-1] if lines else "")
         if done.timed_out:
             said = f"did not answer within {ANSWERED_WITHIN:.0f} s"
         elif done.exit_code == 127 and "not found" in done.stderr and program in done.stderr:
