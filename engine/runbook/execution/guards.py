@@ -1,4 +1,4 @@
-"""Connections that restrict another connection: read-only, recording, redacting."""
+"""Connections that restrict another connection: read-only, recording, redacting, limited in time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import field, replace
 
 from runbook.dataclass import dataclass
-from runbook.errors import ReadOnlyViolation
-from runbook.protocols import Connection
+from runbook.errors import Cancelled, ReadOnlyViolation
+from runbook.protocols import Connection, Interrupt
 from runbook.values.command import Command, Completed, Effect
 
 
@@ -81,6 +81,63 @@ class Redacting:
             refused=self.redacted(answer.refused, False),
             survivors=tuple(self.redacted(survivor, False) for survivor in answer.survivors),
         )
+
+    def close(self) -> None:
+        """Close the inner connection."""
+        self.inner.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimit:
+    """The time at which the probes of a run are given up; what they have not answered by then is unknown."""
+
+    end: float
+    """The time on the clock *now*, in seconds."""
+    now: Callable[[], float]
+    words: str
+    """The limit in words, such as ``5 s (--within)``."""
+
+    def level(self) -> int:
+        """1 once the time is up, so that probes are ended as if the run were asked to stop; else 0."""
+        return int(self.now() >= self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """The more urgent one of two interrupts."""
+
+    one: Interrupt
+    other: Interrupt
+
+    def level(self) -> int:
+        """Return the higher level."""
+        return max(self.one.level(), self.other.level())
+
+
+@dataclass(frozen=True, slots=True)
+class WithinTime:
+    """A connection that answers no command any more once its time is up; earlier answers stay.
+
+    A command that is ended for want of time is refused, not timed out: that it hangs is then not known.
+    """
+
+    inner: Connection
+    limit: TimeLimit
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands* one after the other, so that a hanging one costs no answer but its own.  Raises Cancelled."""
+        return tuple(self._run(command) for command in commands)
+
+    def _run(self, command: Command) -> Completed:
+        if self.limit.level():
+            return Completed(exit_code=None, refused=f"not asked within {self.limit.words}")
+        try:
+            (answer,) = self.inner.run(command)
+        except Cancelled:
+            if not self.limit.level():  # the run itself is asked to stop
+                raise
+            return Completed(exit_code=None, refused=f"no answer within {self.limit.words}: {command.brief()}")
+        return answer
 
     def close(self) -> None:
         """Close the inner connection."""

@@ -48,6 +48,8 @@ class Args:
     """With resume: only a drain of ours whose reason begins with these words."""
     wait: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 604800})
     """The time that jobs may take to end (drain), or the node to respond (resume)."""
+    leave_jobs: bool = False
+    """With drain: jobs that run are neither waited for nor asked about, and a node that is down keeps its reason."""
     evict: bool = False
     """With drain, for Kubernetes: `kubectl drain` evicts the pods (not those of DaemonSets)."""
     gpus: int | None = field(default=None, metadata={"minimum": 0})
@@ -175,7 +177,9 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _drain(args: Args, state: State, node: Node) -> Decision:
-    if isinstance(node.jobs, Unknown):
+    if args.leave_jobs and (node.drained or node.down):
+        return NoChange(why=f"{node.name} is {node.whose()}")
+    if isinstance(node.jobs, Unknown) and not args.leave_jobs:
         return Blocked(why=f"{node.name}: {node.jobs.why}")
     if node.drained and not node.jobs:
         return NoChange(why=f"{node.name} is {node.whose()}" + (", and no job is on it" if node.jobs_known else ""))
@@ -203,7 +207,7 @@ def _drain(args: Args, state: State, node: Node) -> Decision:
 def _waiting(words: str, args: Args, node: Node) -> str:
     if not node.jobs_known:
         return words.removesuffix("; wait") + " (a mark of ours; there is no scheduler that would hold off jobs)"
-    jobs = () if isinstance(node.jobs, Unknown) else node.jobs
+    jobs = () if isinstance(node.jobs, Unknown) or args.leave_jobs else node.jobs
     return f"{words} up to {seconds(args.wait)} for {first_few(jobs)}" if jobs else words.removesuffix("; wait")
 
 
@@ -279,6 +283,8 @@ def _unsettled(args: Args, after: State) -> str:
         return f"{node.name} was resumed, but is still {node.whose()}" if node.drained else ""
     if not node.drained:
         return f"{node.name} was drained, but takes jobs ({node.state})"
+    if args.leave_jobs:
+        return ""
     if isinstance(node.jobs, Unknown):
         return f"{node.name} is drained, but {node.jobs.why}"
     if not node.jobs:
