@@ -4,6 +4,7 @@ own.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -125,6 +126,7 @@ def prolog(playbook: tuple[str, ...], **options: Any) -> int:
     runbook prolog gpu-health disk-full
     runbook prolog gpu-health --drain               HealthCheckProgram: Slurm heeds no exit code of it
     """
+    gc.disable()  # a process of seconds: going through what is imported costs more than the memory is worth
     from runbook.commands.options import made_from
     from runbook.commands.prolog import PrologOptions
     from runbook.commands.prolog import prolog as diagnose_here

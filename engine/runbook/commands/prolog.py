@@ -30,6 +30,7 @@ from runbook.language.loader import load_playbook
 from runbook.plugins import discover
 from runbook.reporting.collector import Collector
 from runbook.text.printable import on_one_line
+from runbook.text.shortened import first_few
 from runbook.text_files import read_text
 from runbook.values.inventory import Host, Inventory, Selection
 from runbook.values.plan import Presence
@@ -308,5 +309,8 @@ def _details(conclusion: Conclusion, result: HostResult) -> list[str]:
     cause = conclusion.cause
     lines = [f"next: {cause.next}"] if cause else []
     lines += [f"also: {each.say} ({each.playbook})" for each in conclusion.also]
-    unknown = [each for each in result.findings if each.status is Presence.UNKNOWN]
-    return [*lines, *(f"not known: {each.id}: {each.why}" for each in unknown)]
+    whys: dict[str, list[str]] = {}
+    for each in result.findings:
+        if each.status is Presence.UNKNOWN:
+            whys.setdefault(each.why or "", []).append(each.id)
+    return [*lines, *(f"not known: {first_few(ids)}: {why}" for why, ids in whys.items())]

@@ -118,7 +118,9 @@ class Either:
 class WithinTime:
     """A connection that answers no command any more once its time is up; earlier answers stay.
 
-    A command that is ended for want of time is refused, not timed out: that it hangs is then not known.
+    A command that is ended for want of time is refused, not timed out: that it hangs is then not known.  One command
+    gets at most half of the time that is left, so that one that hangs leaves time for others; a program that is known
+    to hang comes last, and gets all of it.
     """
 
     inner: Connection
@@ -126,18 +128,28 @@ class WithinTime:
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands* one after the other, so that a hanging one costs no answer but its own.  Raises Cancelled."""
-        return tuple(self._run(command) for command in commands)
+        ordered = sorted(range(len(commands)), key=lambda number: bool(commands[number].hangs))
+        answers = {number: self._run(commands[number]) for number in ordered}
+        return tuple(answers[number] for number in range(len(commands)))
 
     def _run(self, command: Command) -> Completed:
-        if self.limit.level():
+        left = self.limit.end - self.limit.now()
+        if left <= 0:
             return Completed(exit_code=None, refused=f"not asked within {self.limit.words}")
+        share = left if command.hangs else left / 2
         try:
-            (answer,) = self.inner.run(command)
+            (answer,) = self.inner.run(replace(command, timeout=min(share, command.timeout or share)))
         except Cancelled:
             if not self.limit.level():  # the run itself is asked to stop
                 raise
-            return Completed(exit_code=None, refused=f"no answer within {self.limit.words}: {command.brief()}")
-        return answer
+            return self._unanswered(command, left)
+        cut_short = answer.timed_out and not 0 < command.timeout <= share
+        return self._unanswered(command, share) if cut_short else answer
+
+    def _unanswered(self, command: Command, had: float) -> Completed:
+        called = command.hangs or command.meant()
+        words = f"no answer from {called} in {had:.1f} s, its part of {self.limit.words}"
+        return Completed(exit_code=None, refused=words)
 
     def close(self) -> None:
         """Close the inner connection."""
