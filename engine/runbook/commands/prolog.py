@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH where there is none: slurmd starts its programs without one (Slurm's Prolog and Epilog Guide)."""
 TO_END = 1.0
-"""The seconds of the limit that are kept for ending what hangs (TERM, KILL, a look at what is left)."""
+"""The seconds of the limit that are kept for ending what hangs (TERM, KILL, and naming what is left)."""
 LONGEST_LINE = 200
 """The maximum number of characters of the line on stdout."""
 LONGEST_REASON = 120

@@ -267,12 +267,17 @@ def reach(args: Args, state: State) -> tuple[Target, ...]:
 
 def settled(args: Args, before: State, after: State) -> bool:
     """It is drained and without jobs; or it is drained no more."""
-    return not _unsettled(args, after)
+    return not explain(args, before, after)
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Describe what the second probe still finds."""
-    return _unsettled(args, after)
+    """Describe what the second probe still finds; with ``leave_jobs`` also a drain by somebody who came before us."""
+    unsettled, node = _unsettled(args, after), after.whole
+    if unsettled or args.do != "drain" or not args.leave_jobs or isinstance(node, Unknown):
+        return unsettled
+    return (
+        "" if node.reason.startswith(OUR_REASON) else f"{node.name} takes no jobs, but not by us: it is {node.whose()}"
+    )
 
 
 def _unsettled(args: Args, after: State) -> str:
