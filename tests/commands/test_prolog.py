@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
 
+from runbook.commands import prolog as command_module
 from runbook.commands.joined_playbooks import Conclusion, Named
 from runbook.commands.prolog import (
     EXIT_CODES,
     LONGEST_LINE,
     LONGEST_REASON,
     Outcome,
+    PrologOptions,
     drain_from,
     line_of,
     outcome_of,
     reason_of,
 )
-from runbook.errors import Cancelled
+from runbook.errors import Cancelled, ConfigError
 from runbook.execution.guards import Either, TimeLimit, WithinTime
 from runbook.library.scheduler.facts.model import objection_to_reason
 from runbook.values.command import Command, Completed, Effect
@@ -128,6 +133,59 @@ def test_a_drain_is_told_only_if_it_was_seen(step, status, say):
 
 def command(*argv: str) -> Command:
     return Command(argv=argv, effect=Effect.READ)
+
+
+class Nobody:
+    """A person who is told nothing."""
+
+    def can_stop(self, stop) -> None:
+        pass
+
+    def say(self, line: str) -> None:
+        pass
+
+
+TOY = """
+name: toy
+about: A toy.
+diagnose: [{id: state, name: The state, command: {argv: ["true"]}}]
+findings: [{id: broken, when: state.exit_code, severity: error, say: It is broken., advise: [Mend it.]}]
+"""
+
+
+@every_row(("used", "line"), [(0.0, "healthy: no fault found by toy"), (99.0, "not asked within 9 s (--within)")])
+def test_the_time_that_the_start_has_taken_counts(tmp_path, monkeypatch, capsys, used, line):
+    """Mutant: ``prolog`` whose time begins when it is called."""
+    (tmp_path / "toy.yaml").write_text(TOY)
+    monkeypatch.setattr(command_module, "age_of_this_process", lambda: used)
+    command_module.prolog([str(tmp_path / "toy.yaml")], PrologOptions(within="9s"), Nobody())
+    assert line in capsys.readouterr().out
+
+
+def test_the_age_of_a_process_is_the_time_since_its_start():
+    """Mutants: ``age_of_this_process`` by another field of /proc/self/stat; in ticks; by another clock."""
+    started = time.monotonic()
+    code = "from runbook.commands.prolog import age_of_this_process; print(age_of_this_process())"
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    assert 0.02 < float(done.stdout) < time.monotonic() - started + 0.02  # a tick of the kernel is 10 ms
+
+
+@every_row(("within", "end"), [("5s", 104.0), ("1s", 100.75), ("1m", 159.0)])
+def test_a_part_of_the_time_is_kept_for_ending_what_hangs(within, end):
+    """Mutants: ``_limit`` without ``TO_END``; with a fixed part of a short time."""
+    assert command_module._limit(within, 100.0).end == end
+
+
+def test_scontrol_is_searched_for_where_a_session_finds_it(tmp_path, monkeypatch):
+    """Mutants: ``_require_slurm`` without ``STANDARD_PATH``; that looks nowhere else."""
+    (tmp_path / "scontrol").write_text("#!/bin/sh\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setattr(command_module, "STANDARD_PATH", str(tmp_path))
+    monkeypatch.delenv("PATH")
+    command_module._require_slurm("gpu-07")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ConfigError, match="there is no Slurm here"):
+        command_module._require_slurm("gpu-07")
 
 
 class Clock:

@@ -140,9 +140,13 @@ def test_a_hanging_nvidia_smi_is_unknown_and_not_a_fault(tmp_path):
 
 @pytest.mark.real("root")
 def test_it_works_without_path_home_or_a_disk_that_can_be_written(node):
-    """Mutant: ``prolog`` without ``STANDARD_PATH``."""
+    """Mutant: a session without a PATH of its own."""
     done = bare(str(node / "toy.yaml"), XDG_CACHE_HOME="/proc/none")
     assert (done.returncode, done.stdout) == (0, "healthy: no fault found by toy\n"), done.stderr
+    (node / "toy.yaml").write_text(TOY.replace("cat, FOLDER/state", "printenv, PATH"))
+    done = bare(str(node / "toy.yaml"), "-e", "word=sbin")
+    assert (done.returncode, done.stdout) == (1, f"fault: the node is {USUAL} (toy)\n"), done.stderr
+    (node / "toy.yaml").write_text(TOY.replace("FOLDER", str(node)))
     words = (sys.executable, "-m", "runbook", "prolog", str(node / "toy.yaml"), "-e", "word=fine")
     mounted = 'mount -o remount,bind,ro / && exec "$@"'
     shared = ("unshare", "-m", "sh", "-c", f"mount --bind / / 2>/dev/null; cd /; {mounted}", "sh", *words)

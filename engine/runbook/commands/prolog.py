@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from runbook.commands.workspace import Person
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""The PATH where there is none: slurmd starts its programs without one (Slurm's Prolog and Epilog Guide)."""
+"""The PATH of a session where there is none: slurmd gives its programs none (Slurm's Prolog and Epilog Guide)."""
 TO_END = 1.0
 """The seconds of the limit that are kept for ending what hangs (TERM, KILL, and naming what is left)."""
 LONGEST_LINE = 200
@@ -80,7 +80,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """What became of the drain of the node."""
+    """The outcome of a drain of the node."""
 
     status: str
     """``drained``: sent, and seen afterwards; ``left``: nothing was sent; ``failed``: not drained, or not known."""
@@ -101,8 +101,7 @@ def prolog(names: Sequence[str], options: PrologOptions, person: Person) -> int:
 
     Raises ConfigError with every mistake, before anything is probed.
     """
-    began = time.monotonic() - time.process_time()  # the start of this program counts, too
-    os.environ.setdefault("PATH", STANDARD_PATH)
+    began = time.monotonic() - age_of_this_process()  # the start of this program counts, too
     limit = _limit(options.within, began)
     node = os.environ.get("SLURMD_NODENAME", "")
     if options.drain:
@@ -149,6 +148,16 @@ def reason_of(cause: Named) -> str:
     return words if len(words) <= LONGEST_REASON else words[: LONGEST_REASON - 4].rstrip() + " ..."
 
 
+def age_of_this_process() -> float:
+    """Return the seconds since this process was started; if /proc does not say, the processor time that it has used."""
+    try:
+        fields = Path("/proc/self/stat").read_text(errors="replace").rpartition(")")[2].split()
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of proc(5), since the machine was booted
+    except (OSError, ValueError, IndexError):
+        return time.process_time()
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+
+
 def _limit(within: str, began: float) -> TimeLimit:
     try:
         allowed = time_span(within)
@@ -160,7 +169,7 @@ def _limit(within: str, began: float) -> TimeLimit:
 
 def _require_slurm(node: str) -> None:
     """Raise ConfigError if a drain cannot be asked for here."""
-    if not shutil.which("scontrol"):
+    if not shutil.which("scontrol", path=os.environ.get("PATH") or STANDARD_PATH):
         hint = "leave --drain out, or set PATH to where Slurm's programs are"
         raise ConfigError(Problem(message="--drain: there is no Slurm here: no scontrol in PATH", hint=hint))
     if node and not _NODE.fullmatch(node):
