@@ -19,6 +19,8 @@ from tests.support.waiting import LIMIT
 
 PAGE = Path(__file__).parents[2] / "docs" / "prolog.md"
 PROGRAM = "/opt/runbook/bin/runbook"
+LONG = ("--within", "60s")
+"""The time limit of tests that are not about it: a busy machine starts slowly."""
 USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TOY = """
 name: toy
@@ -90,7 +92,8 @@ def updates(folder: Path) -> list[str]:
 
 def bare(*argv: str, cwd: str = "/", **env: str) -> subprocess.CompletedProcess[str]:
     """Run it with no environment but *env*."""
-    words = (sys.executable, "-m", "runbook", "prolog", *argv)
+    limit = () if "--within" in argv else LONG
+    words = (sys.executable, "-m", "runbook", "prolog", *argv, *limit)
     whole = {"PYTHONPATH": os.pathsep.join(sys.path), "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"], **env}
     return subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env=whole, timeout=LIMIT)
 
@@ -98,16 +101,16 @@ def bare(*argv: str, cwd: str = "/", **env: str) -> subprocess.CompletedProcess[
 def test_a_node_is_healthy_faulty_or_unknown_and_says_so_in_one_line(node):
     """Mutants: ``prolog`` that gives an input to no playbook; any other exit code; unknown without a line on stderr."""
     toy = str(node / "toy.yaml")
-    said = runbook("prolog", toy)
+    said = runbook("prolog", toy, *LONG)
     assert (said.code, said.out, said.err) == (0, "healthy: no fault found by toy\n", "")
-    said = runbook("prolog", toy, "-e", "word=fine")
+    said = runbook("prolog", toy, "-e", "word=fine", *LONG)
     assert (said.code, said.out, said.err) == (1, "fault: the node is fine (toy)\n", "")
     (node / "state").unlink()
-    said = runbook("prolog", toy)
+    said = runbook("prolog", toy, *LONG)
     assert (said.code, said.out.count("\n")) == (0, 1)
     assert said.out.startswith("unknown: failed toy.state: ")
     assert "not known whether this node is healthy" in said.err
-    said = runbook("prolog", toy, "--unknown", "fail", "-v")
+    said = runbook("prolog", toy, "--unknown", "fail", "-v", *LONG)
     assert said.code == 2
     assert "not known: toy.broken: " in said.err
 
@@ -117,12 +120,12 @@ def test_what_hangs_is_ended_and_a_fault_of_another_playbook_is_told_all_the_sam
     (node / "state").write_text("bad\n")
     argv = ("prolog", str(node / "slow.yaml"), str(node / "toy.yaml"), "--output", "json")
     runbook(*argv, "--within", "1s")  # checks the playbooks, which takes longer than the probes
-    said = runbook(*argv, "--within", "8s")
+    said = runbook(*argv, "--within", "16s")
     assert (said.code, said.document["outcome"], said.document["exit_code"]) == (1, "fault", 1)
-    said = runbook("prolog", str(node / "slow.yaml"), "--within", "1s", "--unknown", "fail")
+    said = runbook("prolog", str(node / "slow.yaml"), "--within", "4s", "--unknown", "fail")
     assert said.code == 2
-    assert "no answer" in said.out
-    assert "of 1 s (--within)" in said.out
+    assert "unknown: " in said.out
+    assert "4 s (--within)" in said.out
 
 
 @pytest.mark.real("root")
@@ -131,9 +134,9 @@ def test_a_hanging_nvidia_smi_is_unknown_and_not_a_fault(tmp_path):
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho $$ >>{tmp_path}/pids\nexec sleep 1000\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     bare("gpu-health", PATH=USUAL)  # checks the playbook
-    done = bare("gpu-health", PATH=f"{tmp_path}:{USUAL}")
+    done = bare("gpu-health", "--within", "16s", PATH=f"{tmp_path}:{USUAL}")
     assert (done.returncode, done.stdout.startswith("unknown: ")) == (0, True), (done.stdout, done.stderr)
-    assert re.search(r"no answer from nvidia-smi in \d\.\d s, its part of 5 s \(--within\)", done.stdout), done.stdout
+    assert re.search(r"no answer from nvidia-smi in \d\.\d s, its part of 16 s \(--within\)", done.stdout), done.stdout
     for pid in (tmp_path / "pids").read_text().split():
         assert not Path(f"/proc/{pid}/stat").exists()
 
@@ -147,7 +150,7 @@ def test_it_works_without_path_home_or_a_disk_that_can_be_written(node):
     done = bare(str(node / "toy.yaml"), "-e", "word=sbin")
     assert (done.returncode, done.stdout) == (1, f"fault: the node is {USUAL} (toy)\n"), done.stderr
     (node / "toy.yaml").write_text(TOY.replace("FOLDER", str(node)))
-    words = (sys.executable, "-m", "runbook", "prolog", str(node / "toy.yaml"), "-e", "word=fine")
+    words = (sys.executable, "-m", "runbook", "prolog", str(node / "toy.yaml"), "-e", "word=fine", *LONG)
     mounted = 'mount -o remount,bind,ro / && exec "$@"'
     shared = ("unshare", "-m", "sh", "-c", f"mount --bind / / 2>/dev/null; cd /; {mounted}", "sh", *words)
     env = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": USUAL}
@@ -264,7 +267,7 @@ def installed(text: str, place: Path, folder: Path) -> Path:
     """Write *text* to *place*, with the program and the PATH of this test."""
     program = folder / "runbook"
     env = f"PYTHONPATH={os.pathsep.join(sys.path)}"
-    program.write_text(f'#!/bin/sh\n{env} exec {sys.executable} -m runbook "$@"\n')
+    program.write_text(f'#!/bin/sh\n{env} exec {sys.executable} -m runbook "$@" --within 60s\n')
     program.chmod(0o755)
     place.write_text(text.replace(PROGRAM, str(program)).replace(f"PATH={USUAL}", f"PATH={path_of(folder)}"))
     place.chmod(0o755)
