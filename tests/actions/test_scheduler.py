@@ -13,6 +13,7 @@ from runbook.errors import ConfigError, ProbeError
 from runbook.language.arguments import build
 from runbook.library.scheduler import scheduler
 from runbook.library.scheduler.facts import kubernetes
+from runbook.library.scheduler.facts import slurm as slurm_facts
 from runbook.library.scheduler.facts.model import Node
 from runbook.library.scheduler.facts.query import ask_node, read_node
 from runbook.library.scheduler.facts.steering import drain, resume
@@ -111,6 +112,34 @@ def test_a_host_that_is_drained_already_keeps_its_reason_and_is_waited_for():
     found = decided(replace(other, jobs=("job 1 of bob (RUNNING)",)), do="drain", reason="x", wait=60)
     assert isinstance(found, Change)
     assert "drained by alice" in found.summary
+
+
+def test_jobs_that_are_left_alone_are_neither_waited_for_nor_asked_about():
+    """Mutants: ``_drain``, ``_waiting``, ``_unsettled`` or ``explain`` without ``leave_jobs``."""
+    args = {"do": "drain", "reason": "x", "leave_jobs": True}
+    busy = replace(IDLE, jobs=("job 1 of bob (RUNNING)",))
+    for node in (busy, replace(IDLE, jobs=Unknown(why="squeue failed"))):
+        found = decided(node, **args)
+        assert isinstance(found, Change)
+        assert "wait" not in found.summary
+    after = replace(busy, drained=True, state="MIXED+DRAIN", reason="runbook: x", by="root")
+    made = build(scheduler.Args, args)
+    assert scheduler.settled(made, seen(busy), seen(after))
+    assert not scheduler.settled(made, seen(busy), seen(busy))
+    other = replace(after, reason="bad DIMM", by="alice")  # drained right before us: its reason has stayed
+    assert "not by us: it is drained by alice" in scheduler.explain(made, seen(busy), seen(other))
+    assert not scheduler.settled(made, seen(busy), seen(other))
+
+
+@every_row("state", ["DOWN", "DOWN+DRAIN", "IDLE+DRAIN"])
+def test_a_node_that_is_out_of_service_keeps_its_reason_where_jobs_are_left_alone(state):
+    """Mutants: ``_drain`` without ``node.down``; ``read_node`` without it; ``whose`` that calls it drained."""
+    row = f"NodeName=gpu-07 State={state} Reason=bad DIMM [alice@2026-11-23T20:00:00]"
+    node = slurm_facts.read_node(row, ("job 1 of bob (RUNNING)",), "gpu-07")
+    found = decided(node, do="drain", reason="x", leave_jobs=True)
+    assert isinstance(found, NoChange)
+    word = "down" if state == "DOWN" else "drained"
+    assert found.why == f"gpu-07 is {word} by alice since 2026-11-23T20:00:00 (bad DIMM)"
 
 
 def test_jobs_that_cannot_be_listed_are_not_no_jobs():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from runbook.commands.diagnose import ORDER, Conclusion, Named, concluded, lines_of, playbooks_of_a_host
+from runbook.commands.diagnose import ORDER, lines_of, playbooks_of_a_host
 from runbook.commands.input_files import known_playbooks
+from runbook.commands.joined_playbooks import Conclusion, Named, concluded
 from runbook.plugins import discover
 from runbook.values.plan import Finding, Presence
 from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step

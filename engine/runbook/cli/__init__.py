@@ -4,6 +4,7 @@ own.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from runbook.cli.options import (
     not_ready_option,
     playbook_argument,
     printed_option,
+    prolog_options,
     recorded_options,
     resume_options,
     run_options,
@@ -108,6 +110,29 @@ def diagnose(**options: Any) -> int:
     from runbook.reporting.terminal import Terminal
 
     return diagnose_hosts(made_from(FleetOptions, options), Terminal())
+
+
+@cli.command(context_settings=CONTEXT, short_help="Diagnose this machine within seconds, before or after a job.")
+@click.argument("playbook", nargs=-1, required=True, shell_complete=completes("playbooks", or_a_file=True))
+@prolog_options
+def prolog(playbook: tuple[str, ...], **options: Any) -> int:
+    """Diagnose this machine with each PLAYBOOK at once, for Slurm's Prolog, an init container or ExecStartPre.
+
+    Only probes, without SSH, inventory or record, and prints one line: healthy, fault or unknown, and why.
+    Exit code: 0 healthy, or unknown with --unknown pass; 1 a fault is known; 2 unknown with --unknown fail, or a
+    mistake on the command line; 130 interrupted. docs/prolog.md has recipes.
+
+    \b
+    runbook prolog gpu-health disk-full
+    runbook prolog gpu-health --drain               HealthCheckProgram: Slurm heeds no exit code of it
+    """
+    gc.disable()  # a process of seconds: going through what is imported costs more than the memory is worth
+    from runbook.commands.options import made_from
+    from runbook.commands.prolog import PrologOptions
+    from runbook.commands.prolog import prolog as diagnose_here
+    from runbook.reporting.terminal import Terminal
+
+    return diagnose_here(playbook, made_from(PrologOptions, options), Terminal())
 
 
 @cli.command(context_settings=CONTEXT, short_help="Run PLAYBOOK: diagnose, plan, ask, change, verify.")

@@ -350,3 +350,27 @@ monitor_options = shared(
     connection_options,
     not_ready_option,
 )
+prolog_options = shared(
+    input_option,
+    click.option(
+        "--within",
+        metavar="DURATION",
+        default="5s",
+        show_default=True,
+        help="Time limit, the start of the program included; what has not answered by then is unknown.",
+    ),
+    click.option(
+        "--unknown",
+        type=click.Choice(["pass", "fail"]),
+        default="pass",
+        show_default=True,
+        help="Exit code if nothing is known: pass: 0, with a line on stderr; fail: 2.",
+    ),
+    click.option(
+        "--drain",
+        is_flag=True,
+        help="If a fault is known, drain this node in Slurm, unless it is drained or down already; probe it again.",
+    ),
+    printed_option,
+    click.option("-v", "--verbose", is_flag=True, help="Also say on stderr what else was found, and what is unknown."),
+)

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from runbook.codec import to_json
 from runbook.commands.history.recording import recording_of
@@ -15,10 +14,9 @@ from runbook.commands.input_files import (
     KnownPlaybooks,
     known_playbooks,
     library,
-    open_included,
     playbook_files,
-    read_beside,
 )
+from runbook.commands.joined_playbooks import Conclusion, concluded, joined, prefix_of
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions
 from runbook.commands.rests_on import origin_of
@@ -26,18 +24,14 @@ from runbook.commands.secret_masking import SecretMasking, secrets_on_command_li
 from runbook.commands.sources import inventory_for, selected
 from runbook.commands.step_resolution import without_scratch
 from runbook.commands.workspace import Person, order_for, with_secrets_resolved
-from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.execution.fleet import Cancellation
 from runbook.language.includes import inputs_of_parts
-from runbook.language.loader import load_playbook
 from runbook.plugins import discover
-from runbook.reporting.wording.host_digest import host_digest
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.printable import printable
-from runbook.values.plan import Finding
 from runbook.values.playbook import Playbook
-from runbook.values.result import HostResult, Verdict
+from runbook.values.result import Verdict
 from runbook.values.types import plural
 
 ORDER = (
@@ -50,77 +44,8 @@ ORDER = (
 A playbook about a job, a cluster or a container is not here: it needs a name, and is run by its own.
 """
 
-FOLLOWS = frozenset({"no_answer", "not_known", "host_first"})
-"""Findings that explain why a playbook knows nothing: another playbook names the fault behind them."""
-FIRST_OF_GPUS = "gpu-health"
-"""The playbook that names the fault if nvidia-smi does not answer; others report only that it does not answer."""
-
 MOST = 3
 """The maximum number of further findings that are shown for a host."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """A finding, the playbook that has it, and the next command."""
-
-    playbook: str
-    finding: str
-    say: str
-    next: str
-    """The next action: the command that continues with it, or the first advice."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conclusion:
-    """The conclusion about one host: the main cause, and further findings."""
-
-    host: str
-    verdict: Verdict
-    cause: Named | None = None
-    also: tuple[Named, ...] = ()
-    why: str = ""
-    """The reason why nothing is known; empty if a cause was found."""
-
-
-def concluded(host: HostResult, books: Mapping[str, Playbook], where: str = "") -> Conclusion:
-    """Return the conclusion about *host* from the findings of *books*, which are keyed by the prefix of their
-    finding ids.
-
-    The first finding is the most likely cause.  *where*: the options that name the inventory, for the next command.
-    """
-    found = [*_errors(host, books, where)]
-    telling = [each for each in found if not _follows(each)] or found
-    if not telling:
-        cause = host_digest(host).cause
-        return Conclusion(host=host.host, verdict=host.verdict, why=cause.text if cause else "")
-    first, *others = telling
-    said = {first.say}
-    also = [each for each in others if not (each.say in said or said.add(each.say))]  # type: ignore[func-returns-value]
-    return Conclusion(host=host.host, verdict=Verdict.UNRESOLVED, cause=first, also=tuple(also))
-
-
-def _follows(each: Named) -> bool:
-    return each.finding in FOLLOWS or (each.finding == "hung" and each.playbook != FIRST_OF_GPUS)
-
-
-def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iterator[Named]:
-    present = {finding.id: finding for finding in host_digest(host).errors}
-    rules = [(prefix, book, rule) for prefix, book in books.items() for rule in book.findings]
-    for prefix, book, rule in sorted(rules, key=lambda it: bool(it[2].part)):  # what a playbook includes comes last
-        if finding := present.get(f"{prefix}_{rule.id}"):
-            yield Named(
-                playbook=book.name,
-                finding=rule.id,
-                say=finding.say,
-                next=_next(f"{host.host}{where}", book, rule.id, finding),
-            )
-
-
-def _next(host: str, book: Playbook, finding: str, seen: Finding) -> str:
-    """Return the command to continue with: a dry run of *book* if it has a step for *finding*; otherwise the advice."""
-    if any(finding in step.for_ or not step.for_ for step in book.remediate):
-        return f"runbook run {book.name} --hosts {host} --dry-run"
-    return seen.advise[0] if seen.advise else f"runbook run {book.name} --hosts {host} --only diagnose"
 
 
 def lines_of(conclusions: Sequence[Conclusion]) -> Iterator[str]:
@@ -151,7 +76,7 @@ def diagnose_hosts(options: FleetOptions, person: Person) -> int:
 def _diagnose_hosts(options: FleetOptions, person: Person, hiding: SecretMasking) -> int:
     known = known_playbooks(discover())
     books = playbooks_of_a_host(known)
-    whole = _together(books)
+    whole = joined(books)
     pattern = options.choosing.hosts
     inventory = inventory_for(options.choosing, pattern or "")
     if pattern is None or not pattern.strip():
@@ -191,24 +116,12 @@ def playbooks_of_a_host(known: KnownPlaybooks) -> dict[str, Playbook]:
     """Return the playbooks that need no input, keyed by the prefix of their ids; the user's own first."""
     own = [path.stem for path in playbook_files() if path.resolve().parent != library().resolve()]
     names = [*(name for name in own if name not in ORDER), *ORDER]
-    return {_prefix(name): book for name in names if (book := known.usable.get(name)) and _can_be_asked(book)}
+    return {prefix_of(name): book for name in names if (book := known.usable.get(name)) and _can_be_asked(book)}
 
 
 def _can_be_asked(book: Playbook) -> bool:
     required = any(declared.required for declared in book.inputs)
     return bool(book.findings) and book.name not in OURS and not (required or book.secrets)
-
-
-def _prefix(name: str) -> str:
-    return f"of_{name.replace('-', '_')}"
-
-
-def _together(books: Mapping[str, Playbook]) -> Playbook:
-    """Return one playbook with all probes and findings of *books*."""
-    lines = [f"  - {{id: {prefix}, include: {book.name}}}" for prefix, book in books.items()]
-    text = "\n".join(["name: diagnose", "about: The diagnoses of many playbooks at once.", "diagnose:", *lines, ""])
-    beside = Path("playbooks") / "diagnose.yaml"  # whose neighbours hide the library's of the same name, as in `run`
-    return load_playbook(text, str(beside), discover(), open_included, read=read_beside)
 
 
 def _show(conclusions: list[Conclusion], output: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -160,21 +160,41 @@ def read_playbook(path: Path, actions: Mapping[str, Action], files: FilesRead | 
     The playbook is not checked if this version of runbook has already checked the same text of the playbook and of its
     included files; with *files*, which then has what was read, it is checked in any case.
     """
+    text = read_text(path)
+    noted = FilesRead() if files is None else files
+    noted.note(path, text)
+    return parse_checked(text, path, actions, noted.include, noted.beside, again=files is not None)
+
+
+def parse_checked(
+    text: str,
+    path: Path,
+    actions: Mapping[str, Action],
+    opened: Callable[[str, str], tuple[str, str]],
+    read: Callable[[str, str, bool], str],
+    *,
+    again: bool = False,
+    called: str = "",
+) -> Playbook:
+    """Return the playbook in *text*, which stands for the file *path*.  Raises ConfigError with every mistake in it.
+
+    It is not checked if this version of runbook has already checked the same text of it and of its included files,
+    except with *again*.  *called*: what the cache calls it; empty: by its path.
+    """
     from runbook.commands.program_cache import ProgramCache
     from runbook.language.loader import load_playbook
 
-    text, cache = read_text(path), ProgramCache(CHECKED)
+    cache = ProgramCache(CHECKED)
     kept = cache.read()
     known: dict[str, list[str]] = kept if isinstance(kept, dict) else {}
-    place, own = str(path.absolute()), sha256("\0".join([text, *sorted(actions)]).encode()).hexdigest()
-    if files is None and known.get(place, ())[:1] == [own]:
+    place = called or str(path.absolute())
+    own = sha256("\0".join([text, *sorted(actions)]).encode()).hexdigest()
+    if not again and known.get(place, ())[:1] == [own]:
         with suppress(ConfigError):  # what it includes has changed: all its mistakes are found below
-            book = load_playbook(text, str(path), actions, open_included, read=read_beside, checked=False)
+            book = load_playbook(text, str(path), actions, opened, read=read, checked=False)
             if known[place] == [own, book.digest]:
                 return book
-    noted = FilesRead() if files is None else files
-    noted.note(path, text)
-    book = load_playbook(text, str(path), actions, noted.include, read=noted.beside)
+    book = load_playbook(text, str(path), actions, opened, read=read)
     if known.pop(place, None) != [own, book.digest]:
         newest = list(known.items())[-MOST_CHECKED:]
         cache.write({**dict(newest), place: [own, book.digest]})

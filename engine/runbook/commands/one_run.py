@@ -22,9 +22,9 @@ from runbook.execution.diagnosis import OtherHosts, SharedProbes, exit_code
 from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Bounds, Cancellation, Fleet, Planned, waits
-from runbook.execution.guards import Redacting
+from runbook.execution.guards import Either, Redacting, WithinTime
 from runbook.plugins import discover
-from runbook.protocols import Connection, Emit, Reporter
+from runbook.protocols import Connection, Emit, Interrupt, Reporter
 from runbook.records.owed_notes import NoticingConnection
 from runbook.records.owed_records import RunRecords
 from runbook.records.process_identity import process_user
@@ -69,7 +69,7 @@ def provide_files(hosts: int) -> None:
 class SystemClock:
     """The machine's monotonic clock; a sleep ends early when the run is asked to stop."""
 
-    def __init__(self, stop: Cancellation) -> None:
+    def __init__(self, stop: Interrupt) -> None:
         self._stop = stop
 
     def now(self) -> float:
@@ -285,7 +285,8 @@ class Run:
 
     def _fleet(self) -> Fleet:
         order, there = self.order, transports.names()
-        clock = SystemClock(self.stop)
+        limit = order.time_limit
+        clock = SystemClock(Either(self.stop, limit) if limit else self.stop)
         for host in order.selection.hosts:
             if host.transport not in there:
                 known = ", ".join(sorted(there))
@@ -301,7 +302,9 @@ class Run:
         def connect(host: Host) -> Connection:
             if self._debug:
                 self._debug.line(host.name, f"connect by {host.transport}: {' or '.join(map(str, host.addresses))}")
-            return hiding(host.name, transports.load(host.transport).connect(host, options, self.stop.of(host.name)))
+            own: Interrupt = self.stop.of(host.name)
+            made = transports.load(host.transport).connect(host, options, Either(own, limit) if limit else own)
+            return hiding(host.name, WithinTime(made, limit) if limit else made)
 
         def connect_noticing(host: Host) -> Connection:
             made = connect(host)
@@ -313,7 +316,7 @@ class Run:
             return hiding(name, transports.load(other.transport).connect(other, options, self.stop))
 
         self.elsewhere = OtherHosts(connect_to, clock)
-        limit = _deadline(order)
+        deadline = _deadline(order)
         facts = {
             "id": self.id,
             "playbook": order.playbook.name,
@@ -350,7 +353,7 @@ class Run:
             force=order.force,
             earlier=order.earlier,
             change_limits=change_limits_of(order, past),
-            deadline=clock.now() + limit if limit else 0.0,
+            deadline=clock.now() + deadline if deadline else 0.0,
         )
 
 

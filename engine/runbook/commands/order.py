@@ -9,6 +9,7 @@ from typing import Protocol
 from runbook.commands.secret_masking import secret_inputs, secrets_of
 from runbook.dataclass import dataclass
 from runbook.execution.fleet import Assignment
+from runbook.execution.guards import TimeLimit
 from runbook.protocols import ConnectOptions, KeptFiles, OwedRecords, RecordedPast
 from runbook.secret_sources.resolution import SecretValues
 from runbook.secrets.documents import secrets_in
@@ -37,6 +38,8 @@ class Order:
     timeout: float = 0.0
     """The timeout in seconds for probes that have none."""
     deadline: float = 0.0
+    time_limit: TimeLimit | None = field(default=None, repr=False)
+    """The time at which probes are given up; None: each has only its own timeout."""
     wait_lock: float = 60.0
     """The seconds to wait for another run to finish with a host."""
     detailed_exit_code: bool = False

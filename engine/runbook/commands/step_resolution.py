@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from runbook.errors import ConfigError, Problem
-from runbook.inventory.host_patterns import select
 from runbook.language.expressions.templates import Scope, render
 from runbook.text.suggestions import suggest
 from runbook.values.inventory import Host, Inventory
@@ -46,6 +45,8 @@ def with_places(playbook: Playbook, inputs: Mapping[str, Mapping[str, Json]], in
 def _host(pattern: str, inventory: Inventory) -> str:
     if pattern == CONTROLLER:
         return pattern
+    from runbook.inventory.host_patterns import select  # only where a step names another host
+
     found = select(inventory, pattern, include_not_ready=True).hosts
     if len(found) != 1:
         raise ConfigError(f"{pattern!r} must name one host, but names {len(found)}")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runbook.commands.history.recording import records_folder
 from runbook.commands.order import Order
 from runbook.errors import ConfigError
 from runbook.execution.fleet import ChangeLimits
-from runbook.inventory.host_patterns import select
 from runbook.language.history_calls import probes_remembered
 from runbook.protocols import RecordedPast
-from runbook.records.past_runs import PastRuns
 from runbook.values.inventory import Inventory
 from runbook.values.playbook import Playbook
 from runbook.values.recorded_change import RecordedAnswer, RecordedChange
@@ -25,6 +22,8 @@ def past_of(playbook: Playbook, inventory: Inventory, records: str | None) -> Ca
     """
     if records is None:
         return None
+    from runbook.commands.history.recording import records_folder  # only where records are read
+    from runbook.records.past_runs import PastRuns
 
     def past(run: str, resumes: str) -> RecordedPast:
         try:
@@ -57,6 +56,8 @@ def pool_of(order: Order) -> int:
 
     They are not only the hosts of this run, so that many runs on one host each are counted together.
     """
+    from runbook.inventory.host_patterns import select  # only where a plan is shown
+
     try:
         return len(select(order.inventory, order.playbook.hosts or "all", include_not_ready=True).hosts)
     except ConfigError:

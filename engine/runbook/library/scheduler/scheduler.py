@@ -48,6 +48,8 @@ class Args:
     """With resume: only a drain of ours whose reason begins with these words."""
     wait: Duration = field(default=Duration(0), metadata={"minimum": 0, "maximum": 604800})
     """The time that jobs may take to end (drain), or the node to respond (resume)."""
+    leave_jobs: bool = False
+    """With drain: jobs that run are neither waited for nor asked about, and a node that is down keeps its reason."""
     evict: bool = False
     """With drain, for Kubernetes: `kubectl drain` evicts the pods (not those of DaemonSets)."""
     gpus: int | None = field(default=None, metadata={"minimum": 0})
@@ -175,7 +177,9 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _drain(args: Args, state: State, node: Node) -> Decision:
-    if isinstance(node.jobs, Unknown):
+    if args.leave_jobs and (node.drained or node.down):
+        return NoChange(why=f"{node.name} is {node.whose()}")
+    if isinstance(node.jobs, Unknown) and not args.leave_jobs:
         return Blocked(why=f"{node.name}: {node.jobs.why}")
     if node.drained and not node.jobs:
         return NoChange(why=f"{node.name} is {node.whose()}" + (", and no job is on it" if node.jobs_known else ""))
@@ -203,7 +207,7 @@ def _drain(args: Args, state: State, node: Node) -> Decision:
 def _waiting(words: str, args: Args, node: Node) -> str:
     if not node.jobs_known:
         return words.removesuffix("; wait") + " (a mark of ours; there is no scheduler that would hold off jobs)"
-    jobs = () if isinstance(node.jobs, Unknown) else node.jobs
+    jobs = () if isinstance(node.jobs, Unknown) or args.leave_jobs else node.jobs
     return f"{words} up to {seconds(args.wait)} for {first_few(jobs)}" if jobs else words.removesuffix("; wait")
 
 
@@ -263,12 +267,17 @@ def reach(args: Args, state: State) -> tuple[Target, ...]:
 
 def settled(args: Args, before: State, after: State) -> bool:
     """It is drained and without jobs; or it is drained no more."""
-    return not _unsettled(args, after)
+    return not explain(args, before, after)
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Describe what the second probe still finds."""
-    return _unsettled(args, after)
+    """Describe what the second probe still finds; with ``leave_jobs`` also a drain by somebody who came before us."""
+    unsettled, node = _unsettled(args, after), after.whole
+    if unsettled or args.do != "drain" or not args.leave_jobs or isinstance(node, Unknown):
+        return unsettled
+    return (
+        "" if node.reason.startswith(OUR_REASON) else f"{node.name} takes no jobs, but not by us: it is {node.whose()}"
+    )
 
 
 def _unsettled(args: Args, after: State) -> str:
@@ -279,6 +288,8 @@ def _unsettled(args: Args, after: State) -> str:
         return f"{node.name} was resumed, but is still {node.whose()}" if node.drained else ""
     if not node.drained:
         return f"{node.name} was drained, but takes jobs ({node.state})"
+    if args.leave_jobs:
+        return ""
     if isinstance(node.jobs, Unknown):
         return f"{node.name} is drained, but {node.jobs.why}"
     if not node.jobs:

@@ -30,6 +30,8 @@ class Node:
     """The state as the scheduler prints it: ``IDLE+DRAIN``, ``Ready,SchedulingDisabled``; empty for kind ``none``."""
     drained: bool = False
     """Whether the host accepts no new jobs because a user drained it."""
+    down: bool = False
+    """Whether the scheduler has taken the host out of service, or somebody has declared it down."""
     reason: str = ""
     """The reason why the host accepts no jobs, as written by the user who drained it."""
     by: str = ""
@@ -63,7 +65,9 @@ class Node:
         """Return the user who drained it, the time and the reason, as a part of a sentence."""
         by = f" by {self.by}" if self.by else ""
         since = f" since {self.since}" if self.since else ""
-        return f"drained{by}{since} ({self.reason or 'no reason given'})"
+        return (
+            f"{'down' if self.down and not self.drained else 'drained'}{by}{since} ({self.reason or 'no reason given'})"
+        )
 
 
 def objection_to_reason(text: str) -> str:

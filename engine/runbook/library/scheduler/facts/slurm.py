@@ -61,6 +61,7 @@ def read_node(line: str, jobs: tuple[str, ...] | Unknown, asked_at: str) -> Node
         asked_at=asked_at,
         state=state[1],
         drained=bool(words & {"DRAIN", "DRAINED", "DRAINING"}),
+        down=base == "DOWN",
         reason=reason,
         by=by,
         since=since,
