@@ -22,7 +22,7 @@ from runbook.execution.diagnosis import OtherHosts, SharedProbes, exit_code
 from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Bounds, Cancellation, Fleet, Planned, waits
-from runbook.execution.guards import Redacting
+from runbook.execution.guards import ReadOnly, Redacting
 from runbook.plugins import discover
 from runbook.protocols import Connection, Emit, Reporter
 from runbook.records.owed_notes import NoticingConnection
@@ -296,7 +296,8 @@ class Run:
 
         def hiding(host: str, connection: Connection) -> Connection:
             shown = self._debug.connection(host, connection) if self._debug else connection
-            return Redacting(shown, handed_out.redacted) if handed_out else shown
+            shown = Redacting(shown, handed_out.redacted) if handed_out else shown
+            return ReadOnly(shown) if order.reads_only else shown
 
         def connect(host: Host) -> Connection:
             if self._debug:
