@@ -1,4 +1,4 @@
-"""What the command line of ``runbook mcp`` permits an assistant: the inventory, the hosts, and the playbooks."""
+"""Limits that the command line of ``runbook mcp`` sets to an assistant: the inventory, the hosts, and the playbooks."""
 
 from __future__ import annotations
 
