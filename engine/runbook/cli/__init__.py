@@ -16,6 +16,7 @@ from runbook.cli.echo import echo as tell
 from runbook.cli.echo import echo_error
 from runbook.cli.history import history
 from runbook.cli.lab import lab
+from runbook.cli.mcp import mcp
 from runbook.cli.options import (
     CONTEXT,
     FILE,
@@ -395,5 +396,5 @@ def completion(shell: str) -> None:
     click.echo(source.replace('string split ","', 'string split -m 1 ","'))  # a host pattern has commas of its own
 
 
-for command in (lab, plan, apply, approve, history):
+for command in (lab, plan, apply, approve, history, mcp):
     cli.add_command(command)

@@ -36,7 +36,7 @@ from runbook.execution.executor import Consent
 from runbook.reporting.collector import Collector
 from runbook.secrets.masking import Masking, masked
 from runbook.text.printable import printable
-from runbook.values.result import Status, Verdict
+from runbook.values.result import Verdict
 from runbook.values.types import plural
 from runbook.version import __version__
 
@@ -120,7 +120,7 @@ def _apply(
         consent = None
     elif not options.yes and person.is_there():
         print(printable(plan_text(plan.path, plan.content, options.allowed_signers)), file=sys.stderr)
-        if not person.confirms(f"\nDo this on {plural(_changed(saved), 'host')}?"):
+        if not person.confirms(f"\nDo this on {plural(saved.changed_hosts, 'host')}?"):
             person.say("declined: nothing was changed")
             return DECLINED
         consent = Consent.SHOWN
@@ -162,11 +162,6 @@ def _refuse_other_limits(saved: SavedPlan, order: Order) -> None:
         raise ConfigError("the limits that the plan shows are not those that it would be applied with; make a new plan")
 
 
-def _changed(saved: SavedPlan) -> int:
-    """Return the number of hosts that the plan changes."""
-    return sum(any(step.status is Status.WOULD_CHANGE for step in host.steps) for host in saved.result.hosts)
-
-
 def _unusable(plan: _Plan, options: ApplyOptions, whole: RunOptions, person: Person) -> list[Problem]:
     """Return the reasons why this user must not apply the plan now."""
     saved, now = plan.saved, datetime.now(UTC)
@@ -184,7 +179,7 @@ def _unusable(plan: _Plan, options: ApplyOptions, whole: RunOptions, person: Per
         words.append(f"the plan was already applied: {use}; {NEW_PLAN}")
     if options.replan and not person.is_there():
         words.append("--replan shows a new plan and asks, and there is no terminal to ask on")
-    if options.replan and saved.approvals:
+    if options.replan and saved.signatures:
         words.append("--replan: a new plan would need approvals of its own; leave it out, and make a new plan")
     return [
         *(Problem(message=f"{plan.path}: {word}") for word in words),
@@ -195,13 +190,17 @@ def _unusable(plan: _Plan, options: ApplyOptions, whole: RunOptions, person: Per
 def _unapproved(plan: _Plan, options: ApplyOptions, inventory: Sequence[str]) -> list[Problem]:
     """Return the reasons why the approvals of the plan do not suffice."""
     saved, file = plan.saved, shlex.quote(plan.path)
-    if not saved.approvals or options.check:
+    if not saved.signatures or options.check:
         return []
-    how = f"another user runs `runbook approve {file}`, which makes {plan.path}.NAME.sig beside it (or --approval FILE)"
+    needs = f"{plan.path} needs {plural(saved.signatures, 'approval')}"
+    if saved.made.agent:
+        needs = f"{plan.path} was made by an agent, and needs {plural(saved.signatures, 'approval')} of a person"
+    who = "another user" if saved.approvals else "a person"
+    how = f"{who} runs `runbook approve {file}`, which makes {plan.path}.NAME.sig beside it (or --approval FILE)"
     files = signature_files(os.path.expanduser(plan.path), options.approval)
     known = signers_file(options.allowed_signers, inventory)
     if known is None:
-        words = f"{plan.path} needs {plural(saved.approvals, 'approval')}, and nothing says whose key is whose"
+        words = f"{needs}, and nothing says whose key is whose"
         hint = (
             f"write a file {SIGNERS} beside the inventory, a line for each person, such as `bob@example.com "
             "ssh-ed25519 AAAA...`; or name it with --allowed-signers FILE"
@@ -213,11 +212,10 @@ def _unapproved(plan: _Plan, options: ApplyOptions, inventory: Sequence[str]) ->
         )
     except ConfigError as error:
         return list(error.problems)
-    if len(good) >= saved.approvals:
+    if len(good) >= saved.signatures:
         return []
-    words = f"{plan.path} needs {plural(saved.approvals, 'approval')}, and has {len(good)}"
     return [
-        Problem(message=words, hint=how),
+        Problem(message=f"{needs}, and has {len(good)}", hint=how),
         *(Problem(message=f"{each.file} does not count: {each.why}") for each in refused),
     ]
 

@@ -41,6 +41,10 @@ def approve_plan(path: str, options: ApproveOptions, person: Person) -> int:
     this = this_user(now)
     if expired(saved, now):
         raise ConfigError(f"{path}: the plan expired at {saved.expires_at}; there is nothing to approve")
+    if options.yes and saved.made.agent:  # the agent can start programs, too: what it lacks is a terminal
+        raise ConfigError(
+            f"{path} was made by an agent: a person reads it and approves it on a terminal, without --yes"
+        )
     if not options.yes:
         if not person.is_there():
             raise ConfigError("approving needs a yes: there is no terminal to ask on, and no --yes")
@@ -48,7 +52,7 @@ def approve_plan(path: str, options: ApproveOptions, person: Person) -> int:
         if not person.confirms("\nApprove this plan?"):
             person.say("declined: nothing was signed")
             return DECLINED
-    if same_person(this.names, saved.made.names):
+    if saved.approvals and same_person(this.names, saved.made.names):
         person.say(
             f"you are {this.sudo_user or this.user}, who made this plan: apply counts the approval only if the key is "
             "another user's in allowed_signers"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from runbook.codec import to_json
@@ -19,17 +19,20 @@ from runbook.commands.input_files import (
 from runbook.commands.joined_playbooks import Conclusion, concluded, joined, prefix_of
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions
+from runbook.commands.order import Order
 from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.sources import inventory_for, selected
 from runbook.commands.step_resolution import without_scratch
 from runbook.commands.workspace import Person, order_for, with_secrets_resolved
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.execution.fleet import Cancellation
 from runbook.language.includes import inputs_of_parts
 from runbook.plugins import discover
 from runbook.secret_sources.resolution import problems_with_references
 from runbook.text.printable import printable
+from runbook.values.inventory import LeftOut
 from runbook.values.playbook import Playbook
 from runbook.values.result import Verdict
 from runbook.values.types import plural
@@ -70,12 +73,59 @@ OURS = frozenset({"monitor"})
 def diagnose_hosts(options: FleetOptions, person: Person) -> int:
     """Diagnose hosts with every playbook that needs no input.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line("", options.choosing.inventory)) as hiding:
-        return _diagnose_hosts(options, person, hiding)
+        found = diagnosis(options, person, hiding)
+    _show(found.conclusions, options.output.output)
+    if options.output.output == "console" and found.not_asked:
+        names = ", ".join(found.not_asked)
+        person.say(f"not asked; run these by name for a job, a cluster, a container or a disk: {names}")
+    return found.exit_code
 
 
-def _diagnose_hosts(options: FleetOptions, person: Person, hiding: SecretMasking) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The conclusions about all hosts, and the run that they are from."""
+
+    run: str
+    exit_code: int
+    conclusions: tuple[Conclusion, ...]
+    left_out: tuple[LeftOut, ...]
+    not_asked: tuple[str, ...]
+    """The playbooks that find errors but were not used here; they must be run by name."""
+
+
+def diagnosis(
+    options: FleetOptions, person: Person, hiding: SecretMasking, narrowed: Callable[[Order], Order] = lambda it: it
+) -> Diagnosis:
+    """Probe hosts with every playbook that needs no input.
+
+    *narrowed* returns the order as it may be carried out.  Raises ConfigError.
+    """
     known = known_playbooks(discover())
     books = playbooks_of_a_host(known)
+    order = narrowed(_order_of(books, options, person))
+    order = with_secrets_resolved(order, hiding, changes=False)
+    order = replace(order, origin=order.origin or origin_of(order, "diagnose"))
+    stop, recording = Cancellation(), options.recording
+    person.can_stop(stop)
+    for name, why in known.faulty.items():
+        person.say(f"not asked: {name}: {why}")
+    if options.output.output == "console":
+        hosts = plural(len(order.selection.hosts), "host")
+        person.say(f"asking {hosts} what {plural(len(books), 'playbook')} would ask")
+    run = Run(order, (), stop, lambda name: recording_of(name, recording, person.say, changing=False))
+    hiding.learn(run.secrets)
+    code, results = run.probed()
+    where = "".join(f" -i {shlex.quote(path)}" for path in options.choosing.inventory)
+    return Diagnosis(
+        run=run.id,
+        exit_code=code,
+        conclusions=tuple(concluded(result, books, where) for result in results),
+        left_out=order.selection.left_out,
+        not_asked=tuple(_not_asked(known, books)),
+    )
+
+
+def _order_of(books: Mapping[str, Playbook], options: FleetOptions, person: Person) -> Order:
     whole = joined(books)
     pattern = options.choosing.hosts
     inventory = inventory_for(options.choosing, pattern or "")
@@ -86,23 +136,7 @@ def _diagnose_hosts(options: FleetOptions, person: Person, hiding: SecretMasking
         raise ConfigError(*problems)
     parts = inputs_of_parts(whole, {})
     whole = without_scratch(whole)
-    order = order_for(whole, options, person, parts=parts, inventory=inventory, selection=chosen)
-    order = with_secrets_resolved(order, hiding, changes=False)
-    order = replace(order, origin=origin_of(order, "diagnose"))
-    stop, recording = Cancellation(), options.recording
-    person.can_stop(stop)
-    for name, why in known.faulty.items():
-        person.say(f"not asked: {name}: {why}")
-    if options.output.output == "console":
-        person.say(f"asking {plural(len(chosen.hosts), 'host')} what {plural(len(books), 'playbook')} would ask")
-    run = Run(order, (), stop, lambda name: recording_of(name, recording, person.say, changing=False))
-    hiding.learn(run.secrets)
-    code, results = run.probed()
-    where = "".join(f" -i {shlex.quote(path)}" for path in options.choosing.inventory)
-    _show([concluded(result, books, where) for result in results], options.output.output)
-    if options.output.output == "console" and (others := _not_asked(known, books)):
-        person.say(f"not asked; run these by name for a job, a cluster, a container or a disk: {', '.join(others)}")
-    return code
+    return order_for(whole, options, person, parts=parts, inventory=inventory, selection=chosen)
 
 
 def _not_asked(known: KnownPlaybooks, books: Mapping[str, Playbook]) -> list[str]:
@@ -124,7 +158,7 @@ def _can_be_asked(book: Playbook) -> bool:
     return bool(book.findings) and book.name not in OURS and not (required or book.secrets)
 
 
-def _show(conclusions: list[Conclusion], output: str) -> None:
+def _show(conclusions: Sequence[Conclusion], output: str) -> None:
     if output == "json":
         print(json.dumps({"format": 1, "hosts": [to_json(each) for each in conclusions]}, indent=1))
         return

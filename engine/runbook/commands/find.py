@@ -358,8 +358,13 @@ def playbooks_for(words: Sequence[str], file: str, output: str, stdin: Callable[
     Raises ConfigError without such a text.
     """
     result = _search(read_error_text(words, file, stdin))
-    text = _as_json(result) if output == "json" else "\n".join(_lines(result))
+    text = json.dumps(_as_json(result), indent=2) if output == "json" else "\n".join(_lines(result))
     return Answer(text, 0 if result.found else 1)
+
+
+def playbooks_in_text(text: str) -> dict[str, Json]:
+    """Return the playbooks for the error in *text*, in the form of ``--output json``; *text* never names a file."""
+    return _as_json(_search(_prepared(text.encode(errors="replace"))))
 
 
 def _search(error: ErrorText) -> _Result:
@@ -411,14 +416,13 @@ def line_to_type(playbook: PlaybookCard) -> str:
     return f"runbook run {shlex.quote(playbook.name)} --hosts HOSTS{inputs} --dry-run"
 
 
-def _as_json(result: _Result) -> str:
-    document: dict[str, Json] = {
+def _as_json(result: _Result) -> dict[str, Json]:
+    return {
         "playbooks": [_found_as_json(found) for found in result.found],
         "ended_at_line": result.end.line if result.end else None,
         "cut": result.error.before is not None,
         "left_out": [{"playbook": name, "why": why} for name, why in result.left_out],
     }
-    return json.dumps(document, indent=2)
 
 
 def _found_as_json(found: FoundPlaybook) -> Json:

@@ -267,7 +267,8 @@ def _readable_by_all(path: Path, *, way: bool) -> bool:
 
 
 def found_inventories(given: Sequence[str]) -> tuple[Path, ...]:
-    """Return the inventory files or sources: *given*, or those of ``$RUNBOOK_INVENTORY`` (separated by ``:``), or the default.
+    """Return the inventory files and sources: *given*, or those of ``$RUNBOOK_INVENTORY`` (separated by ``:``), or the
+    default.
 
     Empty if there is none of them.  Raises ConfigError if another user could have written the default.
     """

@@ -1,4 +1,4 @@
-"""Read hosts from the programs that know them: ``-i kubectl:CONTEXT``, ``docker:CONTEXT``, ``scontrol:``, ``ansible:FILE``.
+"""Read hosts from the programs that know them: ``-i kubectl:CONTEXT``, ``docker:``, ``scontrol:``, ``ansible:FILE``.
 
 The program runs on this machine, as this user, with this user's configuration, and is only asked for a list.
 """

@@ -98,16 +98,22 @@ def _definitions(module: str) -> tuple[dict[str, list[ast.stmt]], dict[str, tupl
 
 def list_text(output: str = "console") -> str:
     """List the playbooks that can be named without a path, each with its purpose."""
-    known: list[dict[str, Json]] = []
-    for card, path in zip(playbook_cards(), playbook_files(), strict=True):
-        why = f"cannot be used: {plural(card.mistakes, 'mistake')} (runbook check {card.name})"
-        about, origin = why if card.mistakes else card.about, collections().get(path.parent, "")
-        known.append({"name": card.name, "about": about, "path": str(path), "mistakes": card.mistakes, "from": origin})
+    known = playbook_rows()
     if output == "json":
         return _json("playbooks", known)
     width = max((len(str(each["name"])) for each in known), default=0)
     lines = [f"{each['name']:{width}}  {each['about']}{_in_parentheses(str(each['from']))}" for each in known]
     return "\n".join(lines) or "no playbooks: neither in ./playbooks nor in the library"
+
+
+def playbook_rows() -> list[dict[str, Json]]:
+    """Return a row for each playbook that can be named without a path, as ``--output json`` prints it."""
+    known: list[dict[str, Json]] = []
+    for card, path in zip(playbook_cards(), playbook_files(), strict=True):
+        why = f"cannot be used: {plural(card.mistakes, 'mistake')} (runbook check {card.name})"
+        about, origin = why if card.mistakes else card.about, collections().get(path.parent, "")
+        known.append({"name": card.name, "about": about, "path": str(path), "mistakes": card.mistakes, "from": origin})
+    return known
 
 
 def _in_parentheses(package: str) -> str:

@@ -22,7 +22,7 @@ from runbook.execution.diagnosis import OtherHosts, SharedProbes, exit_code
 from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Bounds, Cancellation, Fleet, Planned, waits
-from runbook.execution.guards import Either, Redacting, WithinTime
+from runbook.execution.guards import Either, ReadOnly, Redacting, WithinTime
 from runbook.plugins import discover
 from runbook.protocols import Connection, Emit, Interrupt, Reporter
 from runbook.records.owed_notes import NoticingConnection
@@ -297,11 +297,13 @@ class Run:
 
         def hiding(host: str, connection: Connection) -> Connection:
             shown = self._debug.connection(host, connection) if self._debug else connection
-            return Redacting(shown, handed_out.redacted) if handed_out else shown
+            shown = Redacting(shown, handed_out.redacted) if handed_out else shown
+            return ReadOnly(shown) if order.reads_only else shown
 
         def connect(host: Host) -> Connection:
             if self._debug:
-                self._debug.line(host.name, f"connect by {host.transport}: {' or '.join(map(str, host.addresses))}")
+                ways = " or ".join(map(str, host.addresses or filter(None, [host.container])))
+                self._debug.line(host.name, f"connect by {host.transport}: {ways}")
             own: Interrupt = self.stop.of(host.name)
             made = transports.load(host.transport).connect(host, options, Either(own, limit) if limit else own)
             return hiding(host.name, WithinTime(made, limit) if limit else made)

@@ -35,6 +35,8 @@ class Order:
     secret_values: SecretValues = field(default_factory=SecretValues, repr=False)
     parallel: int = 32
     force: bool = False
+    reads_only: bool = False
+    """Whether every connection of the run refuses commands that write, beside the guards of its parts."""
     timeout: float = 0.0
     """The timeout in seconds for probes that have none."""
     deadline: float = 0.0

@@ -8,6 +8,7 @@ import shlex
 import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TextIO
 
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions, RunOptions
@@ -25,7 +26,7 @@ from runbook.execution.executor.permitted import shown_host
 from runbook.records.process_identity import process_user
 from runbook.reporting.collector import Collector
 from runbook.reporting.whole_report import WholeReport, can_be_replaced
-from runbook.values.result import HostResult, Status
+from runbook.values.result import HostResult
 from runbook.values.types import Json, plural
 from runbook.values.units import time_span
 from runbook.version import __version__
@@ -52,17 +53,22 @@ def make_plan_file(name: str, options: PlanOptions, person: Person) -> int:
     """Probe every host, show the plan, and write it to a file.  Returns the exit code of a dry run."""
     options = replace(options, plan_only=True)
     with SecretMasking(lambda: secrets_on_command_line(name, options.choosing.inventory, options.given)) as hiding:
-        problems: list[Problem] = []
-        or_problems(problems, lambda: _lifetime(options.expires))
-        sources = read_sources(name, options, problems)
-        if sources and not sources.playbook.remediate:
-            problems.append(Problem(message=f"{sources.playbook.name} changes nothing: there is nothing to apply"))
-        order = order_of(sources, options, person, problems)
+        order = order_of_plan(name, options, person)
         order = replace(order, origin=origin_of_playbook(order, options, "plan"))
         return save_plan(order, name, options, person, hiding, PlanFile(path=options.out, expires=options.expires))
 
 
-def _lifetime(expires: str) -> timedelta:
+def order_of_plan(name: str, options: PlanOptions, person: Person) -> Order:
+    """Return the order for a plan of the playbook *name*.  Raises ConfigError with every mistake."""
+    problems: list[Problem] = []
+    or_problems(problems, lambda: lifetime(options.expires))
+    sources = read_sources(name, options, problems)
+    if sources and not sources.playbook.remediate:
+        problems.append(Problem(message=f"{sources.playbook.name} changes nothing: there is nothing to apply"))
+    return order_of(sources, options, person, problems)
+
+
+def lifetime(expires: str) -> timedelta:
     """Parse *expires*, the time for which a plan may be applied.  Raises ConfigError."""
     try:
         return timedelta(seconds=time_span(expires))
@@ -77,20 +83,51 @@ def save_plan(
 
     *name* is the given name of the playbook, or of the run that is undone.  Raises ConfigError.
     """
-    lives, out = _lifetime(file.expires), opened_plan(file.path)
+    lives, out = lifetime(file.expires), opened_plan(file.path)
+    made = made_plan(order, name, options, person, hiding, lives)
+    if made.saved is None:
+        person.say("no plan was written: the run was interrupted")
+        return made.exit_code
+    publish(out, made.saved.text(), file.path)
+    for line in _next(made.saved, file.path):
+        person.say(line)
+    return made.exit_code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadePlan:
+    """A plan that was just made, and the exit code of its dry run."""
+
+    saved: SavedPlan | None
+    """None: the run was interrupted."""
+    exit_code: int
+
+
+def made_plan(
+    order: Order,
+    name: str,
+    options: FleetOptions,
+    person: Person,
+    hiding: SecretMasking,
+    lives: timedelta,
+    *,
+    agent: str = "",
+    stdout: TextIO | None = None,
+) -> MadePlan:
+    """Probe every host of *order*, show the plan on *stdout*, and return the plan, which was checked as ``apply`` does.
+
+    *agent* is the program through which an agent makes the plan.  Raises ConfigError.
+    """
     order = with_secrets_resolved(order, hiding, changes=False)
     kept = Collector()
-    with OpenRun(order, options, person, hiding, changing=False, listeners=(kept,)) as open_run:
+    with OpenRun(order, options, person, hiding, changing=False, listeners=(kept,), stdout=stdout) as open_run:
         code = open_run.run.plan_only()
+    code = open_run.code(code)
     if open_run.stop.asked:
-        person.say("no plan was written: the run was interrupted")
-        return open_run.code(code)
-    saved = _saved(open_run.run, kept, name, options, lives)
-    parsed((text := saved.text()).encode(), file.path)  # what could not be applied must not be saved
-    publish(out, text, file.path)
-    for line in _next(saved, file.path):
-        person.say(line)
-    return open_run.code(code)
+        return MadePlan(saved=None, exit_code=code)
+    saved = _saved(open_run.run, kept, name, options, lives, agent)
+    parsed(saved.text().encode(), "the plan")  # what could not be applied must not be saved
+    return MadePlan(saved=saved, exit_code=code)
 
 
 def opened_plan(path: str, mode: int = 0o600) -> WholeReport:
@@ -116,7 +153,7 @@ def publish(out: WholeReport, text: str, path: str) -> None:
         out.close()
 
 
-def _saved(run: Run, kept: Collector, name: str, options: FleetOptions, lives: timedelta) -> SavedPlan:
+def _saved(run: Run, kept: Collector, name: str, options: FleetOptions, lives: timedelta, agent: str) -> SavedPlan:
     order, basis = run.order, rests_on(run.order)
     assert kept.result
     from_env = tuple(each.name for each in order.playbook.inputs if each.env and each.name in basis.secret_inputs)
@@ -124,7 +161,7 @@ def _saved(run: Run, kept: Collector, name: str, options: FleetOptions, lives: t
     now = datetime.now(UTC)
     return SavedPlan(
         plan=secrets.token_hex(16),
-        made=this_user(now),
+        made=replace(this_user(now), agent=agent),
         expires_at=iso(now + lives),
         engine_version=__version__,
         rests_on=basis,
@@ -174,7 +211,7 @@ def _brief(host: HostResult) -> HostResult:
 
 def _next(saved: SavedPlan, out: str) -> list[str]:
     """Return lines about the new plan, and about the next command for it."""
-    many = sum(any(step.status is Status.WOULD_CHANGE for step in host.steps) for host in saved.result.hosts)
+    many = saved.changed_hosts
     lines = [
         f"plan {saved.plan[:8]} is in {out}: {plural(many, 'host')} would be changed; it can be applied until "
         f"{saved.expires_at}",

@@ -13,12 +13,13 @@ from typing import Any
 from runbook.commands.history.listing import checked_query
 from runbook.commands.history.recording import recording_of, records_folder
 from runbook.commands.input_files import find_playbook, read_playbook
+from runbook.commands.nobody import Nobody
 from runbook.commands.one_run import Run
 from runbook.commands.options import RunOptions, made_from, option_names
 from runbook.commands.playbook_order import order_from, origin_of_playbook
 from runbook.commands.secret_masking import SecretMasking
 from runbook.commands.workspace import with_secrets_resolved
-from runbook.errors import Cancelled, ConfigError, Problem
+from runbook.errors import ConfigError, Problem
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Cancellation
 from runbook.plugins import discover
@@ -29,7 +30,7 @@ from runbook.reporting.collector import Collector
 from runbook.text.suggestions import suggest
 from runbook.values.event import Event
 from runbook.values.playbook import HostOrder, Playbook
-from runbook.values.result import HostPlan, RunResult
+from runbook.values.result import RunResult
 from runbook.values.types import Json
 
 OnEvent = Callable[[Event], None]
@@ -113,34 +114,6 @@ def recorded(name: str, *, records: str = "") -> RecordedRun:
     return load_run(records_folder(records), name)
 
 
-class _Nobody:
-    """A person who is absent: no question is asked, and messages are kept."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def is_there(self) -> bool:
-        return False
-
-    def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
-        return False
-
-    def confirms(self, question: str) -> bool:
-        return False
-
-    def secret(self, prompt: str) -> str:
-        raise Cancelled(f"{prompt}: there is nobody to ask; give a file")
-
-    def can_stop(self, stop: Cancellation) -> None:
-        pass
-
-    def say(self, line: str) -> None:
-        self.said.append(line)
-
-    def speak_through(self, aside: Callable[[str], bool]) -> None:
-        pass
-
-
 class _Listener(Collector):
     """Keeps the result of a run, and passes the run's events on."""
 
@@ -176,7 +149,7 @@ class _Call:
         for name, choices in CHOICES.items():
             if (given := options.get(name)) is not None and given not in choices:
                 raise ConfigError(Problem(message=f"{name}: {given!r} is none", hint=suggest(str(given), choices)))
-        self._playbook, self._person = str(playbook), _Nobody()
+        self._playbook, self._person = str(playbook), Nobody()
         made = made_from(RunOptions, {"records": "", "no_record": False, "wait_lock": "1m", **options})
         self._options = replace(
             made,

@@ -86,12 +86,16 @@ def list_text(folder: PrivateFolder, asked: Query, output: str = "console") -> s
     query = asked.checked()
     rows = recorded_runs(folder, query)
     if output == "json":
-        runs: list[Json] = [{**asdict(row), "state": row.state.value} for row in rows]
-        return json.dumps({"format": 1, "runs": runs}, indent=1)
+        return json.dumps({"format": 1, "runs": [run_fields(row) for row in rows]}, indent=1)
     if not rows:
         return "\n".join([f"no recorded run matches (records: {folder.path})", *_unheard_of(folder, query)])
     width = max(len(row.playbook) for row in rows)
     return "\n".join(_line(row, width) for row in rows)
+
+
+def run_fields(row: RunRow) -> dict[str, Json]:
+    """Return *row* as ``--output json`` prints it."""
+    return {**asdict(row), "state": row.state.value}
 
 
 def _unheard_of(folder: PrivateFolder, query: RunQuery) -> Iterator[str]:

@@ -23,13 +23,23 @@ from runbook.values.types import plural, seconds
 def show_text(folder: PrivateFolder, run: str, host: str) -> str:
     """Describe a recorded run; with *host*, every step of that host, with its commands and their output."""
     recorded = load_run(folder, run)
-    head = [*_head(recorded, _resumed_by(folder, recorded.run))]
+    head = head_lines(folder, recorded)
     if not host:
         return "\n".join([*head, "", *_hosts(recorded)])
     result = recorded.result_of(host)
     if result is None:
         raise ConfigError(f"run {recorded.run} has no host {host!r} (it has: {fold(recorded.started.hosts)})")
-    return "\n".join([*head, "", *_host(result, folder.path), "", *_times(recorded, host)])
+    return "\n".join([*head, "", *host_lines(folder, recorded, result)])
+
+
+def head_lines(folder: PrivateFolder, recorded: RecordedRun) -> list[str]:
+    """Return lines about the run itself: its playbook, who started it, and how it ended."""
+    return [*_head(recorded, _resumed_by(folder, recorded.run))]
+
+
+def host_lines(folder: PrivateFolder, recorded: RecordedRun, result: HostResult) -> list[str]:
+    """Return lines about every step of the host of *result*, with its commands and their output."""
+    return [*_host(result, folder.path), "", *_times(recorded, result.host)]
 
 
 def _resumed_by(folder: PrivateFolder, run: str) -> list[str]:
@@ -92,13 +102,18 @@ def _hosts(recorded: RecordedRun) -> Iterator[str]:
     totals = ", ".join(f"{number} {verdict}" for verdict, number in counted.items())
     yield f"{plural(len(recorded.hosts), 'host')}: {totals}"
     for result in recorded.hosts:
-        yield printable_line(f"{result.host}: {result.verdict}{f' ({result.error})' if result.error else ''}")
-        for finding in result.findings:
-            if finding.status in (Presence.PRESENT, Presence.GONE):
-                yield printable_line(f"  {finding.severity} {finding.id} ({finding.status}): {finding.say}", "      ")
-        for step in result.steps:
-            if step.status not in (Status.OK, Status.SKIPPED):
-                yield printable_line(f"  {step.status} {step.id}: {step.why}", "      ")
+        yield from summary_lines(result)
+
+
+def summary_lines(result: HostResult) -> Iterator[str]:
+    """Yield the verdict of a host, its findings, and the steps that did something or failed."""
+    yield printable_line(f"{result.host}: {result.verdict}{f' ({result.error})' if result.error else ''}")
+    for finding in result.findings:
+        if finding.status in (Presence.PRESENT, Presence.GONE):
+            yield printable_line(f"  {finding.severity} {finding.id} ({finding.status}): {finding.say}", "      ")
+    for step in result.steps:
+        if step.status not in (Status.OK, Status.SKIPPED):
+            yield printable_line(f"  {step.status} {step.id}: {step.why}", "      ")
 
 
 def _host(result: HostResult, where: Path) -> Iterator[str]:

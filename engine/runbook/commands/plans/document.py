@@ -38,6 +38,8 @@ class Maker:
     host: str
     at: str
     """The time when the plan was made: ISO 8601, UTC."""
+    agent: str = ""
+    """The program through which an agent made the plan for the user; empty: the user made it."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -46,7 +48,8 @@ class Maker:
 
     def __str__(self) -> str:
         by_sudo = f" (by sudo as {self.user})" if self.sudo_user else ""
-        return f"{self.sudo_user or self.user}{by_sudo} on {self.host}"
+        by_agent = f"an agent through {self.agent}, for " if self.agent else ""
+        return f"{by_agent}{self.sudo_user or self.user}{by_sudo} on {self.host}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +88,26 @@ class SavedPlan:
     run: Mapping[str, Json]
     """The values of ``run.`` in the run that made the plan."""
     approvals: int = 0
-    """The number of other people who must approve the plan."""
+    """The number of other people who must approve the plan, as its playbook asks."""
     hosts: tuple[ShownHost, ...]
     """The hosts that have a plan."""
     result: RunResult
     """The dry run as it was reported."""
     digest: str = ""
     """The sha256 of everything else."""
+
+    @property
+    def signatures(self) -> int:
+        """Return the number of people who must sign the plan; an agent's plan needs at least one.
+
+        For an agent's plan whose playbook asks for no approval, that may be the user for whom the agent made it.
+        """
+        return max(self.approvals, 1) if self.made.agent else self.approvals
+
+    @property
+    def changed_hosts(self) -> int:
+        """Return the number of hosts that the plan changes."""
+        return sum(any(step.status is Status.WOULD_CHANGE for step in host.steps) for host in self.result.hosts)
 
     def sealed(self) -> SavedPlan:
         """Return the same plan with its digest."""

@@ -124,16 +124,16 @@ def _about(saved: SavedPlan) -> list[str]:
 
 
 def _approvals(saved: SavedPlan, path: str, content: bytes, signers: str) -> list[str]:
-    if not saved.approvals:
+    if not saved.signatures:
         return []
     files = signature_files(os.path.expanduser(path), ())
     known = signers_file(signers, saved.rests_on.inventory)
     if known is None:
         there = f"; {plural(len(files), 'signature')} not checked, as there is no allowed_signers file" if files else ""
-        return [f"needs {plural(saved.approvals, 'approval')}{there}"]
+        return [f"needs {plural(saved.signatures, 'approval')}{there}"]
     good, refused = approvals_of(saved, content, files, str(known))
     return [
-        f"needs {plural(saved.approvals, 'approval')}, has {len(good)}",
+        f"needs {plural(saved.signatures, 'approval')}, has {len(good)}",
         *(f"  approved by {approval.principals[0]} ({approval.file}, {approval.key})" for approval in good),
         *(f"  {each.file} does not count: {each.why}" for each in refused),
     ]
@@ -142,9 +142,10 @@ def _approvals(saved: SavedPlan, path: str, content: bytes, signers: str) -> lis
 def approvals_of(
     saved: SavedPlan, content: bytes, files: Sequence[str], signers: str, *, excluded: frozenset[str] = frozenset()
 ) -> tuple[list[Approval], list[Refused]]:
-    """Return the approvals in *files* that count, and those that do not; *excluded*: users whose approval does not
-    count.
+    """Return the approvals in *files* that count, and those that do not.
+
+    Where the playbook asks for approvals, those of the plan's maker and of the users *excluded* do not count.
     """
     good, bad = checked(content, files, Path(signers)) if files else ([], [])
-    counting, double = counted(good, saved.made.names | excluded)
+    counting, double = counted(good, saved.made.names | excluded if saved.approvals else frozenset())
     return counting, [*bad, *double]
