@@ -40,7 +40,8 @@ def completes(what: str, *, or_a_file: bool = False) -> Any:
 FILE = click.Path(readable=False)  # for the shell: any file's name completes it; reading says itself what is wrong
 inventory_option = click.option(
     "-i", "--inventory", multiple=True, metavar="FILE", type=FILE,
-    help="Inventory file; repeatable. Default: $RUNBOOK_INVENTORY, then ./inventory/distributed_hosts.yaml.",
+    help="Inventory file, or kubectl:CONTEXT, docker:, podman:, scontrol:, ansible:FILE; repeatable. "
+    "Default: $RUNBOOK_INVENTORY, then ./inventory/distributed_hosts.yaml.",
 )  # fmt: skip
 printed_option = click.option(
     "--output", type=click.Choice(["console", "json"]), default="console", show_default=True, help="Format of stdout."

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from runbook.codec import to_json
-from runbook.commands.diagnose import Conclusion, diagnosis
+from runbook.commands.diagnose import diagnosis
 from runbook.commands.input_files import find_playbook, read_playbook
+from runbook.commands.joined_playbooks import Conclusion
 from runbook.commands.mcp.answers import MAX_LONG_TEXT, Bounds, answer
 from runbook.commands.mcp.served import AGENT, Caller, Served, playbook_name
 from runbook.commands.options import GivenInputs, Output

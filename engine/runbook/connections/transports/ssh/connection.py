@@ -88,7 +88,7 @@ class SshConnection:
         self.gateway = line.through
         """The connection to the gateway that this connection goes through."""
         self.closes_too: Closing | None = None
-        """What is closed with this connection: its own connections to gateways, if they are not the run's."""
+        """Connections to gateways that are this connection's own, not the run's: they are closed with it."""
         self._transport: paramiko.Transport = line.connection.client.get_transport()
         watch(self._transport, options.keepalive, [gateway.transport for gateway in line.gateways()])
 
