@@ -97,7 +97,8 @@ def _why_not(host: Host, wanted: bool) -> str:
         return f"address is a placeholder: {host.placeholder}" if unfilled else host.placeholder
     if wanted or host.status == "ready":
         return ""
-    slip = "; did you mean ready?" if nearest(host.status, ["ready"]) else ""
+    written = not host.container  # an engine's own word (created) is no slip
+    slip = "; did you mean ready?" if written and nearest(host.status, ["ready"]) else ""
     return f"status: {host.status}{slip}"
 
 
