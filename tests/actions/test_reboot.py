@@ -6,17 +6,21 @@ import os
 import subprocess
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from runbook.errors import ConfigError, ProbeError
+from runbook.execution.executor.restart import objection
 from runbook.language.arguments import build
 from runbook.library.processes.facts.bystanders import bystanders
 from runbook.library.processes.facts.table import Process, Row, Table
 from runbook.library.scheduler import reboot
 from runbook.onhost.boot import LastReboot, ask_boot, ask_boot_id, read_boot, read_boot_id, send_reboot
 from runbook.values.command import Completed
-from runbook.values.plan import Blocked, Change, Risk
+from runbook.values.inventory import Container, Host
+from runbook.values.plan import Blocked, Change, Restart, Risk
+from runbook.values.playbook import Phase, Step
 from runbook.values.types import Unknown
 from tests.support.probe_driver import SHELLS, Here
 from tests.support.real_processes import each
@@ -285,3 +289,11 @@ def test_systemd_reboots_and_forces_a_shutdown_that_hangs(notes, systemd):
     assert systemd.show("runbook-reboot-force.service", "ActiveState") == "active"
     assert systemd.show("runbook-reboot-force.service", "Slice") == "-.slice"
     assert "shutdown.target" not in systemd.show("runbook-reboot-force.service", "Conflicts")
+
+
+def test_a_container_is_not_rebooted():
+    """Mutant: ``objection`` without the container."""
+    inside = Host(name="c", transport="docker", container=Container(engine="docker", name="c"))
+    context, step = SimpleNamespace(host=inside), Step(id="s", phase=Phase.REMEDIATE, action="reboot")
+    assert "this is a container" in objection(context, step, Restart(boot_id="x", within=1.0))
+    assert objection(SimpleNamespace(host=Host(name="h")), step, Restart(boot_id="x", within=1.0)) == ""

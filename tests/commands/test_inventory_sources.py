@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from runbook.commands.input_files import inventory_paths, read_inventory
-from runbook.commands.inventory_sources import is_source, lasting_name, source_text, split_at_colons
+from runbook.commands.inventory_sources import forget_sources, is_source, lasting_name, split_at_colons
 from runbook.commands.plans.approvals import signers_file
+from runbook.commands.secret_masking import secrets_on_command_line
 from runbook.errors import ConfigError
+from tests.support.program import runbook
 from tests.support.tables import every_row
 
 NODE = {
@@ -35,7 +37,7 @@ def program(tmp_path, monkeypatch):
     """Puts a program on PATH that prints a text, and keeps what it was asked."""
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     (tmp_path / "bin").mkdir()
-    source_text.cache_clear()
+    forget_sources()
 
     def install(name: str, text: str, code: int = 0, said: str = "") -> Path:
         (tmp_path / "text").write_text(text)
@@ -52,7 +54,7 @@ def program(tmp_path, monkeypatch):
         return asked
 
     yield install
-    source_text.cache_clear()
+    forget_sources()
 
 
 def items(*objects: dict) -> str:
@@ -123,7 +125,7 @@ def test_a_heartbeat_changes_no_digest(program):
     """Mutant: the text of the program itself."""
     digests = set()
     for version in ("1", "2"):
-        source_text.cache_clear()
+        forget_sources()
         program("kubectl", items({**NODE, "metadata": {"name": "n1", "resourceVersion": version}}))
         digests.add(read_inventory(inventory_paths(["kubectl:lab,nodes"])).digest)
     assert len(digests) == 1
@@ -196,3 +198,18 @@ def test_a_record_names_the_source_and_the_working_directory_gives_it_no_signers
     assert lasting_name("a.yaml") == str(tmp_path / "a.yaml")
     assert signers_file("", ["kubectl:lab"]) is None
     assert signers_file("", ["a.yaml"]) == Path("allowed_signers")
+
+
+def test_the_masking_of_a_mistake_asks_no_program(program):
+    """Mutant: ``secrets_on_command_line`` that reads a source as it reads a file."""
+    told = program("kubectl", items(NODE))
+    assert secrets_on_command_line("", ["kubectl:lab,nodes"]) == ()
+    assert not told.exists()
+
+
+def test_the_secrets_of_a_source_are_masked_in_its_mistakes(program, tmp_path):
+    host = {"ansible_host": "192.0.2.1", "ansible_password": "hunter2-secret", "gpu": {"hunter2-secret": 1}}
+    program("ansible-inventory", json.dumps({"_meta": {"hostvars": {"a": host}}, "all": {"hosts": ["a"]}}))
+    (tmp_path / "hosts.ini").write_text("a\n")
+    said = runbook("hosts", "all", "-i", f"ansible:{tmp_path}/hosts.ini", cwd=tmp_path)
+    assert "hunter2" not in said.err + said.out

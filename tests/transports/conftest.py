@@ -124,6 +124,8 @@ def contained(containers, monkeypatch, tmp_path_factory):
 
 
 CONFINED = "test_confined_probes"
+IN_PODS = ("test_conformance", "test_client_death")
+"""What is tried with kubectl in the gate, too; the rest differs from docker in nothing but the words before `sh`."""
 TWICE = ("test_shared_lane", "test_client_death")
 """Their tests hold on this machine in `make test`, and over SSH without sshd in `make soak`: they mostly wait."""
 
@@ -140,6 +142,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = params_of[item]
         if item.path.stem in TWICE and params.get("host") == "mock-ssh-server":
+            item.add_marker("soak")
+        if item.path.stem not in IN_PODS and params.get("host") == "kubectl":
             item.add_marker("soak")
 
 

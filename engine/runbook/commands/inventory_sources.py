@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +75,28 @@ def split_at_colons(text: str) -> list[str]:
     return [part for part in parts if part]
 
 
-@lru_cache(maxsize=16)
+_ANSWERS: dict[str, str] = {}
+"""The texts of the sources that were asked: what is said of hosts stays the same while a command runs."""
+
+
+def forget_sources() -> None:
+    """Forget what sources have answered: a program that runs for days asks them again for each piece of work."""
+    _ANSWERS.clear()
+
+
+def known_source_text(word: str) -> str:
+    """Return what the source *word* has answered; empty if it was not asked yet, and it is not asked for this."""
+    return _ANSWERS.get(word, "")
+
+
 def source_text(word: str) -> str:
     """Return the list of hosts that the source *word* prints now, as text; asked once.  Raises ConfigError."""
+    if word not in _ANSWERS:
+        _ANSWERS[word] = _asked_text(word)
+    return _ANSWERS[word]
+
+
+def _asked_text(word: str) -> str:
     name, _, rest = word.partition(":")
     asked = _SOURCES[name](_query(word, rest))
     program = shutil.which(asked.words[0])

@@ -15,6 +15,7 @@ from typing import Any
 
 from runbook.commands.input_files import find_playbook, inventory_paths, inventory_text, open_included
 from runbook.commands.inventory_files import open_inventory
+from runbook.commands.inventory_sources import is_source, known_source_text
 from runbook.commands.options import GivenInputs
 from runbook.errors import ConfigError, RunbookError
 from runbook.language.expressions.templates import names
@@ -104,8 +105,9 @@ def secrets_on_command_line(
     found = list(secrets_in_playbook_file(playbook)) if playbook else []
     with suppress(ConfigError):
         for path in inventory_paths(inventory):
-            with suppress(ConfigError):
-                found += secrets_in(open_inventory(path, inventory_text(path)).value)
+            with suppress(ConfigError):  # no program is asked because of a mistake
+                text = known_source_text(str(path)) if is_source(str(path)) else inventory_text(path)
+                found += secrets_in(open_inventory(path, text).value)
     given: dict[str, Any] = {}
     for option in inputs.inputs if inputs else ():
         name, _, text = option.partition("=")

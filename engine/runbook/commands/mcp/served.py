@@ -9,6 +9,7 @@ from threading import Lock
 
 from runbook.commands.history.recording import hosts_in_records, records_folder
 from runbook.commands.input_files import find_playbook, inventory_paths, playbook_files, read_inventory
+from runbook.commands.inventory_sources import forget_sources, lasting_name
 from runbook.commands.nobody import Nobody
 from runbook.commands.options import FleetOptions
 from runbook.commands.order import Order
@@ -72,7 +73,7 @@ class Served:
 
     def __init__(self, options: McpOptions) -> None:
         """Read the inventory, so that a mistake in it is reported at the start.  Raises ConfigError."""
-        paths = tuple(str(path.absolute()) for path in inventory_paths(options.choosing.inventory))
+        paths = tuple(lasting_name(str(path)) for path in inventory_paths(options.choosing.inventory))
         choosing = replace(options.choosing, inventory=paths)
         if options.connecting.ask_become_pass:
             raise ConfigError("--ask-become-pass: stdin belongs to the client; give --become-password-file FILE")
@@ -89,7 +90,8 @@ class Served:
         self.allowed(self.inventory())
 
     def inventory(self) -> Inventory:
-        """Read the inventory.  Raises ConfigError."""
+        """Read the inventory as it is now.  Raises ConfigError."""
+        forget_sources()
         return read_inventory([Path(path) for path in self.options.choosing.inventory])
 
     def allowed(self, inventory: Inventory) -> frozenset[str]:

@@ -37,6 +37,8 @@ def objection(context: HostContext, step: Step, restart: Restart | None) -> str:
         return ""
     if step.on:
         return f"a host is not rebooted by `on`: run the playbook for {step.on} itself"
+    if context.host.container:
+        return "this is a container: the machine that it runs on is rebooted as a host of its own"
     if context.host.transport == "local":
         return "this is the machine that runbook runs on: it is not rebooted from here"
     return ""
