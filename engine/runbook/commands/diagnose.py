@@ -102,8 +102,8 @@ def diagnosis(
     """
     known = known_playbooks(discover())
     books = playbooks_of_a_host(known)
-    order = narrowed(_order_of(books, options, person))
-    order = with_secrets_resolved(order, hiding, changes=False)
+    order = order_of(books, options, person)
+    order = with_secrets_resolved(narrowed(order), hiding, changes=False)
     order = replace(order, origin=order.origin or origin_of(order, "diagnose"))
     stop, recording = Cancellation(), options.recording
     person.can_stop(stop)
@@ -125,7 +125,8 @@ def diagnosis(
     )
 
 
-def _order_of(books: Mapping[str, Playbook], options: FleetOptions, person: Person) -> Order:
+def order_of(books: Mapping[str, Playbook], options: FleetOptions, person: Person) -> Order:
+    """Return the order for one run of all *books*.  Raises ConfigError."""
     whole = joined(books)
     pattern = options.choosing.hosts
     inventory = inventory_for(options.choosing, pattern or "")
