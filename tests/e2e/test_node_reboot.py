@@ -43,6 +43,25 @@ def statuses(said: Said, host: str) -> dict[str, str]:
     return {it["id"]: it["status"] for it in said.host(host)["steps"] if it["phase"] == "remediate"}
 
 
+def test_a_drain_for_one_gpu_names_its_job_and_waits_for_none(practice):
+    """Mutants: a drain that waits for all jobs; one that begins although there is no such GPU."""
+    lab = practice("gpu-01=slurm_busy")
+    wrong = lab.run("node-drain", "--yes", "-e", 'gpus=["7"]')
+    assert wrong.writes() == []
+    assert "there is no GPU 7 on this host; there are: 0, 1" in wrong.out
+    gone = ("-e", 'gpus=["1"]', "-e", "reason=GPU 1 is lost")
+    dry = lab.run("node-drain", "--dry-run", *gone)
+    assert dry.writes() == []
+    assert dry.step("gpu-01", "named")["why"].startswith("GPU 1 is given to job 4243 of eve: end it, or")
+    assert "wait" not in dry.step("gpu-01", "drain")["planned"]
+    done = lab.run("node-drain", "--yes", *gone)
+    assert done.step("gpu-01", "drain")["status"] == "changed", done.out
+    assert slurm(lab, "gpu-01", "flags") == "DRAIN"
+    assert slurm(lab, "gpu-01", "reason").startswith("runbook: GPU 1 is lost [root@")
+    assert slurm(lab, "gpu-01", "jobs").startswith("4242 RUNNING bob 0\n4243 RUNNING eve 1")
+    assert lab.run("node-drain", "--yes", *gone).writes() == []
+
+
 @pytest.mark.soak
 def test_hosts_come_back_or_not_and_each_says_so(practice, unlimited):
     """Mutants: ``_through_restart`` left out; ``settled`` without the boot id, or without the GPUs; ``Lock.renew`` and

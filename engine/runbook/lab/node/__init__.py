@@ -11,7 +11,7 @@ OF_NODES: Mapping[str, str] = MappingProxyType(
     {
         "slurm": "An idle node of Slurm; it can be rebooted, and comes back.",
         "slurm_job": "A node of Slurm with a job that ends some seconds after the node is drained.",
-        "slurm_busy": "A node of Slurm with a job that does not end.",
+        "slurm_busy": "A node of Slurm with two jobs that do not end, one on each GPU.",
         "slurm_drained": "A node of Slurm that somebody else has drained.",
         "kubernetes": "A node of Kubernetes, with a kubectl that may cordon it.",
         "never_back": "A node of Slurm that a reboot takes away for good.",

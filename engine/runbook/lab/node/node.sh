@@ -14,6 +14,7 @@ else
       echo DRAIN >/run/lab/state/slurm/flags
       echo 'bad DIMM, ticket 4711 [alice@2026-11-20T10:11:12]' >/run/lab/state/slurm/reason
     fi
-    ! has slurm_job && ! has slurm_busy || echo '4242 RUNNING bob' >/run/lab/state/slurm/jobs
+    ! has slurm_job && ! has slurm_busy || echo '4242 RUNNING bob 0' >/run/lab/state/slurm/jobs
+    ! has slurm_busy || echo '4243 RUNNING eve 1' >>/run/lab/state/slurm/jobs
   fi
 fi

@@ -6,8 +6,17 @@ echo "scontrol $*" >>/run/lab/state/calls
 name=$(uname -n)
 flags=$(cat $state/flags 2>/dev/null) reason=$(cat $state/reason 2>/dev/null)
 jobs() { squeue -h -w "$name" | grep -c .; }
-one=no
-while case ${1-} in -o|--oneliner) true;; *) false;; esac; do one=yes; shift; done
+one=no details=no
+while case ${1-} in -o|--oneliner) one=yes;; -d|--details) details=yes;; *) false;; esac; do shift; done
+job() { # id
+  row=$(grep "^$1 " $state/jobs 2>/dev/null) || { echo 'slurm_load_jobs error: Invalid job id specified'; exit 1; }
+  read -r id what user gpu <<END
+$row
+END
+  text="JobId=$id JobName=train UserId=$user(1000) GroupId=$user(1000) MCS_label=N/A JobState=$what Requeue=1 NodeList=$name"
+  [ $details = no ] || text="$text JOB_GRES=gpu:h100:1 Nodes=$name CPU_IDs=0-15 Mem=0 GRES=gpu:h100:1${gpu:+(IDX:$gpu)}"
+  echo "$text MinCPUsNode=1 Command=/home/$user/train.sh WorkDir=/home/$user"
+}
 show() {
   base=IDLE used=0
   [ "$(jobs)" = 0 ] || base=MIXED used=16
@@ -26,6 +35,7 @@ show() {
   if [ $one = yes ]; then printf '%s\n' "$text" | tr '\n' ' ' | sed 's/   */ /g'; echo; else printf '%s\n\n' "$text"; fi
 }
 case "${1-} ${2-}" in
+  'show job'|'show jobs') job "$3"; exit 0;;
   'show node'|'show nodes')
     case ${3-$name} in "$name") show; exit 0;; *) echo "Node $3 not found"; exit 1;; esac;;
   'update '*)

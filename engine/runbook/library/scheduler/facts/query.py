@@ -16,7 +16,10 @@ KINDS = ("auto", "slurm", "kubernetes", "none")
 NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
 """Matches the name of a node."""
 
-_QUERY = SAFE + PLACES + script(__package__, "query")
+PROGRAMS = script(__package__, "programs")
+"""Functions that ask the programs of a scheduler, and say why one gave no answer."""
+
+_QUERY = SAFE + PLACES + PROGRAMS + script(__package__, "query")
 
 
 def ask_node(kind: str = "auto", node: str = "") -> Command:

@@ -5,14 +5,6 @@ kind=$1 node=$2
 short=$(uname -n); short=${short%%.*}
 echo "asked $short"
 unknown() { printf 'unknown %s\n' "$*" | tr '\n' ' '; echo; exit 0; }
-limited() { if command -v timeout >/dev/null; then timeout 20 "$@" </dev/null; else "$@" </dev/null; fi; }
-lines() { sed "s/^/$1 /"; } # kind: every line with that before it
-failed() { # exit code, program, what it printed: why it gave no answer
-    [ "$1" != 124 ] || { echo "$2 gave no answer within 20 s"; return; }
-    words=$(printf '%s\n' "$3" | sed -n 's/[[:cntrl:]]//g; /./{p;q;}' | cut -c 1-300)
-    echo "$2 failed (exit code $1)${words:+: $words}"
-}
-
 of_slurm() { # whether slurmd is set up here
     for it in /etc/slurm/slurm.conf /etc/slurm-llnl/slurm.conf /run/slurm/conf /etc/systemd/system/slurmd.service \
         /lib/systemd/system/slurmd.service /usr/lib/systemd/system/slurmd.service; do
