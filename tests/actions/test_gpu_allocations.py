@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from runbook.errors import ProbeError
 from runbook.language.arguments import build
+from runbook.library.gpu.facts.model import ComputeProcess, Gpu, GpuPresence
 from runbook.library.scheduler import gpu_allocations
 from runbook.library.scheduler.facts.allocations import Allocation, contradictions, read_allocations
 from runbook.values.command import Completed
 from runbook.values.types import Unknown
-from tests.support.fake_nvidia_smi import Pretended, gpu, plant
+from tests.support.fake_nvidia_smi import Pretended, gpu, plant, uuid
 from tests.support.probe_driver import Here, drive
 from tests.support.tables import every_row
 
@@ -190,3 +193,24 @@ def test_a_host_that_is_no_node_of_slurm_names_the_processes_alone():
         "is not known: only Slurm says which job has which GPU; on it runs pid 12 of bob: python train.py"
     )
     assert "what runs on it is not known: x" in gpu_allocations._summary([], why, (), Unknown(why="x"))
+
+
+def test_a_contradiction_leaves_all_jobs_unknown():
+    """Mutants: processes that are not compared; those of other jobs that are."""
+    gpus = tuple(Gpu(index=at, uuid=uuid(at), bus_id=f"0000:9{at}:00.0") for at in (0, 1))
+    there = GpuPresence(pci=2, nodes=(), tool=True, minors={gpu.bus_id: gpu.index for gpu in gpus})
+    jobs = (Allocation(job="7", user="bob", gpus=(0,)), Allocation(job="8", user="eve", gpus=(1,)))
+    apps = (ComputeProcess(gpu_uuid=uuid(1), pid=12, name="python", memory_mib=900.0),)
+
+    def by_gpu(container: str):
+        table = SimpleNamespace(rows={12: SimpleNamespace(process=SimpleNamespace(container=container))})
+        return gpu_allocations._by_gpu(jobs, [gpus[1]], there, gpus, apps, table)
+
+    assert by_gpu("job_8") == (("job 8 of eve",), ("job 7 of bob",), ())
+    assert by_gpu("0f1e2d3c4b5a") == by_gpu("job_8")
+    wrong, others, doubtful = by_gpu("job_7")
+    assert isinstance(wrong, Unknown)
+    assert "job 7 runs on GPU 1" in wrong.why
+    assert (others, doubtful) == (wrong, ())
+    unnumbered = gpu_allocations._by_gpu(jobs, [gpus[1]], replace(there, minors={}), gpus, (), SimpleNamespace(rows={}))
+    assert isinstance(unnumbered[0], Unknown)
