@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from runbook.commands.input_files import inventory_paths, read_inventory
 from runbook.commands.inventory_sources import forget_sources, is_source, lasting_name, split_at_colons
 from runbook.commands.plans.approvals import signers_file
+from runbook.commands.plans.binding import _of_inventory
+from runbook.commands.rests_on import host_digests
 from runbook.commands.secret_masking import secrets_on_command_line
 from runbook.errors import ConfigError
+from runbook.values.inventory import Host, Inventory
 from tests.support.program import runbook
 from tests.support.tables import every_row
 
@@ -213,3 +218,25 @@ def test_the_secrets_of_a_source_are_masked_in_its_mistakes(program, tmp_path):
     (tmp_path / "hosts.ini").write_text("a\n")
     said = runbook("hosts", "all", "-i", f"ansible:{tmp_path}/hosts.ini", cwd=tmp_path)
     assert "hunter2" not in said.err + said.out
+
+
+@every_row(
+    ("inventory", "changed", "refused"),
+    [
+        (("docker:",), "other", False),
+        (("docker:",), "mine", True),
+        (("docker:", "/etc/hosts.yaml"), "other", True),
+        (("/etc/hosts.yaml",), "other", True),
+    ],
+)
+def test_a_saved_plan_outlives_what_a_source_says_of_other_hosts(inventory, changed, refused):
+    """Mutants: any change of a list that refuses the plan; a change of the plan's own host that does not."""
+    hosts = tuple(Host(name=name, vars={"container": name}) for name in ("mine", "other"))
+    before = Inventory(hosts=hosts, digest="a", sources=inventory)
+    rests = SimpleNamespace(inventory=inventory, inventory_digest="a", hosts=host_digests(before, hosts[:1]))
+    saved = SimpleNamespace(rests_on=rests, made=SimpleNamespace(at="then"))
+    now = tuple(replace(host, vars={"container": "new"}) if host.name == changed else host for host in hosts)
+    sources = SimpleNamespace(
+        inventory=replace(before, hosts=now, digest="b"), selection=SimpleNamespace(hosts=now[:1])
+    )
+    assert bool(_of_inventory(saved, sources)) == refused

@@ -8,6 +8,7 @@ from hashlib import scrypt
 from hmac import compare_digest
 
 from runbook.codec import to_json
+from runbook.commands.inventory_sources import is_source
 from runbook.commands.plans.document import SavedPlan, SecretDigests
 from runbook.commands.rests_on import host_digests
 from runbook.commands.sources import Sources
@@ -84,7 +85,10 @@ def _of_inventory(saved: SavedPlan, sources: Sources) -> list[Problem]:
         return []
     taken = {*then.hosts, *(host.name for host in sources.selection.hosts)}
     hosts = host_digests(now, [host for host in now.hosts if host.name in taken])
-    what = _differing(then.hosts, hosts) or "in nothing that tells a host of the plan from another of its name"
+    differing = _differing(then.hosts, hosts)
+    if not differing and then.inventory and all(map(is_source, then.inventory)):
+        return []  # what a program lists changes all the time: what counts is what it says of the plan's hosts
+    what = differing or "in nothing that tells a host of the plan from another of its name"
     return [
         Problem(
             file=", ".join(now.sources),
