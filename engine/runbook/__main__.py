@@ -18,6 +18,11 @@ def main() -> None:
     heeds = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # so it is in the background of a shell
     if heeds:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    try:
+        os.getcwd()
+    except OSError:
+        sys.stderr.write("runbook: the working directory does not exist any more: change to another one\n")
+        sys.exit(2)
     if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.realpath("."):
         del sys.path[0]  # `python -m` puts the working directory first: whatever lies there is no module of ours
     from runbook.cli import main as run

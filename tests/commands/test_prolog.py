@@ -6,10 +6,14 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from runbook.commands import joined_playbooks
 from runbook.commands import prolog as command_module
+from runbook.commands import prolog as prolog_command
+from runbook.commands.input_files import known_playbooks
 from runbook.commands.joined_playbooks import Conclusion, Named
 from runbook.commands.prolog import (
     EXIT_CODES,
@@ -22,11 +26,12 @@ from runbook.commands.prolog import (
     outcome_of,
     reason_of,
 )
-from runbook.errors import Cancelled, ConfigError
+from runbook.errors import Cancelled, ConfigError, RunbookError
 from runbook.execution.guards import Either, TimeLimit, WithinTime
 from runbook.library.scheduler.facts.model import objection_to_reason
+from runbook.plugins import discover
 from runbook.values.command import Command, Completed, Effect
-from runbook.values.playbook import Phase, Playbook, Step
+from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from runbook.values.result import HostResult, Status, StepResult, Verdict
 from tests.support.tables import every_row
 
@@ -44,8 +49,7 @@ def concluded(verdict: Verdict, cause: Named | None = None, why: str = "") -> Co
         (concluded(Verdict.HEALTHY), Outcome.HEALTHY),
         (concluded(Verdict.UNRESOLVED, LOST), Outcome.FAULT),
         (concluded(Verdict.UNRESOLVED, replace(LOST, finding="hung")), Outcome.FAULT),
-        (concluded(Verdict.UNRESOLVED, replace(LOST, finding="no_answer")), Outcome.UNKNOWN),
-        (concluded(Verdict.UNRESOLVED, replace(LOST, finding="not_known")), Outcome.UNKNOWN),
+        (concluded(Verdict.UNRESOLVED, replace(LOST, finding="no_answer", knows=False)), Outcome.UNKNOWN),
         *((concluded(it), Outcome.UNKNOWN) for it in Verdict if it is not Verdict.HEALTHY),
     ],
 )
@@ -266,3 +270,43 @@ def test_either_of_two_interrupts_counts():
     """Mutants: ``Either`` with one of them alone."""
     over, not_over = (TimeLimit(end=end, now=lambda: 1.0, words="") for end in (1.0, 2.0))
     assert [Either(*pair).level() for pair in ((over, not_over), (not_over, over), (not_over, not_over))] == [1, 1, 0]
+
+
+@every_row(
+    ("finding", "when", "knows"),
+    [
+        ("lost", "kernel.lost_gpus", True),
+        ("unreadable", "kernel is not answered", False),
+        ("unreadable", "link.there and kernel is not answered", False),
+        ("no_answer", "gpus.hung", False),
+        ("oom", "kernel.oom is answered and kernel.oom and kernel.oom_host is not answered", True),
+        ("xid", "named.alive is not answered and kernel.xids | list", True),
+    ],
+)
+def test_a_finding_that_a_probe_could_not_answer_tells_no_fault(finding, when, knows):
+    """Mutants: ``_knows`` that is always true; that goes by the finding's id alone."""
+    rule = FindingRule(id=finding, when=when, severity=Severity.ERROR, say="x")
+    assert joined_playbooks._knows(rule) == knows
+
+
+def test_no_finding_of_the_library_about_an_answer_that_is_missing_is_a_fault():
+    """The findings that are there because nothing is known, of every playbook that a node may ask."""
+    known = known_playbooks(discover()).usable.values()
+    ignorant = {
+        f"{book.name}.{rule.id}" for book in known for rule in book.findings if not joined_playbooks._knows(rule)
+    }
+    assert {"gpu-xid.unreadable", "zombie-gpu.no_answer"} <= ignorant
+    assert not {"gpu-lost.lost", "gpu-health.hung", "gpu-xid.restart"} & ignorant
+
+
+def test_an_error_of_ours_is_no_fault_of_the_node(monkeypatch):
+    """Mutant: ``prolog`` that lets it pass, with the exit code of a fault."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("x")
+
+    monkeypatch.setattr(prolog_command, "_asked", broken)
+    with pytest.raises(RunbookError) as caught:
+        prolog_command.prolog(["gpu-health"], prolog_command.PrologOptions(), SimpleNamespace(can_stop=lambda _: None))
+    assert caught.value.exit_code == 2
+    assert "RuntimeError: x" in str(caught.value)

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import runbook
+from tests.support.real_processes import lives
 from tests.support.systemd_host import boot
-from tests.support.waiting import LIMIT
+from tests.support.waiting import LIMIT, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "prolog.md"
 PROGRAM = "/opt/runbook/bin/runbook"
@@ -138,7 +139,7 @@ def test_a_hanging_nvidia_smi_is_unknown_and_not_a_fault(tmp_path):
     assert (done.returncode, done.stdout.startswith("unknown: ")) == (0, True), (done.stdout, done.stderr)
     assert re.search(r"no answer from nvidia-smi in [\d.]+ s, its part of 16 s \(--within\)", done.stdout), done.stdout
     for pid in (tmp_path / "pids").read_text().split():
-        assert not Path(f"/proc/{pid}/stat").exists()
+        until(lambda pid=int(pid): not lives(pid), f"nvidia-smi {pid} has ended")
 
 
 @pytest.mark.real("root")

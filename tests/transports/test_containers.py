@@ -241,3 +241,23 @@ def test_the_machine_itself_is_the_default(contained, connected):
     host = contained("docker")
     assert host.via is None
     assert connected(host).run(look("hostname"))[0].exit_code == 0
+
+
+@KINDS
+@pytest.mark.parametrize("blow", ["restart", "replace"])
+def test_a_run_that_connects_again_takes_no_other_container(contained, connected, containers, interrupt, kind, blow):
+    """Mutants: a run that does not remember what it has entered; one that remembers it for another host."""
+    host, shared = contained(kind), transports.SharedConnections()
+    options = ConnectOptions(shared=shared)
+    transport = transports.load(host.transport)
+    transport.connect(host, options, interrupt).close()
+    transport.connect(host, options, interrupt).close()
+    engine, start = containers
+    if blow == "restart":
+        engine("restart", "-t", "0", "box")
+    else:
+        start("box")
+    with pytest.raises(Unreachable, match="the container was started again, or replaced"):
+        transport.connect(host, options, interrupt)
+    transport.connect(replace(host, name="other"), options, interrupt).close()
+    shared.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,12 +13,14 @@ from runbook.language.includes import Open
 from runbook.plugins import discover
 from runbook.reporting.wording.host_digest import host_digest
 from runbook.values.plan import Finding
-from runbook.values.playbook import Playbook
+from runbook.values.playbook import FindingRule, Playbook
 from runbook.values.result import HostResult, Verdict
 from runbook.values.types import Json
 
 FOLLOWS = frozenset({"no_answer", "not_known", "host_first"})
 """Findings that explain why a playbook knows nothing: another playbook names the fault behind them."""
+_NOT_ANSWERED, _EVIDENCE = re.compile(r"\bis not answered\b"), re.compile(r"\bis answered\b|\|")
+"""In the condition of a finding: something is not known; and something else is, or is counted."""
 FIRST_OF_GPUS = "gpu-health"
 """The playbook that names the fault if nvidia-smi does not answer; others report only that it does not answer."""
 
@@ -31,6 +34,8 @@ class Named:
     say: str
     next: str
     """The next action: the command that continues with it, or the first advice."""
+    knows: bool = True
+    """Whether it tells a fault; false: only that something is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +68,13 @@ def concluded(host: HostResult, books: Mapping[str, Playbook], where: str = "") 
 
 
 def _follows(each: Named) -> bool:
-    return each.finding in FOLLOWS or (each.finding == "hung" and each.playbook != FIRST_OF_GPUS)
+    return not each.knows or (each.finding == "hung" and each.playbook != FIRST_OF_GPUS)
+
+
+def _knows(rule: FindingRule) -> bool:
+    """Whether the finding of *rule* tells a fault: not one that is there because a probe could not answer."""
+    ignorance = _NOT_ANSWERED.search(rule.when) and not _EVIDENCE.search(rule.when)
+    return rule.id not in FOLLOWS and not ignorance
 
 
 def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iterator[Named]:
@@ -76,6 +87,7 @@ def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iter
                 finding=rule.id,
                 say=finding.say,
                 next=_next(f"{host.host}{where}", book, rule.id, finding),
+                knows=_knows(rule),
             )
 
 

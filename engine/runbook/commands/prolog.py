@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -15,18 +16,19 @@ from typing import TYPE_CHECKING
 
 from runbook.codec import to_json
 from runbook.commands.input_files import find_playbook, open_included, read_inputs, read_playbook
-from runbook.commands.joined_playbooks import FOLLOWS, Conclusion, Named, concluded, joined, prefix_of
+from runbook.commands.joined_playbooks import Conclusion, Named, concluded, joined, prefix_of
 from runbook.commands.one_run import Run
 from runbook.commands.options import GivenInputs
 from runbook.commands.order import Order
 from runbook.commands.step_resolution import without_scratch
 from runbook.dataclass import dataclass
-from runbook.errors import ConfigError, Problem
+from runbook.errors import ConfigError, Problem, RunbookError
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Cancellation
 from runbook.execution.guards import TimeLimit
 from runbook.language.includes import inputs_of_parts
 from runbook.language.loader import load_playbook
+from runbook.language.static_arguments import problems_with_inputs_given
 from runbook.plugins import discover
 from runbook.reporting.collector import Collector
 from runbook.text.printable import on_one_line
@@ -96,11 +98,26 @@ class Asked:
     whole: Playbook
 
 
+class NotDiagnosed(RunbookError):
+    """An error of runbook itself: nothing is known of the node, and no exit code says that it has a fault."""
+
+    exit_code = 2
+
+
 def prolog(names: Sequence[str], options: PrologOptions, person: Person) -> int:
     """Diagnose this machine with the playbooks *names*.  Returns the exit code.
 
     Raises ConfigError with every mistake, before anything is probed.
     """
+    try:
+        return _prolog(names, options, person)
+    except Exception as error:
+        if isinstance(error, RunbookError) and error.exit_code != RunbookError.exit_code:
+            raise
+        raise NotDiagnosed(f"internal error: {''.join(traceback.format_exception(error))}") from None
+
+
+def _prolog(names: Sequence[str], options: PrologOptions, person: Person) -> int:
     began = time.monotonic() - age_of_this_process()  # the start of this program counts, too
     limit = _limit(options.within, began)
     node = os.environ.get("SLURMD_NODENAME", "")
@@ -135,9 +152,9 @@ EXIT_CODES = {
 def outcome_of(conclusion: Conclusion) -> Outcome:
     """Return the outcome: a fault only if one is known; healthy only if every finding of weight is known to be absent.
 
-    A finding that only says that a playbook knows nothing (``FOLLOWS``) is no fault.
+    A finding that only says that something is not known is no fault.
     """
-    if conclusion.cause and conclusion.cause.finding not in FOLLOWS:
+    if conclusion.cause and conclusion.cause.knows:
         return Outcome.FAULT
     return Outcome.HEALTHY if conclusion.verdict is Verdict.HEALTHY and not conclusion.cause else Outcome.UNKNOWN
 
@@ -222,7 +239,10 @@ def _inputs(books: Mapping[str, Playbook], options: Sequence[str]) -> Mapping[st
     for prefix, book in books.items():
         own = tuple(option for option, name in given.items() if name in declared[prefix])
         values = read_inputs(GivenInputs(inputs=own), book)
+        problems += problems_with_inputs_given(book, discover(), inputs_of_parts(book, values))
         found[prefix] = {name: value for name, value in values.items() if value != declared[prefix][name]}
+    if problems:
+        raise ConfigError(*problems)
     return found
 
 

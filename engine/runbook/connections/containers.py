@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import threading
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -67,6 +68,8 @@ def connected(host: Host, engine: Engine, options: ConnectOptions, interrupt: In
     container = _ContainerOpener(through, engine, machine.name, options.shell_within)
     try:
         container.enter(interrupt)
+        if options.shared and not options.shared.of(_Entered).is_the_same(host.name, container.identity):
+            raise Unreachable(_OTHER)
     except BaseException:
         container.close()
         raise
@@ -82,6 +85,21 @@ def locked(hosts: Iterable[Host]) -> tuple[str, ...]:
     return tuple(path for name in names for path in transports.locked(name, machines))
 
 
+class _Entered:
+    """The containers that a run has entered: when a lost connection is made again, none takes another's place."""
+
+    def __init__(self) -> None:
+        self._lock, self._identities = threading.Lock(), dict[str, str]()
+
+    def is_the_same(self, host: str, identity: str) -> bool:
+        """Whether *identity* is that of the first container which this run has entered as *host*."""
+        with self._lock:
+            return self._identities.setdefault(host, identity) == identity
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class _ContainerOpener:
     """Starts shells in one start of one container."""
 
@@ -89,19 +107,20 @@ class _ContainerOpener:
         self._through, self._engine, self._machine, self._within = through, engine, machine, shell_within
         self._words: tuple[str, ...] = ()
         """The command that enters the container."""
-        self._identity = ""
+        self.identity = ""
+        """What tells this start of the container from every other."""
         self._lost = ""
 
     def enter(self, interrupt: Interrupt) -> None:
         """Find the container, and note what it is.  Raises Unreachable."""
         try:
-            self._words, self._identity = self._found(interrupt)
+            self._words, self.identity = self._found(interrupt)
         except (NotRunning, ConnectionLost) as error:
             raise Unreachable(str(error)) from error
 
     def open(self, line: str) -> Channel:
         """Start a shell in the container that runs *line*; if it is not the container any more, the shell ends."""
-        check = f'{_IDENTITY}[ "$1" = {shlex.quote(self._identity)} ]||{{ echo "{_OTHER}" >&2;exit 3;}};set --;{line}'
+        check = f'{_IDENTITY}[ "$1" = {shlex.quote(self.identity)} ]||{{ echo "{_OTHER}" >&2;exit 3;}};set --;{line}'
         return self._through.open(f"exec {shlex.join((*self._words, 'sh', '-c', check))}")
 
     def stands(self) -> bool:
@@ -115,7 +134,7 @@ class _ContainerOpener:
         except (NotRunning, Unreachable) as error:
             self._lost = str(error)
             return False
-        if found != (self._words, self._identity):
+        if found != (self._words, self.identity):
             self._lost = _OTHER
         return not self._lost
 
