@@ -108,7 +108,7 @@ class _ContainerOpener:
         self._words: tuple[str, ...] = ()
         """The command that enters the container."""
         self.identity = ""
-        """What tells this start of the container from every other."""
+        """The identity of this start of the container: no other start has the same."""
         self._lost = ""
 
     def enter(self, interrupt: Interrupt) -> None:
