@@ -17,7 +17,7 @@ from runbook.commands.plans.binding import _of_inventory
 from runbook.commands.rests_on import host_digests
 from runbook.commands.secret_masking import secrets_on_command_line
 from runbook.errors import ConfigError
-from runbook.values.inventory import Host, Inventory
+from runbook.values.inventory import Address, Host, Inventory
 from tests.support.program import runbook
 from tests.support.tables import every_row
 
@@ -29,7 +29,7 @@ NODE = {
 }
 POD = {
     "kind": "Pod",
-    "metadata": {"name": "p", "namespace": "ml"},
+    "metadata": {"name": "p", "namespace": "ml", "uid": "3f1c8a52-0d6e-4b7a-9c41-000000000001"},
     "spec": {"containers": [{"name": "c"}]},
     "status": {"phase": "Running", "containerStatuses": [{"name": "c", "state": {"running": {}}}]},
 }
@@ -89,14 +89,16 @@ def items(*objects: dict) -> str:
         (
             "docker:far,label=team=ml",
             "docker",
-            json.dumps({"ID": "1", "Image": "i", "Names": "c", "State": "exited", "RunningFor": "2 hours"}),
+            json.dumps(
+                {"ID": "c0ffee" * 10 + "1234", "Image": "i", "Names": "c", "State": "exited", "RunningFor": "2 hours"}
+            ),
             "--context far ps --all --no-trunc --format {{json .}} --filter label=team=ml",
             {"c": "exited"},
         ),
         (
             "podman:far",
             "podman",
-            json.dumps([{"Id": "1", "Image": "i", "Names": ["c"], "State": "running"}]),
+            json.dumps([{"Id": "c0ffee" * 10 + "1234", "Image": "i", "Names": ["c"], "State": "running"}]),
             "--connection far ps --all --no-trunc --format json",
             {"c": "ready"},
         ),
@@ -115,6 +117,21 @@ def test_a_source_asks_its_program_once_for_a_list(program, source, name, printe
     if host.container:
         context = source.partition(":")[2].partition(",")[0]
         assert (host.container.context, host.container.engine) == (context, name)
+        assert host.container.id == (POD["metadata"]["uid"] if name == "kubectl" else "c0ffee" * 10 + "1234")
+
+
+def test_a_saved_plan_is_not_applied_to_a_container_of_the_same_name_in_another_engine(program):
+    """Mutants: a source that leaves the ids out; digests without the entry of the machine that has the containers."""
+    plans = []
+    for digit in ("1", "1", "2"):
+        forget_sources()
+        program("docker", json.dumps({"ID": digit * 64, "Image": "i", "Names": "c", "State": "running"}))
+        plans.append(read_inventory(inventory_paths(["docker:"])))
+    assert [refused(plans[0], now) for now in plans] == [False, False, True]
+    node = Host(name="node", addresses=(Address(host="192.0.2.1"),))
+    behind = [replace(node, name="c", addresses=(), via=replace(node, vars={"rack": rack})) for rack in (1, 1, 2)]
+    lists = [Inventory(hosts=(host,), digest=str(at), sources=("docker:",)) for at, host in enumerate(behind)]
+    assert [refused(lists[0], now) for now in lists] == [False, False, True]
 
 
 def test_ansible_is_asked_where_its_file_is(program, tmp_path, monkeypatch):
@@ -220,8 +237,16 @@ def test_the_secrets_of_a_source_are_masked_in_its_mistakes(program, tmp_path):
     assert "hunter2" not in said.err + said.out
 
 
+def refused(before: Inventory, now: Inventory) -> bool:
+    """Whether a plan for the first host of *before* is refused with the inventory *now*."""
+    digests = host_digests(before, before.hosts[:1])
+    rests = SimpleNamespace(inventory=before.sources, inventory_digest=before.digest, hosts=digests)
+    saved = SimpleNamespace(rests_on=rests, made=SimpleNamespace(at="then"))
+    return bool(_of_inventory(saved, SimpleNamespace(inventory=now, selection=SimpleNamespace(hosts=now.hosts[:1]))))
+
+
 @every_row(
-    ("inventory", "changed", "refused"),
+    ("inventory", "changed", "is_refused"),
     [
         (("docker:",), "other", False),
         (("docker:",), "mine", True),
@@ -229,14 +254,9 @@ def test_the_secrets_of_a_source_are_masked_in_its_mistakes(program, tmp_path):
         (("/etc/hosts.yaml",), "other", True),
     ],
 )
-def test_a_saved_plan_outlives_what_a_source_says_of_other_hosts(inventory, changed, refused):
+def test_a_saved_plan_outlives_what_a_source_says_of_other_hosts(inventory, changed, is_refused):
     """Mutants: any change of a list that refuses the plan; a change of the plan's own host that does not."""
     hosts = tuple(Host(name=name, vars={"container": name}) for name in ("mine", "other"))
     before = Inventory(hosts=hosts, digest="a", sources=inventory)
-    rests = SimpleNamespace(inventory=inventory, inventory_digest="a", hosts=host_digests(before, hosts[:1]))
-    saved = SimpleNamespace(rests_on=rests, made=SimpleNamespace(at="then"))
     now = tuple(replace(host, vars={"container": "new"}) if host.name == changed else host for host in hosts)
-    sources = SimpleNamespace(
-        inventory=replace(before, hosts=now, digest="b"), selection=SimpleNamespace(hosts=now[:1])
-    )
-    assert bool(_of_inventory(saved, sources)) == refused
+    assert refused(before, replace(before, hosts=now, digest="b")) == is_refused

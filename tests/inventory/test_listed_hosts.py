@@ -49,6 +49,8 @@ def test_each_host_has_its_way_in_and_its_state(tmp_path, kind, about):
             assert words.replace("items.0 ", "items.0: ") in str(caught.value)
         return
     found = read_inventory([file])
+    of_engine = "engine" in case.get("says", {})  # as the source adds it; a list in a file may be old
+    assert {bool(host.container.id) for host in found.hosts if host.container} <= {of_engine}
     assert {host.name: way(host) for host in found.hosts} == case["hosts"]
     left = case.get("left", {})
     assert {host.name: host.status for host in found.hosts if host.status != "ready"} == left
@@ -88,7 +90,7 @@ CONTAINERS = """\
 hosts:
   node: {ssh_host: 192.0.2.1}
   a: {transport: docker, container_host: node}
-  b: {transport: docker, container: other, container_engine: podman, container_user: app, context: far}
+  b: {transport: docker, container: other, container_id: c0ffee012345, container_engine: podman, container_user: app, context: far}
   c: {transport: kubectl, pod: p-0, namespace: ml, context: lab, container: main, container_host: node}
   d: {transport: kubectl}
 """
@@ -104,7 +106,7 @@ def test_containers_in_our_own_inventory(tmp_path):
         "kubectl d",
     ]
     assert [host.via and host.via.name for host in (a, b, c, d)] == ["node", None, "node", None]
-    assert (b.container.user, a.addresses) == ("app", ())
+    assert (b.container.user, b.container.id, a.addresses) == ("app", "c0ffee012345", ())
 
 
 @every_row(
@@ -118,6 +120,7 @@ def test_containers_in_our_own_inventory(tmp_path):
         ("{transport: docker, container_engine: dokcer}", "hosts.a.container_engine: expected docker or podman, not 'dokcer'"),
         ("{transport: docker, container: -v}", "hosts.a.container: expected one word that does not begin with '-'"),
         ("{transport: docker, container: 'a;b'}", "hosts.a.container: expected the name of a container, not 'a;b'"),
+        ("{transport: docker, container_id: abc}", "hosts.a.container_id: expected the id of a container, or the uid of a pod, not 'abc'"),
         ("{transport: kubectl, pod: deploy/x}", "hosts.a.pod: expected the name of a pod, not 'deploy/x'"),
         ("{transport: kubectl, namespace: A}", "hosts.a.namespace: expected the name of a namespace, not 'A'"),
         ("{transport: docker, context: 'a b'}", "hosts.a.context: expected one word"),

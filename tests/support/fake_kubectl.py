@@ -21,9 +21,10 @@ POD, NAMESPACE, UID, CONTAINER = (
     "io.kubernetes.container.name",
 )
 CONTEXTS = ("lab",)
+FIRST_UID = "3f1c8a52-0d6e-4b7a-9c41-000000000001"
 
 
-def labels(pod: str, container: str = "main", namespace: str = "default", uid: str = "u1") -> tuple[str, ...]:
+def labels(pod: str, container: str = "main", namespace: str = "default", uid: str = FIRST_UID) -> tuple[str, ...]:
     """The options of `docker run` for a container of a pod."""
     values = {POD: pod, NAMESPACE: namespace, UID: uid, CONTAINER: container}
     return tuple(f"--label={key}={value}" for key, value in values.items())

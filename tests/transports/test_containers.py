@@ -171,6 +171,22 @@ def test_why_a_pod_cannot_be_entered_is_told(contained, connected, fields, words
     assert str(caught.value).startswith(words), str(caught.value)
 
 
+@KINDS
+def test_no_other_container_of_the_listed_ones_name_is_entered(contained, connected, engine, kind):
+    """Mutants: ``container_id`` that is not compared; that must be the whole id."""
+    from tests.support import fake_kubectl
+
+    host = contained(kind)
+    found = engine("inspect", "--format", "{{.Id}}", "box").strip()
+    right = (fake_kubectl.FIRST_UID,) if kind == "kubectl" else (found, found[:12])
+    for word in right:
+        assert connected(replace(host, container=replace(host.container, id=word))).run(look("true"))[0].exit_code == 0
+    with pytest.raises(
+        Unreachable, match=f"box has the id {right[0][:13]}, and the inventory says 000000000000: it was"
+    ):
+        connected(replace(host, container=replace(host.container, id="0" * 12)))
+
+
 def test_a_pod_with_several_containers_is_entered_by_name_only(contained, connected, engine):
     """Mutant: the first one, as kubectl takes it."""
     from tests.support import fake_kubectl

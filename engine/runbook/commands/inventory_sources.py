@@ -167,7 +167,8 @@ def _kubectl(query: Query) -> Asked:
     ]
 
     def text(printed: str) -> str:
-        return json.dumps(tree_of(_mapping(json.loads(printed)), query.context), indent=1, sort_keys=True)
+        tree = tree_of(_mapping(json.loads(printed)), query.context, with_ids=True)
+        return json.dumps(tree, indent=1, sort_keys=True)
 
     return Asked(words=("kubectl", "get", kind, "--output", "json", *words), text=text)
 

@@ -143,10 +143,16 @@ def host_digests(inventory: Inventory, hosts: Iterable[Host]) -> dict[str, str]:
     mask = Masking(inventory.secrets) if inventory.secrets else None
     found = {}
     for host in hosts:
-        parts = {name: getattr(host, name) for name in ("addresses", "user", "transport", "proxy", "vars")}
+        parts = _way_in(host)
         tree = masked(to_json(parts), mask) if mask else to_json(parts)
         found[host.name] = sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]
     return found
+
+
+def _way_in(host: Host) -> dict[str, object]:
+    """Return what tells *host*, and each host through which it is reached, from others of their names."""
+    parts = {name: getattr(host, name) for name in ("addresses", "user", "transport", "proxy", "vars")}
+    return {**parts, "via": _way_in(host.via)} if host.via else parts
 
 
 def digest_of(inputs: Mapping[str, Json]) -> str:

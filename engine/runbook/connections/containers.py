@@ -32,12 +32,22 @@ ANSWERED_WITHIN = 20.0
 MOST_WORDS = 300
 """The maximum number of characters of the engine's own message that are repeated."""
 
+MOST_OF_ID = 13
+"""The characters of an id that are shown: they tell containers, and pods, from each other."""
+
 _IDENTITY = script(__package__, "container_identity").strip()
 """Sets ``$1`` to what tells this start of this container from every other; it needs no program but the shell."""
 
 
 class NotRunning(Exception):
     """The container cannot be entered now; the message says why."""
+
+
+def another(named: str, found: str, expected: Container) -> str:
+    """Return the reason why the container *named* is not entered: the engine has another id for it."""
+    here, listed = found[:MOST_OF_ID] or "no id", expected.id[:MOST_OF_ID]
+    why = "it was removed and made again, or this is another engine or cluster"
+    return f"the {named} has the id {here}, and the inventory says {listed}: {why}"
 
 
 class Engine(Protocol):

@@ -20,6 +20,7 @@ DOCKER_FIELDS = ("container_engine", "container_user")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _DNS = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_ID = re.compile(r"[0-9A-Fa-f-]{12,64}")
 _CONTEXT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@-]*")
 
 
@@ -37,11 +38,13 @@ def container_of(name: str, transport: str, fields: Fields) -> Container | None:
     _check_foreign(fields, DOCKER_FIELDS if transport == "kubectl" else POD_FIELDS, transport)
     context = _matching(fields, "context", _CONTEXT, "the name of a context")
     written = _matching(fields, "container", _NAME, "the name of a container")
+    identity = _matching(fields, "container_id", _ID, "the id of a container, or the uid of a pod")
     if transport == "kubectl":
         return Container(
             engine="kubectl",
             name=written,
             context=context,
+            id=identity,
             pod=_matching(fields, "pod", _DNS, "the name of a pod") or name,
             namespace=_matching(fields, "namespace", _DNS, "the name of a namespace"),
         )
@@ -49,7 +52,7 @@ def container_of(name: str, transport: str, fields: Fields) -> Container | None:
     if engine not in ENGINES:
         fields.wrong("container_engine", f"expected {' or '.join(ENGINES)}, not {value_in_words('', engine)}")
     user = fields.word("container_user")
-    return Container(engine=engine, name=written or name, context=context, user=user)
+    return Container(engine=engine, name=written or name, context=context, user=user, id=identity)
 
 
 def _check_foreign(fields: Fields, keys: tuple[str, ...], transport: str) -> None:

@@ -66,6 +66,8 @@ def load(document: object, source: str, where: Place) -> Inventory:
             notes.add((CONTAINERS, number), f"{CONTAINERS}.{number}: expected a container with a name")
             continue
         fields = _fields(name, row, str(tree.get(CONTEXT) or ""), str(tree.get(ENGINE) or ""))
+        if ENGINE in tree:  # the engine has just said it; a list in a file may be older than the container of this name
+            fields["container_id"] = str(row.get("ID", row.get("Id")))
         hosts += hosts_at(name, fields, (CONTAINERS, number), notes)
     return inventory_of(hosts, {}, notes)
 

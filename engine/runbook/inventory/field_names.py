@@ -26,6 +26,7 @@ HOST_FIELDS = frozenset(
         "container",
         "container_engine",
         "container_host",
+        "container_id",
         "container_user",
         "status",
         "role",

@@ -56,20 +56,27 @@ def _is_of_api(document: Mapping[object, object]) -> bool:
     return "apiVersion" in document and "kind" in document and ("items" in document or "metadata" in document)
 
 
-def tree_of(document: Mapping[Any, Any], context: str = "") -> Mapping[str, Any]:
-    """Return what hosts are made of in *document*, an object or a list of the API, as *context* of kubectl lists it."""
+def tree_of(document: Mapping[Any, Any], context: str = "", *, with_ids: bool = False) -> Mapping[str, Any]:
+    """Return what hosts are made of in *document*, an object or a list of the API, as *context* of kubectl lists it.
+
+    *with_ids*: the hosts are these pods alone, and no later ones of their names; a list in a file may be old.
+    """
     items = document.get("items", [document])
     kind = str(document.get("kind", "")).removesuffix("List")
-    found = [_lasting(item, kind) for item in items] if isinstance(items, list) else items
+    keys = ("name", "namespace", "labels", "deletionTimestamp", *(("uid",) if with_ids else ()))
+    found = [_lasting(item, kind, keys) for item in items] if isinstance(items, list) else items
     return {OBJECTS: found, CONTEXT: context}
 
 
-def _lasting(item: Any, kind: str) -> Any:
-    """Return *item* without what changes although the host stays the same; anything else than an object as it is."""
+def _lasting(item: Any, kind: str, keys: tuple[str, ...]) -> Any:
+    """Return *item* without what changes although the host stays the same; anything else than an object as it is.
+
+    *keys*: what is kept of its metadata.
+    """
     if not isinstance(item, Mapping):
         return item
     meta, spec, status = (_mapping(item.get(key)) for key in ("metadata", "spec", "status"))
-    kept = {key: meta[key] for key in ("name", "namespace", "labels", "deletionTimestamp") if key in meta}
+    kept = {key: meta[key] for key in keys if key in meta}
     preferred = _mapping(meta.get("annotations")).get(DEFAULT_CONTAINER)
     return {
         "kind": item.get("kind", kind),
@@ -176,6 +183,7 @@ def _pod(item: Mapping[str, Any], context: str, *, alone: bool) -> Iterator[tupl
                 "pod": _name(item),
                 "namespace": namespace,
                 "container": container,
+                "container_id": str(meta.get("uid") or ""),
                 "context": context,
                 "status": _pod_status(item, container),
                 "node": spec.get("nodeName"),

@@ -45,6 +45,8 @@ class Container:
     pod: str = ""
     namespace: str = ""
     """The pod's namespace; empty: that of the context."""
+    id: str = ""
+    """The engine's id of the container, or the pod's uid: no other is entered.  Empty: whatever has the name."""
 
     def __str__(self) -> str:
         if not self.pod:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runbook.connections.containers import NotRunning, connected, context_words, locked
+from runbook.connections.containers import NotRunning, another, connected, context_words, locked
 from runbook.protocols import Connection, ConnectOptions, Interrupt
 from runbook.values.inventory import Container, Host
 
@@ -33,6 +33,8 @@ class _Docker:
             running, paused, status = bool(state["Running"]), bool(state.get("Paused")), str(state.get("Status", ""))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise NotRunning(f"{self._program[0]} printed no state of the container") from error
+        if not identity.startswith(self._container.id):
+            raise NotRunning(another(f"container {self._container.name}", identity, self._container))
         if not running or paused:
             raise NotRunning(f"the container {self._container.name} does not run: it is {status or 'not running'}")
         user = ("--user", self._container.user) if self._container.user else ()

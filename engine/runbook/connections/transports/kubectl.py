@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runbook.connections.containers import NotRunning, connected, context_words, locked
+from runbook.connections.containers import NotRunning, another, connected, context_words, locked
 from runbook.protocols import Connection, ConnectOptions, Interrupt
 from runbook.values.inventory import Container, Host
 
@@ -31,12 +31,15 @@ class _Kubectl:
         pod = self._container.pod
         try:
             meta, status = document["metadata"], document.get("status") or {}
+            identity = str(meta.get("uid", ""))
             names = [str(each["name"]) for each in document["spec"]["containers"]]
             preferred = str((meta.get("annotations") or {}).get(DEFAULT_CONTAINER, ""))
             phase, going = str(status.get("phase", "")), bool(meta.get("deletionTimestamp"))
             states = {str(each["name"]): each.get("state") or {} for each in status.get("containerStatuses") or ()}
         except (TypeError, KeyError, AttributeError) as error:
             raise NotRunning("kubectl printed no pod") from error
+        if self._container.id not in ("", identity):
+            raise NotRunning(another(f"pod {pod}", identity, self._container))
         if going or phase != "Running":
             raise NotRunning(f"the pod {pod} does not run: it is {'being deleted' if going else phase or 'unknown'}")
         name = self._container.name or preferred or (names[0] if len(names) == 1 else "")
