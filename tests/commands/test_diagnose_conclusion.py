@@ -7,12 +7,16 @@ from runbook.commands.input_files import known_playbooks
 from runbook.commands.joined_playbooks import Conclusion, Named, concluded
 from runbook.plugins import discover
 from runbook.values.plan import Finding, Presence
-from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
+from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step, Telling
 from runbook.values.result import HostResult, Verdict
 
 
 def book(name: str, *findings: str, mends: str = "") -> Playbook:
-    rules = tuple(FindingRule(id=it, when="true", severity=Severity.ERROR, say=it) for it in findings)
+    gaps = {"no_answer": Telling.UNKNOWN}
+    rules = tuple(
+        FindingRule(id=it, when="true", severity=Severity.ERROR, say=it, tells=gaps.get(it, Telling.FAULT))
+        for it in findings
+    )
     steps = (Step(id="mend", phase=Phase.REMEDIATE, action="note", for_=(mends,)),) if mends else ()
     return Playbook(name=name, findings=rules, remediate=steps)
 

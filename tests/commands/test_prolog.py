@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from runbook.commands import joined_playbooks
 from runbook.commands import prolog as command_module
 from runbook.commands import prolog as prolog_command
 from runbook.commands.input_files import known_playbooks
@@ -31,7 +30,7 @@ from runbook.execution.guards import Either, TimeLimit, WithinTime
 from runbook.library.scheduler.facts.model import objection_to_reason
 from runbook.plugins import discover
 from runbook.values.command import Command, Completed, Effect
-from runbook.values.playbook import FindingRule, Phase, Playbook, Severity, Step
+from runbook.values.playbook import Phase, Playbook, Step, Telling
 from runbook.values.result import HostResult, Status, StepResult, Verdict
 from tests.support.tables import every_row
 
@@ -272,31 +271,15 @@ def test_either_of_two_interrupts_counts():
     assert [Either(*pair).level() for pair in ((over, not_over), (not_over, over), (not_over, not_over))] == [1, 1, 0]
 
 
-@every_row(
-    ("finding", "when", "knows"),
-    [
-        ("lost", "kernel.lost_gpus", True),
-        ("unreadable", "kernel is not answered", False),
-        ("unreadable", "link.there and kernel is not answered", False),
-        ("no_answer", "gpus.hung", False),
-        ("oom", "kernel.oom is answered and kernel.oom and kernel.oom_host is not answered", True),
-        ("xid", "named.alive is not answered and kernel.xids | list", True),
-    ],
-)
-def test_a_finding_that_a_probe_could_not_answer_tells_no_fault(finding, when, knows):
-    """Mutants: ``_knows`` that is always true; that goes by the finding's id alone."""
-    rule = FindingRule(id=finding, when=when, severity=Severity.ERROR, say="x")
-    assert joined_playbooks._knows(rule) == knows
-
-
 def test_no_finding_of_the_library_about_an_answer_that_is_missing_is_a_fault():
     """The findings that are there because nothing is known, of every playbook that a node may ask."""
     known = known_playbooks(discover()).usable.values()
-    ignorant = {
-        f"{book.name}.{rule.id}" for book in known for rule in book.findings if not joined_playbooks._knows(rule)
-    }
+    telling = {f"{book.name}.{rule.id}": rule.tells for book in known for rule in book.findings if rule.severity.drives}
+    ignorant = {name for name, tells in telling.items() if tells is Telling.UNKNOWN}
+    assert {name for name in telling if name.endswith((".no_answer", ".not_known", ".host_first"))} <= ignorant
     assert {"gpu-xid.unreadable", "zombie-gpu.no_answer"} <= ignorant
-    assert not {"gpu-lost.lost", "gpu-health.hung", "gpu-xid.restart"} & ignorant
+    faults = {"gpu-lost.lost", "gpu-health.hung", "host-oom.limit_not_known"}
+    assert faults <= telling.keys() - ignorant
 
 
 def test_an_error_of_ours_is_no_fault_of_the_node(monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -13,14 +12,10 @@ from runbook.language.includes import Open
 from runbook.plugins import discover
 from runbook.reporting.wording.host_digest import host_digest
 from runbook.values.plan import Finding
-from runbook.values.playbook import FindingRule, Playbook
+from runbook.values.playbook import Playbook, Telling
 from runbook.values.result import HostResult, Verdict
 from runbook.values.types import Json
 
-FOLLOWS = frozenset({"no_answer", "not_known", "host_first"})
-"""Findings that explain why a playbook knows nothing: another playbook names the fault behind them."""
-_NOT_ANSWERED, _EVIDENCE = re.compile(r"\bis not answered\b"), re.compile(r"\bis answered\b|\|")
-"""In the condition of a finding: something is not known; and something else is, or is counted."""
 FIRST_OF_GPUS = "gpu-health"
 """The playbook that names the fault if nvidia-smi does not answer; others report only that it does not answer."""
 
@@ -71,12 +66,6 @@ def _follows(each: Named) -> bool:
     return not each.knows or (each.finding == "hung" and each.playbook != FIRST_OF_GPUS)
 
 
-def _knows(rule: FindingRule) -> bool:
-    """Whether the finding of *rule* tells a fault: not one that is there because a probe could not answer."""
-    ignorance = _NOT_ANSWERED.search(rule.when) and not _EVIDENCE.search(rule.when)
-    return rule.id not in FOLLOWS and not ignorance
-
-
 def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iterator[Named]:
     present = {finding.id: finding for finding in host_digest(host).errors}
     rules = [(prefix, book, rule) for prefix, book in books.items() for rule in book.findings]
@@ -87,7 +76,7 @@ def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iter
                 finding=rule.id,
                 say=finding.say,
                 next=_next(f"{host.host}{where}", book, rule.id, finding),
-                knows=_knows(rule),
+                knows=rule.tells is Telling.FAULT,
             )
 
 

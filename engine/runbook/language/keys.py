@@ -18,7 +18,7 @@ from runbook.language.sections.requirements import required_packages
 from runbook.language.sections.symptoms import SYMPTOMS, symptoms_of
 from runbook.language.shown_steps import Sentence
 from runbook.values.plan import Risk
-from runbook.values.playbook import HostOrder, Limits, Phase, Retry, Severity
+from runbook.values.playbook import HostOrder, Limits, Phase, Retry, Severity, Telling
 from runbook.values.types import Json, plural, seconds
 from runbook.values.units import time_span
 
@@ -385,6 +385,15 @@ FINDING: Mapping[str, Key] = _table(
         about="The finding as a sentence; may contain {{ }}.",
         schema=TEXT,
         read=lambda entry, key: lenient_read.text(entry.tree.get(key)) or entry.tree["id"],
+    ),
+    Key(
+        name="tells",
+        about=(
+            "`fault`, or `unknown`: it says that something is not known, which is no fault to `runbook prolog` and "
+            "`runbook diagnose`. Without it: `unknown` if `when` demands that something `is not answered`."
+        ),
+        schema={"enum": [telling.value for telling in Telling]},
+        read=lambda entry, key: lenient_read.telling(entry.tree.get(key)),
     ),
     Key(
         name="unless",

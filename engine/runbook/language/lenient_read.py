@@ -8,7 +8,7 @@ from typing import Any
 
 from runbook.errors import ConfigError
 from runbook.language.expressions.templates import is_template, names
-from runbook.values.playbook import Comparison, Let, Severity, Step
+from runbook.values.playbook import Comparison, Let, Severity, Step, Telling
 from runbook.values.types import Json, Raw
 
 
@@ -134,6 +134,11 @@ def variables(value: Any) -> tuple[tuple[str, str], ...]:
 def severity(value: Any) -> Severity:
     """Return *value* as a severity; return ``error`` if it is not a severity (the schema check reports that)."""
     return Severity(value) if value in list(Severity) else Severity.ERROR
+
+
+def telling(value: Any) -> Telling | None:
+    """Return *value* as what a finding tells; None if it is nothing of the kind."""
+    return Telling(value) if value in list(Telling) else None
 
 
 def comparison(value: Any) -> Comparison:

@@ -50,6 +50,14 @@ class Severity(StrEnum):
         return self in (Severity.ERROR, Severity.CRITICAL)
 
 
+class Telling(StrEnum):
+    """The kinds of things that findings tell."""
+
+    FAULT = "fault"
+    UNKNOWN = "unknown"
+    """A gap in what is known: no fault was seen, and none can be ruled out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
     """A place in a file; lines and columns count from 1."""
@@ -208,6 +216,7 @@ class FindingRule:
     say: str
     across: Comparison | None = None
     """The comparison between the hosts after all are probed; None if the finding depends on its own host alone."""
+    tells: Telling = Telling.FAULT
     unless: tuple[str, ...] = ()
     settle: float = 0.0
     """The seconds to probe again after a change before the next step for the finding is tried."""

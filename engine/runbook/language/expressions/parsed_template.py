@@ -69,6 +69,8 @@ class ParsedTemplate:
     """Whether the template uses a secret for more than inserting it; the result could then not be masked."""
     history: tuple[HistoryCall, ...]
     elements: tuple[ElementAttribute, ...]
+    demands_silence: bool
+    """Whether the template is a condition that can only hold if something was not answered."""
     tree: nodes.Template
     environment: Environment
 
@@ -123,9 +125,37 @@ def read_tree(tree: nodes.Template, environment: Environment) -> ParsedTemplate:
         bends_secrets=_bends_secrets(everything, inserted),
         history=tuple(_history(everything)),
         elements=tuple(_elements(everything)),
+        demands_silence=any(isinstance(node, nodes.Test) for node in everything) and _demands_silence(_only(tree)),
         tree=tree,
         environment=environment,
     )
+
+
+def _only(tree: nodes.Template) -> nodes.Node | None:
+    """Return the expression of which *tree* consists; None if it is more."""
+    match tree.body:
+        case [nodes.Output(nodes=[node])]:
+            return node
+    return None
+
+
+def _demands_silence(node: nodes.Node | None, *, negated: bool = False) -> bool:
+    """Whether *node*, or its negation, can only be true if an ``is answered`` in it is false."""
+    match node:
+        case nodes.Test(name="answered"):
+            return negated
+        case nodes.Not():
+            return _demands_silence(node.node, negated=not negated)
+        case nodes.And() | nodes.Or():
+            every = isinstance(node, nodes.Or) != negated
+            sides = (_demands_silence(side, negated=negated) for side in (node.left, node.right))
+            return all(sides) if every else any(sides)
+        case nodes.CondExpr():
+            chosen = ((node.test, False, node.expr1), (node.test, True, node.expr2))
+            return all(_demands_silence(t, negated=no) or _demands_silence(e, negated=negated) for t, no, e in chosen)
+        case nodes.Compare(ops=[nodes.Operand(op="eq" | "ne" as op, expr=nodes.Const(value=bool() as value))]):
+            return _demands_silence(node.expr, negated=negated != ((op == "eq") != value))
+    return False
 
 
 SECRETS = "secrets"
@@ -174,14 +204,13 @@ def _mentioned(everything: list[Any], inserted: list[str]) -> frozenset[str]:
 
 def _path(tree: nodes.Template, environment: Environment) -> tuple[str, ...]:
     """Return the value of ``ParsedTemplate.path``; empty if the template is anything else."""
-    match tree.body:
-        case [nodes.Output(nodes=[node])]:
-            attributes: list[str] = []
-            while isinstance(node, nodes.Getattr):
-                attributes.append(node.attr)
-                node = node.node
-            if isinstance(node, nodes.Name) and node.name not in environment.globals:
-                return (node.name, *reversed(attributes))
+    node = _only(tree)
+    attributes: list[str] = []
+    while isinstance(node, nodes.Getattr):
+        attributes.append(node.attr)
+        node = node.node
+    if isinstance(node, nodes.Name) and node.name not in environment.globals:
+        return (node.name, *reversed(attributes))
     return ()
 
 

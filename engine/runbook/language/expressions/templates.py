@@ -408,6 +408,11 @@ def _tree(template: str, let: Let) -> nodes.Template:
     return named_values(parse(template), let, lambda value: parse(as_template(value)))
 
 
+def demands_silence(text: str, let: Let) -> bool:
+    """Whether the condition *text* can only hold if something was not answered.  Raises ConfigError."""
+    return _understood(text, let).demands_silence
+
+
 def history_calls(text: str, let: Let) -> tuple[HistoryCall, ...]:
     """Return every use of ``history`` in *text*.  Raises ConfigError if *text* cannot be parsed."""
     return _understood(text, let).history if any(HISTORY in each for each in (text, *dict(let).values())) else ()
