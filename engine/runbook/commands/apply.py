@@ -90,7 +90,7 @@ def options_of_plan(saved: SavedPlan, given: ApplyOptions) -> RunOptions:
         limits=replace(made.limits, wait_lock=given.limits.wait_lock),
         output=given.output,
         recording=given.recording,
-        given=replace(given.given, below=saved.rests_on.known_inputs),
+        given=replace(given.given, below=saved.rests_on.known_inputs, of_profiles=saved.rests_on.profile_inputs),
         plan_only=True,  # the hosts are those of the plan, also where the playbook names them
         scratch=True,
     )
@@ -145,8 +145,8 @@ def _order_of_undo(saved: SavedPlan, whole: RunOptions, person: Person, problems
     if isinstance(order, int):
         raise ConfigError(*problems, Problem(message=f"nothing of run {saved.undoes} can be undone any more"))
     sources = Sources(
-        name=saved.undoes, playbook=order.playbook, inventory=order.inventory, inputs={}, given=GivenInputs(),
-        selection=order.selection,
+        name=saved.undoes, playbook=order.playbook, inventory=order.inventory, inputs={}, profile_inputs={},
+        given=GivenInputs(), selection=order.selection,
     )  # fmt: skip
     problems += _changes(saved, sources)
     if problems:

@@ -18,11 +18,11 @@ from runbook.commands.input_files import (
 )
 from runbook.commands.joined_playbooks import Conclusion, concluded, joined, prefix_of
 from runbook.commands.one_run import Run
-from runbook.commands.options import FleetOptions
+from runbook.commands.options import FleetOptions, GivenInputs
 from runbook.commands.order import Order
 from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.sources import inventory_for, selected
+from runbook.commands.sources import inventory_for, profile_inputs_for, selected
 from runbook.commands.step_resolution import without_scratch
 from runbook.commands.workspace import Person, order_for, with_secrets_resolved
 from runbook.dataclass import dataclass
@@ -137,7 +137,15 @@ def order_of(books: Mapping[str, Playbook], options: FleetOptions, person: Perso
         raise ConfigError(*problems)
     parts = inputs_of_parts(whole, {})
     whole = without_scratch(whole)
-    return order_for(whole, options, person, parts=parts, inventory=inventory, selection=chosen)
+    return order_for(
+        whole,
+        options,
+        person,
+        parts=parts,
+        profile_inputs=profile_inputs_for(GivenInputs(), whole, inventory, chosen),
+        inventory=inventory,
+        selection=chosen,
+    )
 
 
 def _not_asked(known: KnownPlaybooks, books: Mapping[str, Playbook]) -> list[str]:

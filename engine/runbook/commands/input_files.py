@@ -350,6 +350,12 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     return resolve_inputs(playbook, values, places)
 
 
+def names_given(given: GivenInputs, playbook: Playbook) -> frozenset[str]:
+    """Return the names of the inputs of *playbook* to which the user gives a value, whatever it is."""
+    from_environment = frozenset(each.name for each in playbook.inputs if each.env and os.environ.get(each.env))
+    return from_environment | values_given(given.inputs, given.inputs_file).keys() | given.below.keys()
+
+
 def read_inputs_file(file: str, names: Sequence[str], of: str) -> tuple[dict[str, Json], dict[str, Where]]:
     """Return the inputs in *file*, and their places; *names*: the inputs that *of* has.  Raises ConfigError."""
     from runbook.language.yaml_source import has_key, parse_playbook

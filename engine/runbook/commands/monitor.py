@@ -24,7 +24,7 @@ from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions, GivenInputs
 from runbook.commands.order import Order
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.sources import inventory_for, selected
+from runbook.commands.sources import inventory_for, profile_inputs_for, selected
 from runbook.commands.workspace import Person, order_for, with_secrets_resolved
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem, TransportError
@@ -416,8 +416,16 @@ def _monitor_hosts(options: MonitorOptions, person: Person, hiding: SecretMaskin
     chosen = selected(inventory, pattern, options.choosing)
     if problems := problems_with_references(book, inventory, chosen.hosts):
         raise ConfigError(*problems)
-    parts = inputs_of_parts(book, inputs)
-    order = order_for(book, options, person, inputs=inputs, parts=parts, inventory=inventory, selection=chosen)
+    order = order_for(
+        book,
+        options,
+        person,
+        inputs=inputs,
+        parts=inputs_of_parts(book, inputs),
+        profile_inputs=profile_inputs_for(options.given, book, inventory, chosen),
+        inventory=inventory,
+        selection=chosen,
+    )
     order = with_secrets_resolved(order, hiding, changes=False)
     stop = Cancellation()
     person.can_stop(stop)

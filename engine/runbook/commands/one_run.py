@@ -253,6 +253,7 @@ class Run:
             playbook=order.playbook.name,
             mode=mode,
             inputs={name: "***" if name in hidden else value for name, value in order.inputs.items()},
+            profile_inputs=order.profile_inputs,
             started_at=self.started.isoformat(timespec="seconds").replace("+00:00", "Z"),
             seconds=round(time.monotonic() - self.began, 3),
             exit_code=code,
@@ -348,7 +349,10 @@ class Run:
             parts=order.parts,
             secrets=order.secret_values.of,
             elsewhere=self.elsewhere,
-            assignments=order.assignments,
+            assignments={
+                host: replace(each, playbook=_with_timeout(each.playbook, order.timeout))
+                for host, each in order.assignments.items()
+            },
             owing=self._owed.owed_to if self._owed else lambda _: (),
             stop=self.stop,
             parallel=order.parallel,

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from runbook.dataclass import dataclass
 from runbook.values.limit_options import LimitOptions
+from runbook.values.run_origin import InputsByPlaybook
 from runbook.values.types import Json
 
 Kind = TypeVar("Kind")
@@ -37,6 +38,8 @@ class GivenInputs:
     inputs_file: str = ""
     inputs: tuple[str, ...] = ()
     """The inputs as typed: ``NAME=VALUE``."""
+    of_profiles: Mapping[str, InputsByPlaybook] | None = None
+    """The inputs that profiles gave hosts when the run or plan was made; None: those of the inventory count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from runbook.values.earlier_change import EarlierChange
 from runbook.values.event import Event
 from runbook.values.inventory import Inventory, Selection
 from runbook.values.playbook import Playbook
-from runbook.values.run_origin import RunOrigin
+from runbook.values.run_origin import InputsByPlaybook, RunOrigin
 from runbook.values.types import Json
 
 
@@ -32,6 +32,8 @@ class Order:
     selection: Selection
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     """The inputs of included playbooks, keyed by prefix."""
+    profile_inputs: Mapping[str, InputsByPlaybook] = field(default_factory=dict)
+    """The inputs that profiles give hosts in place of these, keyed by host; they are in *assignments*, too."""
     secret_values: SecretValues = field(default_factory=SecretValues, repr=False)
     parallel: int = 32
     force: bool = False
@@ -46,7 +48,7 @@ class Order:
     """The seconds to wait for another run to finish with a host."""
     detailed_exit_code: bool = False
     assignments: Mapping[str, Assignment] = field(default_factory=dict)
-    """The playbooks of hosts that have one of their own, keyed by host."""
+    """The playbooks and inputs of hosts that have their own, keyed by host."""
     secrets: tuple[str, ...] = ()
     """Further secrets, which are masked in everything that is shown."""
     settles: OwedRecords | None = None

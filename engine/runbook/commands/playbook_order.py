@@ -60,6 +60,7 @@ def order_of(sources: Sources | None, options: RunOptions, person: Person, probl
         person,
         inputs=inputs,
         parts=parts,
+        profile_inputs=sources.profile_inputs,
         inventory=sources.inventory,
         selection=sources.selection,
     )

@@ -39,6 +39,7 @@ def rests_on(order: Order) -> RestsOn:
         inventory_digest=inventory.digest,
         hosts=host_digests(inventory, (*order.selection.hosts, *_elsewhere(order))),
         inputs={name: MASK if name in hidden else value for name, value in order.inputs.items()},
+        profile_inputs=order.profile_inputs,
         secret_inputs=tuple(sorted(name for name in hidden if order.inputs.get(name) != default.get(name))),
         secret_places=secret_places(playbook, inventory, order.selection.hosts),
     )

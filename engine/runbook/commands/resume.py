@@ -102,7 +102,16 @@ def _resume(
     if problems:
         raise ConfigError(*problems)
     playbook = with_tags(playbook, origin.tags, origin.skip_tags)
-    order = order_for(playbook, options, person, inputs=inputs, parts=parts, inventory=inventory, selection=chosen)
+    order = order_for(
+        playbook,
+        options,
+        person,
+        inputs=inputs,
+        parts=parts,
+        profile_inputs=origin.profile_inputs,
+        inventory=inventory,
+        selection=chosen,
+    )
     order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
     origin_now = origin_of(replace(order, reason=order.reason or origin.reason), "resume")
     order = replace(

@@ -190,7 +190,8 @@ class Settling:
         self._refuse_changes(record, playbook, written)
         inputs = self._inputs(record, playbook, written)
         try:
-            parts = inputs_of_parts(playbook, inputs)
+            own = record.rests_on.profile_inputs.get(record.host, {})
+            parts = inputs_of_parts(playbook, {**inputs, **own.get(playbook.name, {})}, own)
         except ConfigError as error:
             raise _Refusal(f"the inputs do not fit the playbook: {error}") from error
         values = self._secret_values(record.host, playbook, written)

@@ -15,6 +15,7 @@ from runbook.commands.input_files import (
     find_playbook,
     found_inventories,
     inventory_paths,
+    names_given,
     read_inputs,
     read_inventory,
     read_playbook,
@@ -28,6 +29,7 @@ from runbook.inventory.host_patterns import select
 from runbook.plugins import discover
 from runbook.values.inventory import Inventory, Selection
 from runbook.values.playbook import Playbook
+from runbook.values.run_origin import InputsByPlaybook
 from runbook.values.types import Json, plural
 from runbook.values.units import duration, time_span
 
@@ -43,6 +45,8 @@ class Sources:
     playbook: Playbook
     inventory: Inventory
     inputs: Mapping[str, Json]
+    profile_inputs: Mapping[str, InputsByPlaybook]
+    """The inputs that profiles of the inventory give hosts, by the name of the host."""
     given: GivenInputs
     selection: Selection
 
@@ -62,13 +66,37 @@ def read_sources(name: str, options: RunOptions, problems: list[Problem]) -> Sou
     chosen = None
     if inventory and pattern.strip():
         chosen = or_problems(problems, lambda: selected(inventory, pattern, choosing, options.recording.records))
-    if playbook and chosen:
+    profiled: Mapping[str, InputsByPlaybook] | None = None
+    if playbook and chosen and inventory:
         problems += problems_with_variables(playbook.limits, chosen.hosts)
-    if playbook is None or inventory is None or inputs is None or chosen is None:
+        profiled = or_problems(problems, lambda: profile_inputs_for(options.given, playbook, inventory, chosen))
+    if playbook is None or inventory is None or inputs is None or chosen is None or profiled is None:
         return None
     return Sources(
-        name=name, playbook=playbook, inventory=inventory, inputs=inputs, given=options.given, selection=chosen
+        name=name,
+        playbook=playbook,
+        inventory=inventory,
+        inputs=inputs,
+        profile_inputs=profiled,
+        given=options.given,
+        selection=chosen,
     )
+
+
+def profile_inputs_for(
+    given: GivenInputs, playbook: Playbook, inventory: Inventory, selection: Selection
+) -> Mapping[str, InputsByPlaybook]:
+    """Return the inputs of hosts that were recorded, or else those that profiles of *inventory* give.
+
+    Raises ConfigError with every mistake in the profiles.
+    """
+    if given.of_profiles is not None:
+        return given.of_profiles
+    if not inventory.profiles:
+        return {}
+    from runbook.commands.profiles import inputs_from_profiles  # which imports what carries out a run
+
+    return inputs_from_profiles(playbook, inventory, selection.hosts, names_given(given, playbook))
 
 
 def sources_of_run(name: str, options: RunOptions, problems: list[Problem]) -> Sources | None:

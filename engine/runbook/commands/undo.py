@@ -91,7 +91,8 @@ def undo_order(run: str, options: UndoOptions, person: Person, *, approved: bool
         name=COMMAND, remediate=every, limits=limits, digest=digest_of({"run": recorded.run, "steps": own})
     )
     assignments = {
-        name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={}) for name, it in steps.items()
+        name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={}, secrets={})
+        for name, it in steps.items()
     }
     order = order_for(playbook, replace(options, force=False), person, inventory=inventory, selection=selection)
     origin_now = replace(origin_of(order, COMMAND), undoes=recorded.run)

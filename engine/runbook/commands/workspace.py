@@ -17,6 +17,7 @@ from runbook.commands.limit_options import ordered, stricter
 from runbook.commands.one_run import Run
 from runbook.commands.options import Connecting, FleetOptions, Limits, Output
 from runbook.commands.order import Order
+from runbook.commands.profiles import assignments
 from runbook.commands.secret_masking import SecretMasking
 from runbook.commands.sources import times
 from runbook.commands.step_resolution import with_places
@@ -28,10 +29,12 @@ from runbook.protocols import ConnectOptions, Reporter
 from runbook.reporting.debug_log import debug_lines
 from runbook.reporting.outputs import Outputs, outputs_for
 from runbook.reporting.wording.limits import limit_lines
+from runbook.reporting.wording.profile_inputs import profile_lines
 from runbook.secret_sources.resolution import resolved
 from runbook.values.inventory import Host, Inventory, Selection
 from runbook.values.playbook import Playbook
 from runbook.values.result import HostPlan, Status
+from runbook.values.run_origin import InputsByPlaybook
 from runbook.values.types import Json
 
 T = TypeVar("T")
@@ -91,24 +94,33 @@ def order_for(
     selection: Selection,
     inputs: Mapping[str, Json] | None = None,
     parts: Mapping[str, Mapping[str, Json]] | None = None,
+    profile_inputs: Mapping[str, InputsByPlaybook] | None = None,
     connecting: ConnectOptions | None = None,
 ) -> Order:
     """Return the order for *options*, with the name of one host in every ``on``.
 
-    *connecting*: the connection options; None: they are made from *options*, and passwords are asked for.  Raises
-    ConfigError.
+    *profile_inputs*: the inputs that profiles give hosts in place of *inputs*, by host.  *connecting*: the connection
+    options; None: they are made from *options*, and passwords are asked for.  Raises ConfigError.
     """
     seconds = times(options.connecting, options.limits)
+    own, unplaced = profile_inputs or {}, playbook
     if parts:
         playbook = with_places(playbook, parts, inventory)
-    playbook = replace(playbook, limits=stricter(playbook.limits, options.limits, len(selection.hosts)))
+    limits = stricter(playbook.limits, options.limits, len(selection.hosts))
+    playbook, unplaced = replace(playbook, limits=limits), replace(unplaced, limits=limits)
     hosts = ordered(selection.hosts, playbook.limits.order, SystemRandom().shuffle)
     for warning in selection.warnings:
         person.say(warning)
+    for line in profile_lines(own):
+        person.say(f"by profile: {line}")
     return Order(
         playbook=playbook,
         inputs=inputs or {},
         parts=parts or {},
+        profile_inputs=own,
+        assignments=assignments(unplaced, inputs or {}, inventory, hosts, own)
+        if parts and (inventory.profiles or own)
+        else {},
         inventory=inventory,
         selection=replace(selection, hosts=hosts),
         parallel=options.connecting.parallel,

@@ -15,6 +15,7 @@ from runbook.inventory.fields import Notes, folded, once_a_place, problem_at
 from runbook.inventory.groups import NamedGroup, formed, named_in
 from runbook.inventory.host_secrets import secrets_at
 from runbook.inventory.hosts import named_twice
+from runbook.inventory.profiles import WrittenProfile, profiles_in, with_profiles
 from runbook.inventory.text_formats import TextDocument
 from runbook.protocols import InventoryFormat, Place
 from runbook.text.suggestions import suggest
@@ -116,12 +117,14 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
     parts: list[Inventory] = []
     named: list[NamedGroup] = []
     references: list[SecretReference] = []
+    profiles: list[WrittenProfile] = []
     for document, source, where in documents:
         notes = Notes(source=source, where=where)
         parts += _parts(document, notes, formats)
         note_slips(document, notes)
         named += named_in(document, notes)
         references += _references(document, notes, references)
+        profiles += profiles_in(document, notes)
         problems += sorted(folded(notes.problems), key=lambda problem: (problem.line, problem.column))
     hosts = [host for part in parts for host in part.hosts]
     problems += named_twice(hosts)
@@ -130,13 +133,14 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
     if problems:  # which names there are is not known before every file has been understood
         raise ConfigError(*problems)
     found, groups = formed(led(hosts), named)
-    return Inventory(
+    inventory = Inventory(
         hosts=found,
         groups=groups,
         secrets=tuple(dict.fromkeys(secret for part in parts for secret in part.secrets)),
         references=tuple(references),
         sources=tuple(source for _, source, _ in documents),
     )
+    return with_profiles(inventory, profiles) if profiles else inventory
 
 
 def _references(document: object, notes: Notes, earlier: Sequence[SecretReference]) -> list[SecretReference]:

@@ -58,7 +58,14 @@ class Included:
 def prefixed(inner: Playbook, part: str, given: Mapping[str, Json], document: Document, path: Path) -> Included:
     """Return *inner* as a part of the playbook in *document*; the ``include`` at *path* has the id *part*."""
     errors = tuple(_joined(part, finding.id) for finding in inner.findings if finding.severity.drives)
-    own = IncludedPlaybook(id=part, inputs=inner.inputs, given=given, secrets=inner.secrets, where=document.where(path))
+    own = IncludedPlaybook(
+        id=part,
+        playbook=inner.name,
+        inputs=inner.inputs,
+        given=given,
+        secrets=inner.secrets,
+        where=document.where(path),
+    )
     parts = [
         own,
         *(
@@ -142,18 +149,25 @@ def _foreign(text: str, let: Let) -> bool:
     return any(root != "inputs" for root, _ in names(text, let))
 
 
-def inputs_of_parts(playbook: Playbook, inputs: Mapping[str, Json]) -> Mapping[str, Mapping[str, Json]]:
+NO_DEFAULTS: Mapping[str, Mapping[str, Json]] = {}
+
+
+def inputs_of_parts(
+    playbook: Playbook, inputs: Mapping[str, Json], defaults: Mapping[str, Mapping[str, Json]] = NO_DEFAULTS
+) -> Mapping[str, Mapping[str, Json]]:
     """Return the inputs of every part of *playbook*; the keys are the ids of the parts, and ``""`` is the playbook
     itself.
 
-    Raises ConfigError if a value that an include passes on does not match the schema of the input.
+    *defaults*: values in place of the defaults of included playbooks, by the name of the playbook.  Raises ConfigError
+    if a value that an include passes on does not match the schema of the input.
     """
     values: dict[str, Mapping[str, Json]] = {"": inputs}
     problems: list[Problem] = []
     for part in playbook.parts:
         given = render(part.given, Scope(inputs=values[part.parent], let=playbook.let_of(part.parent)))
         assert isinstance(given, Mapping)
-        values[part.id] = {each.name: given.get(each.name, each.default) for each in part.inputs}
+        own = {**{each.name: each.default for each in part.inputs}, **defaults.get(part.playbook, {})}
+        values[part.id] = {each.name: given.get(each.name, own[each.name]) for each in part.inputs}
         problems += [
             problem for one in part.inputs if one.name in given for problem in _wrong(part, one, given[one.name])
         ]

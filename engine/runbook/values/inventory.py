@@ -101,6 +101,22 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The inputs and limits of playbooks on some hosts, such as those with one model of GPU."""
+
+    name: str
+    hosts: tuple[str, ...]
+    inputs: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """The inputs in place of a playbook's defaults, by the name of the playbook and of the input."""
+    host_deadline: float = 0.0
+    cooldown: float = 0.0
+    """Limits of playbooks, in seconds; the stricter one counts.  0: no such limit."""
+    where: Where = Where()
+    places: Mapping[tuple[str, str], Where] = field(default_factory=dict, compare=False)
+    """The place of each input, by the names of the playbook and the input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """All hosts of the inventory files, in their order."""
 
@@ -111,6 +127,7 @@ class Inventory:
     """The values of secret fields, to be masked wherever they might appear."""
     references: tuple[SecretReference, ...] = ()
     """The entries of ``secrets:`` for all hosts: the places of values that playbooks may use on every host."""
+    profiles: tuple[Profile, ...] = ()
     digest: str = ""
     """The SHA-256 of the files, hexadecimal."""
     sources: tuple[str, ...] = ()

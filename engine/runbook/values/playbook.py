@@ -343,6 +343,8 @@ class IncludedPlaybook:
 
     id: str
     """The prefix of all its ids, without the ``_`` after the prefix."""
+    playbook: str = ""
+    """The name of the playbook."""
     parent: str = ""
     """The part that includes this playbook; empty for the main playbook."""
     inputs: tuple[Input, ...] = ()

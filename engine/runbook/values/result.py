@@ -18,6 +18,7 @@ from runbook.values.kept_file import KeptFile
 from runbook.values.owed import Owed
 from runbook.values.plan import Finding, PlannedStep, Risk
 from runbook.values.playbook import HostOrder, Phase, Step
+from runbook.values.run_origin import InputsByPlaybook
 from runbook.values.types import Json
 
 
@@ -331,6 +332,8 @@ class RunResult:
     playbook: str
     mode: Mode
     inputs: Mapping[str, Json] = field(default_factory=dict)
+    profile_inputs: Mapping[str, InputsByPlaybook] = field(default_factory=dict)
+    """The inputs that profiles of the inventory gave hosts in place of *inputs*, by the name of the host."""
     started_at: str
     """The time when the run began: ISO 8601, UTC."""
     seconds: float

@@ -32,6 +32,10 @@ class SecretPlace:
     digest: str
 
 
+InputsByPlaybook = Mapping[str, Mapping[str, Json]]
+"""The inputs of some playbooks, by the names of the playbook and the input."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestsOn:
     """The files, hosts and inputs on which a run, a saved plan or an owed clean-up depends."""
@@ -47,6 +51,8 @@ class RestsOn:
     """A digest of each host's entry in the inventory, by the name of the host."""
     inputs: Mapping[str, Json] = field(default_factory=dict)
     """The inputs of the playbook; secret inputs are ``***``."""
+    profile_inputs: Mapping[str, InputsByPlaybook] = field(default_factory=dict)
+    """The inputs that profiles of the inventory gave hosts in place of *inputs*, by the name of the host."""
     secret_inputs: tuple[str, ...] = ()
     """The names of the secret inputs that differ from their default; the user has to give them again."""
     secret_places: tuple[SecretPlace, ...] = ()

@@ -45,9 +45,11 @@ def past_of(playbook: Playbook, inventory: Inventory, records: str | None) -> Ca
 def change_limits_of(order: Order, past: RecordedPast | None) -> ChangeLimits | None:
     """Return the limits on changes that count earlier runs; None if the playbook of *order* has no such limits."""
     book = order.playbook
-    if not book.limits.remember or not book.remediate:
+    cooldowns = {name: each.playbook.limits.cooldown for name, each in order.assignments.items()}
+    if not (book.limits.remember or any(cooldowns.values())) or not book.remediate:
         return None
-    return ChangeLimits(book.limits, past or _UnknownPast("this command reads no records"), book.name, pool_of(order))
+    known = past or _UnknownPast("this command reads no records")
+    return ChangeLimits(book.limits, known, book.name, pool_of(order), cooldowns)
 
 
 def pool_of(order: Order) -> int:

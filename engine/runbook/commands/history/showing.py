@@ -11,6 +11,7 @@ from runbook.records.finding_runs import load_run
 from runbook.records.index import recorded_runs
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState, resumable
+from runbook.reporting.wording.profile_inputs import profile_lines
 from runbook.text.name_ranges import fold
 from runbook.text.printable import json_text, printable, printable_line
 from runbook.values.event import Answered, ChangeStarted, Event, StepFinished
@@ -83,6 +84,7 @@ def _origin(origin: RunOrigin, at: str) -> Iterator[str]:
             for name, value in origin.inputs.items()
         )
         yield printable(f"inputs     {', '.join(given)}")
+    yield from (printable(f"profile    {line}") for line in profile_lines(origin.profile_inputs))
     book, hosts = origin.playbook_digest[:12] or "-", origin.inventory_digest[:12] or "-"
     yield f"digests    playbook {book}, inventory {hosts}"
     if origin.resumes:

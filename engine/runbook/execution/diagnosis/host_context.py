@@ -247,7 +247,7 @@ class HostContext:
         uses
         the inputs and probes of the included playbook.
         """
-        own, inputs = states, self.run.inputs
+        own, inputs = states, self.parts.get("", self.run.inputs)
         if part:
             inputs, whole = self.parts[part], f"{part}_"
             own = {name.removeprefix(whole): state for name, state in states.items() if name.startswith(whole)}

@@ -77,6 +77,6 @@ def probe_shared(
     for request in requests:
         if id(request) not in seen:
             assert context.run.once is not None
-            key = json.dumps([request.step.id, request.args], sort_keys=True, default=str)
+            key = json.dumps([request.step.id, request.step.on, request.args], sort_keys=True, default=str)
             seen[id(request)] = context.run.once.answer(key, lambda it=request: take([it])[0], fresh=fresh)  # type: ignore[misc]
     return tuple(seen[id(request)] for request in requests)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from runbook.protocols import RecordedPast
 from runbook.values.playbook import Limits
@@ -16,11 +17,19 @@ from runbook.values.types import Unknown, plural, seconds
 class ChangeLimits:
     """The limits on changes that count earlier runs of the same playbook; used by many threads.
 
-    *total*: the number of hosts of which the limit ``breaker`` may be a percentage.  If the records cannot be read,
-    nothing is changed.
+    *total*: the number of hosts of which the limit ``breaker`` may be a percentage.  *cooldowns*: those of hosts that
+    have their own, in seconds.  If the records cannot be read, nothing is changed.
     """
 
-    def __init__(self, limits: Limits, past: RecordedPast, playbook: str, total: int) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        past: RecordedPast,
+        playbook: str,
+        total: int,
+        cooldowns: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        self._cooldowns = cooldowns
         self._limits, self._past, self._playbook = limits, past, playbook
         self._most = limits.breaker.hosts.at_most(total) if limits.breaker else 0
         self._lock = threading.Lock()
@@ -128,7 +137,7 @@ class ChangeLimits:
         """Return the seconds until the cooldown of *host* is over, and its last change; None if there is no
         cooldown left.
         """
-        limit = self._limits.cooldown
+        limit = self._cooldowns.get(host, self._limits.cooldown)
         found = self._past.last_change(host) if limit else None
         if found is None or isinstance(found, Unknown):
             return found

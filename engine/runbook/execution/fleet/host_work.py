@@ -161,8 +161,9 @@ class Assignment:
 
     playbook: Playbook
     parts: Mapping[str, Mapping[str, Json]]
-    secrets: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
-    """The values of secrets, keyed by part."""
+    """The inputs, keyed by part; the playbook's own are those of ``""``, or else those of the run."""
+    secrets: Mapping[str, Mapping[str, Json]] | None = field(default=None, repr=False)
+    """The values of secrets, keyed by part; None: those that the run has for the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +230,7 @@ class HostWork:
             renew=lambda: self._renew(host, line),
             clock=HostClock(self.clock, own),
             parts=assigned.parts if assigned else self.parts,
-            secrets=assigned.secrets if assigned else self.secrets(host.name),
+            secrets=self.secrets(host.name) if assigned is None or assigned.secrets is None else assigned.secrets,
             elsewhere=lambda name: UntilDeadline(elsewhere(name), own),
             earlier=self.earlier.get(host.name, ()),
             refusal=lambda: limits.refused(host.name) if limits else "",
@@ -358,7 +359,7 @@ class HostWork:
         """
         cut: Cut = {}
         began, own = self.clock.now(), self.stop.of(host.name)
-        own.allow(self.playbook.limits.host_deadline, self.clock)
+        own.allow(self.playbook_of(host.name).limits.host_deadline, self.clock)
         own.begin()
         try:
             planned = work(cut, began)

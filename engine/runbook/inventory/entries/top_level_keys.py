@@ -13,9 +13,10 @@ from runbook.inventory.entries.default_fields import DEFAULTS
 from runbook.inventory.field_names import HOST_FIELDS, slips
 from runbook.inventory.fields import Notes
 from runbook.inventory.host_secrets import SECRETS
+from runbook.inventory.profiles import PROFILES
 
 SECTIONS = ("hosts", "standard_hosts", "vast_hosts")
-KEYS = (*SECTIONS, DEFAULTS, "groups", SECRETS)
+KEYS = (*SECTIONS, DEFAULTS, "groups", SECRETS, PROFILES)
 ALIKE = 0.82
 _FOR_ALL = frozenset({"vars", "host_vars", "common", "host_defaults", "all_hosts", "all"})
 """Other words that people use for ``defaults``."""

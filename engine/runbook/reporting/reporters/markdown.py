@@ -12,6 +12,7 @@ from runbook.reporting.wording.grouping import HostGroup, together
 from runbook.reporting.wording.host_digest import causes
 from runbook.reporting.wording.host_lines import owed_lines
 from runbook.reporting.wording.limits import limit_lines
+from runbook.reporting.wording.profile_inputs import profile_lines
 from runbook.reporting.wording.step_lines import by_name, grouped, is_exec, outcome_notes, output_lines
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
@@ -183,6 +184,7 @@ def _left_out(result: RunResult) -> list[str]:
 
 def _inputs(result: RunResult) -> list[str]:
     said = [code(f"{name}={inside(it)}") for name, it in result.inputs.items()]
+    said += [f"by profile: {code(line)}" for line in profile_lines(result.profile_inputs)]
     return ["## Inputs", "", ", ".join(said[:SHOWN]), *_rest(said[SHOWN:], "input")] if said else []
 
 

@@ -20,6 +20,7 @@ from runbook.reporting.wording.grouping import together
 from runbook.reporting.wording.host_digest import causes
 from runbook.reporting.wording.host_lines import owed_lines
 from runbook.reporting.wording.limits import limit_lines
+from runbook.reporting.wording.profile_inputs import profile_lines
 from runbook.reporting.wording.step_lines import by_name, grouped, outcome_notes
 from runbook.text.name_ranges import fold
 from runbook.text.printable import printable
@@ -111,7 +112,8 @@ def _head(result: RunResult) -> dict[str, Any]:
         "totals": [[verdict, count] for verdict, count in result.totals.items()],
         "inputs": [
             [printable(name), printable(excerpt(inside(it), most=LONGEST))] for name, it in result.inputs.items()
-        ],
+        ]
+        + [["by profile", printable(line)] for line in profile_lines(result.profile_inputs)],
         "limits": [printable(line) for line in limit_lines(result.limits)] if result.limits else [],
         "leftOut": [[printable(fold(names)), printable(why)] for why, names in left_out.items()],
     }
