@@ -51,7 +51,7 @@ def order_of(sources: Sources | None, options: RunOptions, person: Person, probl
     if options.plan_only and not options.scratch:
         playbook = without_scratch(playbook)
     if parts:
-        playbook = or_problems(problems, lambda: with_places(playbook, parts, sources.inventory)) or playbook
+        or_problems(problems, lambda: with_places(playbook, parts, sources.inventory))  # `order_for` does it, by host
     if problems:
         raise ConfigError(*problems)
     return order_for(
