@@ -11,12 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from runbook.commands.input_files import inventory_paths, read_inventory
-from runbook.commands.inventory_sources import forget_sources, is_source, lasting_name, split_at_colons
+from runbook.commands.inventory_sources import is_source, lasting_name, split_at_colons
 from runbook.commands.plans.approvals import signers_file
 from runbook.commands.plans.binding import _of_inventory
 from runbook.commands.rests_on import host_digests
 from runbook.commands.secret_masking import secrets_on_command_line
 from runbook.errors import ConfigError
+from runbook.inventory.listing_program import forget_lists
 from runbook.values.inventory import Address, Host, Inventory
 from tests.support.program import runbook
 from tests.support.tables import every_row
@@ -42,7 +43,7 @@ def program(tmp_path, monkeypatch):
     """Puts a program on PATH that prints a text, and keeps what it was asked."""
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     (tmp_path / "bin").mkdir()
-    forget_sources()
+    forget_lists()
 
     def install(name: str, text: str, code: int = 0, said: str = "") -> Path:
         (tmp_path / "text").write_text(text)
@@ -59,7 +60,7 @@ def program(tmp_path, monkeypatch):
         return asked
 
     yield install
-    forget_sources()
+    forget_lists()
 
 
 def items(*objects: dict) -> str:
@@ -124,7 +125,7 @@ def test_a_saved_plan_is_not_applied_to_a_container_of_the_same_name_in_another_
     """Mutants: a source that leaves the ids out; digests without the entry of the machine that has the containers."""
     plans = []
     for digit in ("1", "1", "2"):
-        forget_sources()
+        forget_lists()
         program("docker", json.dumps({"ID": digit * 64, "Image": "i", "Names": "c", "State": "running"}))
         plans.append(read_inventory(inventory_paths(["docker:"])))
     assert [refused(plans[0], now) for now in plans] == [False, False, True]
@@ -147,7 +148,7 @@ def test_a_heartbeat_changes_no_digest(program):
     """Mutant: the text of the program itself."""
     digests = set()
     for version in ("1", "2"):
-        forget_sources()
+        forget_lists()
         program("kubectl", items({**NODE, "metadata": {"name": "n1", "resourceVersion": version}}))
         digests.add(read_inventory(inventory_paths(["kubectl:lab,nodes"])).digest)
     assert len(digests) == 1
@@ -194,6 +195,35 @@ def test_a_program_that_fails_is_told_in_its_words(program, printed, code, said,
         read_inventory(inventory_paths(["kubectl:lab"]))
     assert words in str(caught.value)
     assert "kubectl:lab" in str(caught.value)
+
+
+def test_a_mistyped_program_is_told_with_the_one_that_was_meant(tmp_path):
+    for word, hint in (("dockr:lab", "did you mean docker:lab?"), ("kubctl:", "did you mean kubectl:?")):
+        with pytest.raises(ConfigError) as caught:
+            read_inventory(inventory_paths([word]))
+        assert (f"there is no file {word} ({hint})") == str(caught.value)
+    with pytest.raises(ConfigError, match="cannot read hosts:: No such file"):
+        read_inventory(inventory_paths(["hosts:"]))
+
+
+def test_an_inventory_program_of_ansible_is_asked_once_for_a_piece_of_work(program, tmp_path):
+    """Mutant: a list that is kept although it shall be forgotten, as by a server that runs for days."""
+    told = program("ansible-inventory", json.dumps(LISTING))
+    (tmp_path / "list.sh").write_text("#!/bin/sh\nexec hosts-of-the-cloud\n")
+    (tmp_path / "list.sh").chmod(0o755)
+    for _ in range(2):
+        forget_lists()
+        for _ in range(2):
+            assert [host.name for host in read_inventory([tmp_path / "list.sh"]).hosts] == ["a"]
+    assert told.read_text() == f"-i {tmp_path}/list.sh --list\n" * 2
+
+
+def test_a_secret_in_the_words_of_a_failing_program_is_masked(program):
+    program("kubectl", "", 1, "cannot use --token=sk-hunter2hunter2hunter2 here")
+    with pytest.raises(ConfigError) as caught:
+        read_inventory(inventory_paths(["kubectl:lab"]))
+    assert "hunter2" not in str(caught.value)
+    assert "cannot use --token=***" in str(caught.value)
 
 
 def test_a_file_of_such_a_name_is_written_with_its_folder(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from runbook.commands.inventory_sources import is_source, source_text, split_at_colons
+from runbook.commands.inventory_sources import is_source, source_meant, source_text, split_at_colons
 from runbook.commands.options import GivenInputs
 from runbook.connections import transports
 from runbook.dataclass import dataclass
@@ -302,7 +302,11 @@ def no_garbage_collection() -> Iterator[None]:
 
 def inventory_text(path: Path) -> str:
     """Return the text of the inventory file *path*, or of the source of that name.  Raises ConfigError."""
-    return source_text(str(path)) if is_source(str(path)) else read_text(path, MAX_INVENTORY_BYTES)
+    if is_source(str(path)):
+        return source_text(str(path))
+    if not path.exists() and (hint := source_meant(str(path))):
+        raise ConfigError(Problem(message=f"there is no file {path}", hint=hint))
+    return read_text(path, MAX_INVENTORY_BYTES)
 
 
 def read_inventory(paths: Sequence[Path]) -> Inventory:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,17 +15,8 @@ from typing import Any
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.foreign_files import MOVE_IT, refuse_foreign
-from runbook.text.printable import printable
-from runbook.text.suggestions import suggest
-
-PATIENCE = 60.0
-"""The maximum number of seconds that a program may take to list its hosts."""
-
-MOST_BYTES = 128 * 1024 * 1024
-"""The maximum number of bytes of a program's list."""
-
-MOST_WORDS = 300
-"""The maximum number of characters of the program's own message that are repeated."""
+from runbook.inventory.listing_program import known_list, printed_list
+from runbook.text.suggestions import nearest, suggest
 
 _CONTEXT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@-]*")
 _VALUE = re.compile(r"[A-Za-z0-9_*][^\s]*")
@@ -59,6 +48,13 @@ def is_source(word: str) -> bool:
     return word.partition(":")[0] in _SOURCES and ":" in word
 
 
+def source_meant(word: str) -> str:
+    """Return a hint with the source that *word* resembles; empty if it resembles none."""
+    name, sign, rest = word.partition(":")
+    near = nearest(name, _SOURCES) if sign else None
+    return f"did you mean {near}:{rest}?" if near else ""
+
+
 def lasting_name(word: str) -> str:
     """Return the name by which a record names the inventory *word*: a source as it is, a file by its absolute path."""
     return word if is_source(word) else str(Path(word).absolute())
@@ -75,55 +71,29 @@ def split_at_colons(text: str) -> list[str]:
     return [part for part in parts if part]
 
 
-_ANSWERS: dict[str, str] = {}
-"""The texts of the sources that were asked: what is said of hosts stays the same while a command runs."""
-
-
-def forget_sources() -> None:
-    """Forget what sources have answered: a program that runs for days asks them again for each piece of work."""
-    _ANSWERS.clear()
-
-
 def known_source_text(word: str) -> str:
     """Return what the source *word* has answered; empty if it was not asked yet, and it is not asked for this."""
-    return _ANSWERS.get(word, "")
+    asked = _asked(word)
+    printed = known_list(asked.words, asked.folder)
+    return "" if printed is None else _text(word, asked, printed)
 
 
 def source_text(word: str) -> str:
     """Return the list of hosts that the source *word* prints now, as text; asked once.  Raises ConfigError."""
-    if word not in _ANSWERS:
-        _ANSWERS[word] = _asked_text(word)
-    return _ANSWERS[word]
+    asked = _asked(word)
+    return _text(word, asked, printed_list(word, asked.words, asked.folder))
 
 
-def _asked_text(word: str) -> str:
+def _asked(word: str) -> Asked:
     name, _, rest = word.partition(":")
-    asked = _SOURCES[name](_query(word, rest))
-    program = shutil.which(asked.words[0])
-    if not program or not os.path.isabs(program):
-        raise ConfigError(f"{word}: there is no {asked.words[0]} on this machine")
-    printed = _printed(word, (program, *asked.words[1:]), asked.folder)
+    return _SOURCES[name](_query(word, rest))
+
+
+def _text(word: str, asked: Asked, printed: str) -> str:
     try:
         return asked.text(printed)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{word}: {asked.words[0]} printed no list of hosts") from error
-
-
-def _printed(word: str, words: tuple[str, ...], folder: str) -> str:
-    try:
-        done = subprocess.run(
-            words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ConfigError(f"{word}: {Path(words[0]).name} printed no list within {PATIENCE:.0f} s") from error
-    except OSError as error:
-        raise ConfigError(f"{word}: {words[0]}: {(error.strerror or str(error)).lower()}") from error
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise ConfigError(f"{word}: {Path(words[0]).name}: {printable(said[-1])[:MOST_WORDS]}")
-    if len(done.stdout) > MOST_BYTES:
-        raise ConfigError(f"{word}: the list is larger than {MOST_BYTES // 1024 // 1024} MiB")
-    return done.stdout.decode(errors="replace")
 
 
 def _query(source: str, rest: str) -> Query:

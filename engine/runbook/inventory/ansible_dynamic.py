@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from runbook.errors import ConfigError, Problem
+from runbook.errors import ConfigError
 from runbook.foreign_files import MOVE_IT, refuse_foreign
 from runbook.inventory.ansible_groups import ALL
+from runbook.inventory.listing_program import printed_list
 from runbook.inventory.text_formats import TextDocument
-from runbook.text_files import MAX_INVENTORY_BYTES
 
 META, HOST_VARIABLES = "_meta", "hostvars"
 LISTER = "ansible-inventory"
-PATIENCE = 60.0
-"""The maximum number of seconds that a program may take to list its hosts."""
 
 
 def is_listing(document: object) -> bool:
@@ -63,33 +58,14 @@ def parse_text(text: str, file: str) -> TextDocument | None:
     if not text.startswith("#!") or not os.access(path, os.X_OK):
         return None
     refuse_foreign(path, MOVE_IT)
-    lister = shutil.which(LISTER)
-    if not lister or not os.path.isabs(lister):
-        hint = f"where it is, run `{LISTER} -i {file} --list > hosts.json`, and give hosts.json"
-        raise ConfigError(
-            Problem(file=file, message=f"a program that lists hosts, and there is no {LISTER}", hint=hint)
-        )
-    return TextDocument(file=file, value=_listed(lister, str(path.absolute()), text), places={})
-
-
-@lru_cache(maxsize=8)
-def _listed(lister: str, program: str, _: str) -> Mapping[str, object]:
-    """Return the hosts that *program* lists, run by *lister*; the result is cached until the text of *program*
-    changes.
-    """
-    folder = os.path.dirname(program)  # where another user's ansible.cfg cannot lie
+    program = path.absolute()
+    hint = f"where it is, run `{LISTER} -i {file} --list > hosts.json`, and give hosts.json"
+    folder = str(program.parent)  # where another user's ansible.cfg cannot lie
+    printed = printed_list(file, (LISTER, "-i", str(program), "--list"), folder, text, missing=hint)
     try:
-        done = subprocess.run(
-            [lister, "-i", program, "--list"],
-            cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False,
-        )  # fmt: skip
-        found = json.loads(done.stdout[: MAX_INVENTORY_BYTES + 1])
-    except subprocess.TimeoutExpired as error:
-        raise ConfigError(f"{program}: {LISTER} printed no list within {PATIENCE:.0f} s") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"{program}: {LISTER} printed no list of hosts: run `{LISTER} -i {program} --list`"
-        ) from error
-    if done.returncode or not is_listing(found):
-        raise ConfigError(f"{program}: {LISTER} failed: run `{LISTER} -i {program} --list`")
-    return dict(found)
+        found = json.loads(printed)
+    except (ValueError, RecursionError):
+        found = None
+    if not is_listing(found):
+        raise ConfigError(f"{file}: {LISTER} printed no list of hosts: run `{LISTER} -i {program} --list`")
+    return TextDocument(file=file, value=dict(found), places={})

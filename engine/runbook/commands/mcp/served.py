@@ -9,7 +9,7 @@ from threading import Lock
 
 from runbook.commands.history.recording import hosts_in_records, records_folder
 from runbook.commands.input_files import find_playbook, inventory_paths, playbook_files, read_inventory
-from runbook.commands.inventory_sources import forget_sources, lasting_name
+from runbook.commands.inventory_sources import lasting_name
 from runbook.commands.nobody import Nobody
 from runbook.commands.options import FleetOptions
 from runbook.commands.order import Order
@@ -19,6 +19,7 @@ from runbook.dataclass import dataclass
 from runbook.errors import Cancelled, ConfigError
 from runbook.execution.fleet import Cancellation
 from runbook.inventory.host_patterns import select
+from runbook.inventory.listing_program import forget_lists
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
 from runbook.text.shortened import first_few
 from runbook.text.suggestions import suggest
@@ -91,7 +92,7 @@ class Served:
 
     def inventory(self) -> Inventory:
         """Read the inventory as it is now.  Raises ConfigError."""
-        forget_sources()
+        forget_lists()
         return read_inventory([Path(path) for path in self.options.choosing.inventory])
 
     def allowed(self, inventory: Inventory) -> frozenset[str]:
