@@ -9,9 +9,13 @@ import pytest
 import yaml
 
 from runbook.commands.input_files import read_inventory
+from runbook.connections.containers import NotRunning
+from runbook.connections.transports.kubectl import _Kubectl
 from runbook.errors import ConfigError
 from runbook.inventory.host_patterns import select
-from runbook.values.inventory import Host
+from runbook.inventory.kubernetes_objects import load, tree_of
+from runbook.values.inventory import Container, Host
+from runbook.values.playbook import Where
 from tests.support.tables import every_row
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "data/listed_hosts.yaml").read_text())
@@ -30,8 +34,6 @@ def text_of(case: dict) -> str:
     if "lines" in case:
         return "".join(f"{json.dumps(line)}\n" for line in case["lines"])
     if "context" in case:  # as the source adds it
-        from runbook.inventory.kubernetes_objects import tree_of
-
         return json.dumps(tree_of(case["says"], case["context"]))
     return json.dumps(case["says"], indent=4)
 
@@ -77,8 +79,6 @@ def test_what_kubectl_prints_in_yaml_is_read_too(tmp_path):
 
 def test_a_heartbeat_changes_no_host(tmp_path):
     """Mutant: ``_lasting`` that keeps the whole status."""
-    from runbook.inventory.kubernetes_objects import tree_of
-
     (case,) = (case for case in CASES["kubernetes"] if case["about"].startswith("one container"))
     later = json.loads(json.dumps(case["says"]))
     later["items"][0]["metadata"]["resourceVersion"] = "2"
@@ -136,3 +136,34 @@ def test_a_mistake_in_a_container_is_told_with_its_place(tmp_path, fields, words
         read_inventory([tmp_path / "hosts.yaml"])
     assert words in str(caught.value)
     assert "hosts.yaml:4:" in str(caught.value)
+
+
+@every_row(
+    ("containers", "default", "meant"),
+    [
+        (["main"], "", "main"),
+        (["side", "train 8"], "", "train"),
+        (["side", "train 8"], "side", "side"),
+        (["side", "main"], "", None),
+        (["a 1", "b 1"], "", None),
+    ],
+)
+def test_a_pod_is_entered_where_the_list_of_pods_enters_it(containers, default, meant):
+    """Mutant: a transport with a rule of its own."""
+    pairs = [each.partition(" ") for each in containers]
+    rows = [{"name": name, **({"resources": {"limits": {"nvidia.com/gpu": n}}} if n else {})} for name, _, n in pairs]
+    chosen = {"kubectl.kubernetes.io/default-container": default} if default else {}
+    running = [{"name": name, "state": {"running": {}}} for name, _, _ in pairs]
+    pod = {
+        "metadata": {"name": "p", "annotations": chosen},
+        "spec": {"containers": rows},
+        "status": {"phase": "Running", "containerStatuses": running},
+    }
+    engine = _Kubectl(Container(engine="kubectl", pod="p"))
+    if meant is None:
+        with pytest.raises(NotRunning, match="several containers: name one with `container:`"):
+            engine.entered(pod)
+        return
+    assert engine.entered(pod)[-3:-1] == ("--container", meant)
+    listed = load(tree_of({"kind": "PodList", "items": [{**pod, "kind": "Pod"}]}), "f", lambda _: Where())
+    assert [host.container.name for host in listed.hosts] == [meant]

@@ -16,19 +16,15 @@ from runbook.inventory.json_text import json_in
 from runbook.inventory.text_formats import TextDocument
 from runbook.protocols import Place
 from runbook.values.inventory import Host, Inventory
+from runbook.values.pods import DEFAULT_CONTAINER, GPU_RESOURCES, containers_meant
 
 OBJECTS, CONTEXT = "kubernetes_objects", "context"
 """The keys of the tree: the objects, and the context of kubectl that lists them (empty: its default)."""
 
 READS_JSON = True
 
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-"""The annotation by which a pod names the container that kubectl takes."""
-
 REGION = "topology.kubernetes.io/region"
 ROLE = "node-role.kubernetes.io/"
-GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
-"""The resources by which a container asks for GPUs, and a node offers them."""
 GPU_MODELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator")
 """The labels with a node's GPU model, as the vendors' feature discovery and GKE set them."""
 
@@ -174,7 +170,7 @@ def _pod(item: Mapping[str, Any], context: str, *, alone: bool) -> Iterator[tupl
     namespace = str(meta.get("namespace") or "")
     name = _name(item) if alone or not namespace else f"{_name(item)}.{namespace}"
     labels = _labels(item)
-    chosen = _containers(item)
+    chosen = containers_meant(item) or ("",)
     for container in chosen:
         yield (
             name if len(chosen) == 1 else f"{name}.{container}",
@@ -191,20 +187,6 @@ def _pod(item: Mapping[str, Any], context: str, *, alone: bool) -> Iterator[tupl
                 "is_container": True,
             },
         )
-
-
-def _containers(item: Mapping[str, Any]) -> list[str]:
-    """Return the container that is meant by the pod: its default one, the only one, or the only one with GPUs; else
-    all.
-    """
-    rows = _rows(_mapping(item.get("spec")).get("containers"))
-    names = [str(row.get("name", "")) for row in rows]
-    preferred = _mapping(_mapping(item.get("metadata")).get("annotations")).get(DEFAULT_CONTAINER)
-    if preferred in names:
-        return [str(preferred)]
-    limits = [_mapping(_mapping(row.get("resources")).get("limits")) for row in rows]
-    with_gpus = [name for name, limit in zip(names, limits, strict=True) if any(map(limit.get, GPU_RESOURCES))]
-    return with_gpus if len(with_gpus) == 1 else names or [""]
 
 
 def _pod_status(item: Mapping[str, Any], container: str) -> str:

@@ -7,11 +7,9 @@ from typing import Any
 from runbook.connections.containers import NotRunning, another, connected, context_words, locked
 from runbook.protocols import Connection, ConnectOptions, Interrupt
 from runbook.values.inventory import Container, Host
+from runbook.values.pods import containers_meant
 
 __all__ = ["connect", "locked"]
-
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-"""The annotation by which a pod names the container that kubectl takes."""
 
 
 class _Kubectl:
@@ -33,7 +31,6 @@ class _Kubectl:
             meta, status = document["metadata"], document.get("status") or {}
             identity = str(meta.get("uid", ""))
             names = [str(each["name"]) for each in document["spec"]["containers"]]
-            preferred = str((meta.get("annotations") or {}).get(DEFAULT_CONTAINER, ""))
             phase, going = str(status.get("phase", "")), bool(meta.get("deletionTimestamp"))
             states = {str(each["name"]): each.get("state") or {} for each in status.get("containerStatuses") or ()}
         except (TypeError, KeyError, AttributeError) as error:
@@ -42,7 +39,8 @@ class _Kubectl:
             raise NotRunning(another(f"pod {pod}", identity, self._container))
         if going or phase != "Running":
             raise NotRunning(f"the pod {pod} does not run: it is {'being deleted' if going else phase or 'unknown'}")
-        name = self._container.name or preferred or (names[0] if len(names) == 1 else "")
+        meant = (self._container.name,) if self._container.name else containers_meant(document)
+        name = meant[0] if len(meant) == 1 else ""
         if name not in names:
             which = f"no container {name}" if name else "several containers: name one with `container:`"
             raise NotRunning(f"the pod {pod} has {which}; there are: {', '.join(names)}")
