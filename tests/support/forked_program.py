@@ -30,7 +30,14 @@ from typing import IO
 from tests.support.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
-IMPORTED = ("runbook.cli", "runbook.commands", "runbook.connections", "runbook.inventory", "runbook.library", "runbook.reporting")
+IMPORTED = (
+    "runbook.cli",
+    "runbook.commands",
+    "runbook.connections",
+    "runbook.inventory",
+    "runbook.library",
+    "runbook.reporting",
+)
 """Before the first fork, with all that is in them and all that they import."""
 NOT_IMPORTED = ("runbook.cli.mcp", "runbook.commands.mcp")
 """What few runs need and takes long; such a run imports it."""
