@@ -27,6 +27,9 @@ Path(LOCKS, ".runbook-locks").touch()
 TURNS = Path(os.environ.setdefault("RUNBOOK_TEST_TURNS", LOCKS))  # of the first process: its workers share it
 os.environ["RUNBOOK_LOCK_PLACES"] = LOCKS  # tests that run beside each other do not wait for each other's runs
 os.environ["XDG_STATE_HOME"] = LOCKS
+os.environ["XDG_CACHE_HOME"] = str(
+    TURNS / "cache"
+)  # a playbook is checked once for all; another version of runbook has its own
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times
 
 settings.register_profile("soak", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

@@ -54,6 +54,24 @@ def test_the_second_time_nothing_is_checked_and_the_playbook_is_the_same(here, c
     assert sorted(Path(name).name for name in noted.digests) == ["part.yaml", "whole.yaml"]
 
 
+def test_what_a_run_beside_it_has_checked_meanwhile_is_kept(here, checked, monkeypatch):
+    """Mutant: what was read before the check, written after it."""
+    made = checks.check
+    (here / "beside.yaml").write_text(PART.replace("part", "beside"))
+
+    def while_another_checks(book, *rest):
+        if book.name == "whole":
+            read_playbook(here / "beside.yaml", discover())
+        return made(book, *rest)
+
+    monkeypatch.setattr(checks, "check", while_another_checks)
+    read(here)
+    assert sorted(checked) == ["beside", "part", "whole"]
+    read_playbook(here / "beside.yaml", discover())
+    read(here)
+    assert sorted(checked) == ["beside", "part", "whole"]
+
+
 @pytest.mark.parametrize("file", ["whole", "part"])
 def test_a_changed_playbook_is_checked(here, file):
     """Mutants: ``known`` by the path alone; without the digest of what is included."""

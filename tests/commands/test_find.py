@@ -247,6 +247,9 @@ def logs(*names: str) -> list[tuple[str, str]]:
     return [(path.stem, yaml.safe_load(path.read_text())["says"]) for path in paths]
 
 
+LEADS_NOWHERE = logs(*ENDED, "job-end-*", "job-preempted-*")
+
+
 @every_row(("name", "text"), logs(*ENDED))
 def test_a_training_that_ended_by_itself_leads_nowhere(name, text):
     assert named(text) == []
@@ -254,11 +257,7 @@ def test_a_training_that_ended_by_itself_leads_nowhere(name, text):
 
 @every_row(
     ("name", "text"),
-    [
-        row
-        for row in logs("job-*", "killed-sibling-*", "first-sibling-*")
-        if row not in logs(*ENDED, "job-end-*", "job-preempted-*")
-    ],
+    [row for row in logs("job-*", "killed-sibling-*", "first-sibling-*") if row not in LEADS_NOWHERE],
 )
 def test_a_training_that_failed_leads_to_a_playbook(name, text):
     assert named(text) != []

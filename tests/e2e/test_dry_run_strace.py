@@ -76,16 +76,30 @@ pytestmark = pytest.mark.real("strace", "lab", "sshd")
 
 
 @pytest.fixture(scope="module")
-def practice(tmp_path_factory):
+def practice(request, tmp_path_factory):
     """A lab that all of this module looks at; nothing changes it."""
-    faults = sorted({it for hosts in PLAYBOOKS.values() for it in hosts})
+    asked = {*WITHOUT_ROW, *_rows(request)}
+    faults = sorted({it for playbook, hosts in PLAYBOOKS.items() if playbook in asked for it in hosts})
     yield from _lab(tmp_path_factory.mktemp("strace"), faults)
 
 
 @pytest.fixture(scope="module")
-def with_docker(tmp_path_factory):
-    faults = sorted({it for hosts in DOCKER.values() for it in hosts})
+def with_docker(request, tmp_path_factory):
+    asked = _rows(request)
+    faults = sorted({it for playbook, hosts in DOCKER.items() if playbook in asked for it in hosts})
     yield from _lab(tmp_path_factory.mktemp("strace"), faults)
+
+
+WITHOUT_ROW = ("disk-slow", "zombie-gpu")
+"""The playbooks whose hosts are needed by tests that name them themselves."""
+
+
+def _rows(request: pytest.FixtureRequest) -> set[str]:
+    """The playbooks that this module is run for: no other host has to start."""
+    items = (it for it in request.session.items if it.path == request.path)
+    return {
+        it.callspec.params["playbook"] for it in items if isinstance(it, pytest.Function) and hasattr(it, "callspec")
+    }
 
 
 def _lab(folder: Path, faults: list[str]) -> Iterator[Practice]:

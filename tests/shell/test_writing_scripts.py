@@ -6,6 +6,7 @@ import ast
 import importlib
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 
 import runbook
@@ -46,6 +47,7 @@ GOES = {
 of it; and a directory that `safe_workshop` has just made, in one where nobody else can rename it."""
 
 
+@cache
 def sent() -> dict[str, str]:
     """Every text of several lines that the engine may send, by its name: of modules, and within their functions."""
     found: dict[str, str] = {}
@@ -83,35 +85,42 @@ def writes(text: str) -> bool:
     return bool(WRITES.search(re.sub(r"'[^']*'|\$\(\(.*?\)\)", "''", bare)))
 
 
-SENT = sent()
-WRITING = {name: text for name, text in SENT.items() if writes(text)}
+@cache
+def writing() -> dict[str, str]:
+    return {name: text for name, text in sent().items() if writes(text)}
 
 
 def safe(name: str) -> bool:
     """Whether that script comes behind the safe ways, or is part only of such as do."""
-    text = WRITING[name]
-    whole = [it for it in SENT.values() if text in it and it != text]
+    text = writing()[name]
+    whole = [it for it in sent().values() if text in it and it != text]
     return SAFE in text or name in EXEMPT or bool(whole and all(SAFE in it for it in whole))
 
 
-@every_row("name", sorted(WRITING))
-def test_a_script_that_writes_does_so_by_the_safe_ways(name: str):
+def test_a_script_that_writes_does_so_by_the_safe_ways():
     """Mutants: SAFE taken away from any of them; ``cd -P`` to a place of arguments instead of ``safe_enter``."""
-    assert safe(name), f"{name} writes without engine/runbook/shell/safe.sh"
+    assert [it for it in writing() if not safe(it)] == [], "they write without engine/runbook/shell/safe.sh"
 
 
-@every_row("name", sorted(it for it in WRITING if it not in EXEMPT and SAFE in WRITING[it]))
-def test_it_goes_where_it_writes_by_them_alone(name: str):
+def test_it_goes_where_it_writes_by_them_alone():
     """A ``cd`` that is not to what the safe ways have just checked would undo them."""
-    own = WRITING[name].replace(SAFE, "").replace(script("runbook.shell", "view"), "")
-    entered = re.findall(r"(?m)(?:^|[;&|({]|\bthen|\bdo)\s*cd (?:-P )?(?:-- )?(\S+)", own)
-    assert re.search("safe_|view_", own), f"{name} holds the safe ways and uses none"
-    assert set(entered) <= {"/", '"./$name"', '"$r"'} | GOES.get(name, set()), f"{name} goes to {entered} by itself"
+    safely = [name for name, text in writing().items() if name not in EXEMPT and SAFE in text]
+    unused, by_itself = list[str](), dict[str, set[str]]()
+    for name in safely:
+        own = writing()[name].replace(SAFE, "").replace(script("runbook.shell", "view"), "")
+        if not re.search("safe_|view_", own):
+            unused.append(name)
+        entered = re.findall(r"(?m)(?:^|[;&|({]|\bthen|\bdo)\s*cd (?:-P )?(?:-- )?(\S+)", own)
+        if others := {*entered} - {"/", '"./$name"', '"$r"'} - GOES.get(name, set()):
+            by_itself[name] = others
+    assert safely
+    assert unused == [], "they hold the safe ways and use none"
+    assert by_itself == {}, "they go there by themselves"
 
 
 def test_there_are_such_scripts():
     assert {"runbook.library.config.facts.config_file._WRITE", "runbook.library.files.facts.removal._REMOVE"} <= set(
-        WRITING
+        writing()
     )
 
 
@@ -141,5 +150,5 @@ def test_the_lock_is_taken_by_the_safe_ways():
 
 
 def test_no_exemption_outlives_its_script():
-    assert {*EXEMPT, *GOES} <= set(WRITING)
-    assert not [it for it in EXEMPT if SAFE in WRITING[it]]
+    assert {*EXEMPT, *GOES} <= set(writing())
+    assert not [it for it in EXEMPT if SAFE in writing()[it]]

@@ -77,7 +77,7 @@ class Reader:
     """What a case may give beside the answer."""
 
 
-class PlaybookLoader(yaml.SafeLoader):
+class PlaybookLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML of playbooks, whose ``!raw`` marks a text that is no template."""
 
 

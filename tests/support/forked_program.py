@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -23,6 +24,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import IO
 
 from tests.support.waiting import LIMIT
@@ -30,26 +32,15 @@ from tests.support.waiting import LIMIT
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "runbook.cli",
-    "runbook.commands.run",
-    "runbook.commands.playbook_order",
-    "runbook.commands.settle",
-    "runbook.commands.workspace",
-    "runbook.commands.one_run",
-    "runbook.reporting.outputs",
-    "runbook.language.loader",
-    "runbook.execution.executor",
-    "runbook.reporting.terminal",
-    "runbook.inventory.host_list",
-    "runbook.reporting.reporters.console",
-    "runbook.reporting.reporters.json",
-    "runbook.connections.sessions.session",
-    "runbook.connections.transports.local",
-    "runbook.library.commands.command",
-    "runbook.library.config.config_patch",
-    "runbook.library.files.file",
-    "runbook.library.jobs.pkill",
+    "runbook.commands",
+    "runbook.connections",
+    "runbook.inventory",
+    "runbook.library",
+    "runbook.reporting",
 )
-"""Before the first fork; a run imports what else it needs."""
+"""Before the first fork, with all that is in them and all that they import."""
+NOT_IMPORTED = ("runbook.cli.mcp", "runbook.commands.mcp")
+"""What few runs need and takes long; such a run imports it."""
 READ_AT_START = ("PYTHON", "LC_", "LANG")
 
 
@@ -185,10 +176,18 @@ def _tell_ended(running: dict[int, int]) -> None:
             os.close(running.pop(pid))
 
 
+def _import_all(package: ModuleType) -> None:
+    for it in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if not it.name.startswith(NOT_IMPORTED):
+            made = importlib.import_module(it.name)
+            if it.ispkg:
+                _import_all(made)
+
+
 def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     for name in IMPORTED:
-        importlib.import_module(name)
+        _import_all(importlib.import_module(name))
     importlib.import_module("runbook.codec").from_json(int, 0)  # its converter is made once in a process
     gc.collect()
     gc.freeze()  # what is here already is no garbage of any run

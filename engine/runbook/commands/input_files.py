@@ -14,7 +14,7 @@ from dataclasses import replace
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runbook.commands.inventory_sources import is_source, source_meant, source_text, split_at_colons
 from runbook.commands.options import GivenInputs
@@ -29,6 +29,9 @@ from runbook.text_files import MAX_INVENTORY_BYTES, kind_of_file, read_text
 from runbook.values.inventory import Inventory
 from runbook.values.playbook import Playbook, Where
 from runbook.values.types import Json, plural
+
+if TYPE_CHECKING:
+    from runbook.commands.program_cache import ProgramCache
 
 ENDINGS = (".yaml", ".yml")
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
@@ -185,8 +188,7 @@ def parse_checked(
     from runbook.language.loader import load_playbook
 
     cache = ProgramCache(CHECKED)
-    kept = cache.read()
-    known: dict[str, list[str]] = kept if isinstance(kept, dict) else {}
+    known = _checked_before(cache)
     place = called or str(path.absolute())
     own = sha256("\0".join([text, *sorted(actions)]).encode()).hexdigest()
     if not again and known.get(place, ())[:1] == [own]:
@@ -195,10 +197,18 @@ def parse_checked(
             if known[place] == [own, book.digest]:
                 return book
     book = load_playbook(text, str(path), actions, opened, read=read)
-    if known.pop(place, None) != [own, book.digest]:
+    if known.get(place) != [own, book.digest]:
+        known = _checked_before(cache)  # a run beside this one has added what it checked meanwhile
+        known.pop(place, None)
         newest = list(known.items())[-MOST_CHECKED:]
         cache.write({**dict(newest), place: [own, book.digest]})
     return book
+
+
+def _checked_before(cache: ProgramCache) -> dict[str, list[str]]:
+    """Return the digests of the playbooks that this version of runbook has checked, by place."""
+    kept = cache.read()
+    return kept if isinstance(kept, dict) else {}
 
 
 def open_included(name: str, file: str) -> tuple[str, str]:
