@@ -37,8 +37,10 @@ OnEvent = Callable[[Event], None]
 """Receives each event of a run as it happens, in a thread of the run, one at a time; secrets are masked."""
 
 NOT_ACCEPTED = frozenset(
-    ["hosts", "inventory", "inputs", "below", "of_profiles", "only_addresses"]
-    + ["settle", "plan_only", "yes", "report", "debug"]
+    [
+        *("hosts", "inventory", "inputs", "below", "of_profiles", "only_addresses"),
+        *("settle", "plan_only", "yes", "report", "debug"),
+    ]
 )
 """The options of `runbook run` that have an argument of their own here, or no meaning here."""
 
