@@ -81,6 +81,15 @@ class PciReading:
     """The kernel's id of this boot."""
 
 
+def amd_device(bus: str) -> PciDevice:
+    """Return AMD's GPU with the bus id *bus*; its link is told by the values of its driver."""
+    told = Unknown(why="it is told by AMD's driver")
+    return PciDevice(
+        bus_id=bus, kind="gpu", model="", driver="amdgpu", gone=told, speed=told, speed_max=told, width=told,
+        width_max=told, width_slot=told, text="",
+    )  # fmt: skip
+
+
 def ask_pci(root: str = "") -> Command:
     """Return the command that reads sysfs, lspci, the driver's table and /dev; *root* is the root of the file
     system.
