@@ -71,7 +71,8 @@ def test_presence_finds_what_amds_driver_calculates_on(tmp_path, shell):
 
 def test_a_card_that_only_draws_and_a_gpu_beside_nvidias_are_none(tmp_path):
     topology = "sys/class/kfd/kfd/topology/nodes"
-    units = {f"{topology}/{at}/properties": "simd_count 0\n" for at in (1, 2)}
+    shown = "simd_count 0\nlocation_id {}\ndomain 0\ndrm_render_minor 12{}\n"
+    units = {f"{topology}/{at}/properties": shown.format(place, at + 7) for at, place in ((1, 0x500), (2, 0x2600))}
     device = "sys/bus/pci/devices"
     drawn = {f"{device}/{bus_of(at)}/class": "0x030000\n" for at in (0, 1)}
     only_draws = presence(AmdHost(files=units | drawn).install(tmp_path / "a"))
@@ -165,9 +166,9 @@ def test_what_draws_is_no_holder(tmp_path, devices):
 @every_row("host", [AmdHost(amd_smi=HANGS, timeout=4), AmdHost(busy=(None, None)), AmdHost(busy=("x", "x"))])
 def test_where_the_load_is_not_known_nobody_is_left_over(tmp_path, host):
     host.install(tmp_path)
-    with holder(host, "kfd", "dri/renderD128"):
-        found = jobs(host)
-    assert isinstance(found.leftover, Unknown)
+    for devices in (("kfd", "dri/renderD128"), ("kfd",)):
+        with holder(host, *devices):
+            assert isinstance(jobs(host).leftover, Unknown)
 
 
 def test_a_gpu_that_amd_smi_does_not_list_leaves_its_holders_unknown(tmp_path):

@@ -26,7 +26,6 @@ AMD_SMI = "amd-smi"
 
 NOT_TOLD = Unknown(why="AMD's driver does not report it")
 
-_NO_SAMPLE = Unknown(why="the kernel gave no further sample of this GPU")
 _MIB = 1024.0 * 1024.0
 _COLUMNS = {
     "utilization.gpu": "busy.0", "memory.used": "mem_info_vram_used", "memory.total": "mem_info_vram_total",
@@ -132,17 +131,13 @@ def _read(done: Completed) -> _Said:
 
 
 def _gpu(bus: str, index: int, said: _Said, samples: int) -> Gpu:
-    loads = [said.number(bus, f"busy.{number}", most=100) for number in range(samples)]
-    busy = tuple(
-        _NO_SAMPLE if number and isinstance(load, Unknown) and load.why.startswith("the kernel has no") else load
-        for number, load in enumerate(loads)
-    )
+    busy = tuple(said.number(bus, f"busy.{number}", most=100) for number in range(samples))
     temperature = _temperature(bus, said)
     used, total = said.number(bus, "mem_info_vram_used"), said.number(bus, "mem_info_vram_total")
     columns = dict(zip(_COLUMNS, (busy[0], used, total, temperature), strict=True))
     missing = {column: value for column, value in columns.items() if isinstance(value, Unknown)}
     untold = tuple(column for column, value in missing.items() if value.why.startswith("the kernel has no"))
-    later = [load for load in loads[1:] if isinstance(load, Unknown) and "cannot be read" in load.why]
+    later = [load for load in busy[1:] if isinstance(load, Unknown) and "cannot be read" in load.why]
     unique = said.values.get((bus, "unique_id"), "").lower()
     return Gpu(
         index=index,

@@ -125,9 +125,9 @@ def read_amd_users(done: Completed, presence: GpuPresence) -> Users:
     for pid, nodes in walk.open.items():
         row = walk.table.rows[pid]
         user = User(pid=pid, name=row.name, believed=row.names is None or bool(daemon(row)))
-        told = {node.gpu if node.gpu is not None else numbers.get(node.path) for node in nodes} - {None}
-        anything = any(node.path == KFD for node in nodes) and not told
-        for number in {node.render for node in presence.amd_nodes} if anything else told:
+        numbered = {node.gpu if node.gpu is not None else numbers.get(node.path) for node in nodes} - {None}
+        anything = any(node.path == KFD for node in nodes) and not numbered
+        for number in {node.render for node in presence.amd_nodes} if anything else numbered:
             if number is not None:
                 by_number.setdefault(number, []).append(user)
     return Users(

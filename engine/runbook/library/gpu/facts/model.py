@@ -131,7 +131,7 @@ class SmiReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmdNode:
-    """What AMD's driver calculates on: a GPU, or a part of one."""
+    """A GPU that AMD's driver calculates on, or a part of one."""
 
     bus_id: str
     """The PCI address of the GPU; empty for a part of a partitioned one, which has none of its own."""

@@ -82,11 +82,11 @@ class PciReading:
 
 
 def amd_device(bus: str) -> PciDevice:
-    """Return AMD's GPU with the bus id *bus*; its link is told by the values of its driver."""
-    told = Unknown(why="it is told by AMD's driver")
+    """Return AMD's GPU with the bus id *bus*; its driver has the values of its link."""
+    elsewhere = Unknown(why="AMD's driver reports it")
     return PciDevice(
-        bus_id=bus, kind="gpu", model="", driver="amdgpu", gone=told, speed=told, speed_max=told, width=told,
-        width_max=told, width_slot=told, text="",
+        bus_id=bus, kind="gpu", model="", driver="amdgpu", gone=elsewhere, speed=elsewhere, speed_max=elsewhere,
+        width=elsewhere, width_max=elsewhere, width_slot=elsewhere, text="",
     )  # fmt: skip
 
 

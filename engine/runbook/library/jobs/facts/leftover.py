@@ -42,8 +42,8 @@ class Load:
 
     @property
     def absent(self) -> bool:
-        """Whether it is proven that the host has no GPU of NVIDIA, and none in AMD's driver."""
-        return not isinstance(self.presence, Unknown) and self.presence.absent and not self.presence.amd_nodes
+        """Whether it is proven that the host has no NVIDIA GPU; one with AMD's has these for its presence."""
+        return not isinstance(self.presence, Unknown) and self.presence.absent
 
     lost: frozenset[str] = frozenset()
     """Bus ids of GPUs that only a reboot can restore, according to the kernel."""
@@ -228,8 +228,8 @@ def _own(pid: int, walk: OpenFileScan, load: Load, listed: Mapping[int, list[str
 
 def _telling(files: tuple[OpenFile, ...]) -> tuple[OpenFile, ...]:
     """Return *files* without /dev/kfd if one of them says which GPU it is that the process uses through it."""
-    told = any(file.path != KFD and file.gpu is not None for file in files)
-    return tuple(file for file in files if not (told and file.path == KFD))
+    numbered = any(file.path != KFD and file.gpu is not None for file in files)
+    return tuple(file for file in files if not (numbered and file.path == KFD))
 
 
 def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown:
