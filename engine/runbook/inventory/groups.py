@@ -29,11 +29,11 @@ MOST_MISSING = 8
 
 NVIDIA = re.compile(r"nvidia|geforce|[rg]tx|tesla|quadro", re.IGNORECASE)
 
-NOT_CUDA = re.compile(
-    r"\b(mps|apple|amd|radeon|instinct|mi\d{3}\w*|rocm|gaudi\w*|intel)\b|^m[1-9](\s+(pro|max|ultra)\b.*)?$",
+OTHER_GPU = re.compile(
+    r"\b(mps|apple|gaudi\w*|intel)\b|^m[1-9](\s+(pro|max|ultra)\b.*)?$",
     re.IGNORECASE,
 )
-"""Matches labels of GPUs that are not from NVIDIA: Apple's ``M3 Max (MPS)``, AMD's ``MI300X``."""
+"""Matches labels of GPUs that are neither from NVIDIA nor from AMD: Apple's ``M3 Max (MPS)``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +91,11 @@ def device(host: Host) -> str:
     foreign = "group_names" in host.vars or "slurm_partitions" in host.vars
     if foreign and all(host.vars.get(key) is None for key in LABELS):
         return ""
-    return "gpu" if has_cuda(host) else "cpu"
+    return "gpu" if has_gpu(host) else "cpu"
 
 
-def has_cuda(host: Host) -> bool:
-    """Whether the inventory says that *host* has an NVIDIA GPU; ``cuda_capable`` is used before the label.
+def has_gpu(host: Host) -> bool:
+    """Whether the inventory says that *host* has a GPU of NVIDIA or AMD; ``cuda_capable`` is used before the label.
 
     The label is ``gpu``, or in older files ``gpu_type`` together with ``has_gpu``.
     """
@@ -108,7 +108,7 @@ def has_cuda(host: Host) -> bool:
         if there in NO:
             return False
         label = _text(host.vars.get("gpu_type")) or ("unnamed" if there in YES else "")
-    return label.lower() not in NO_GPU and bool(NVIDIA.search(label) or not NOT_CUDA.search(label))
+    return label.lower() not in NO_GPU and bool(NVIDIA.search(label) or not OTHER_GPU.search(label))
 
 
 def ambiguous(hosts: Iterable[Host]) -> dict[str, tuple[str, ...]]:

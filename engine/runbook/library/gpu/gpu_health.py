@@ -8,22 +8,24 @@ if the driver is not loaded.  A GPU is healthy only if every value that is neede
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 
 from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
+from runbook.library.gpu.facts.amd import AMD_SMI, NOT_TOLD, amd_hung, ask_amd, read_amd, read_amd_health
 from runbook.library.gpu.facts.health_query import OLD_REASONS, REASONS, GpuHealth, ask_health, read_health
 from runbook.library.gpu.facts.model import Gpu, GpuPresence, SmiReading
-from runbook.library.gpu.facts.pci import PciReading, ask_pci, read_pci
+from runbook.library.gpu.facts.pci import PciDevice, PciReading, amd_device, ask_pci, read_pci
 from runbook.library.gpu.facts.smi_answer import SmiAnswer, SmiCondition
 from runbook.library.gpu.facts.smi_answer import condition as smi_condition
+from runbook.library.gpu.facts.smi_output import SMI
 from runbook.library.gpu.facts.smi_query import ask_presence, read_gpus, read_presence
 from runbook.library.gpu.facts.utilisation import complaints
 from runbook.library.gpu.facts.verdict import Condition, GpuVerdict, Seen, verdicts
 from runbook.library.kernel.facts.modules import KernelModule, ask_module, read_module
 from runbook.protocols import Absent, Fails, Holds, Probe
-from runbook.values.command import Completed
+from runbook.values.command import Command, Completed
 from runbook.values.types import Unknown, plural
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -53,7 +55,7 @@ class State:
     off_the_bus: tuple[str, ...] = ()
     """Bus ids of the GPUs in `lost`."""
     smi: str = "answers"
-    """The kind of nvidia-smi's answer: answers, hung, mismatch (driver and library of two versions), no_driver,
+    """The kind of the answer of `tool`: answers, hung, mismatch (driver and library of two versions), no_driver,
     no_devices, not_installed, failed.
     """
     smi_said: str = ""
@@ -137,6 +139,8 @@ class State:
     """The temperature of each GPU in degrees Celsius, by bus id."""
     boot_id: str | Unknown = ""
     """The kernel's id of this boot."""
+    tool: str = "nvidia-smi"
+    """The vendor's program that lists the GPUs: nvidia-smi, or amd-smi on a host with AMD's GPUs."""
 
 
 def probe(args: Args) -> Probe[State]:
@@ -145,6 +149,8 @@ def probe(args: Args) -> Probe[State]:
     pci = read_pci(bus)
     module = _module(versions)
     presence = read_presence(present)
+    if presence.absent and (presence.amd_nodes or (presence.accelerators and not presence.container)):
+        return (yield from _amd(args, presence, pci.boot_id))
     if presence.absent and not (isinstance(module, KernelModule) and module.loaded):
         return Absent(why="no NVIDIA GPU", state=State(missing=args.expect_gpus, boot_id=pci.boot_id))
     unloaded = isinstance(module, KernelModule) and not module.loaded and isinstance(pci.cards, Unknown)
@@ -157,6 +163,67 @@ def probe(args: Args) -> Probe[State]:
         return _state(args, pci, presence, module, smi_condition(done), reading, health)
     except ProbeError as error:
         return _state(args, pci, presence, module, smi_condition(done, str(error)), None, {})
+
+
+LIMITS = ("power limits: they are not read on AMD's GPUs",)
+
+
+def _amd(args: Args, presence: GpuPresence, boot_id: str | Unknown) -> Generator[Command, Completed, State]:
+    """Judge AMD's GPUs by what the kernel and amd-smi tell; what AMD's driver never reports is in `not_checked`."""
+    amd = presence.amd
+    rows: tuple[Gpu, ...] | Unknown = ()
+    smi, said = SmiAnswer(condition=SmiCondition.ANSWERS), tuple[str, ...]()
+    health: Mapping[str, GpuHealth] = {}
+    if amd:
+        done = yield ask_amd(amd)
+        try:
+            reading = read_amd(done, amd)
+            rows, health, said = reading.gpus, read_amd_health(done, reading), reading.errors
+        except ProbeError as error:
+            rows = Unknown(why=str(error))
+            kind = SmiCondition.HUNG if amd_hung(done) else SmiCondition.FAILED
+            smi = SmiAnswer(condition=kind, why=str(error))
+    in_driver = tuple(amd.minors) if amd else ()
+    on_bus = amd.on_bus if amd else presence.accelerators
+    devices = {bus: amd_device(bus) for bus in on_bus}
+    found = verdicts(
+        Seen(
+            devices=devices,
+            gpus=rows,
+            health=health,
+            lost_in_log=args.lost,
+            cards=in_driver,
+            presence=amd or replace(presence, on_bus=on_bus),
+            tool=AMD_SMI,
+        )
+    )
+    listed = rows if isinstance(rows, Unknown) else len(rows)
+    known_rows = () if isinstance(rows, Unknown) else rows
+    checks = dict.fromkeys((*(check for gpu in found for check in gpu.not_checked), *(LIMITS if listed else ()), *said))
+    return State(
+        gpus=found,
+        verdicts=tuple(map(str, found)),
+        ill=_buses(found, lambda gpu: gpu.verdict != "healthy"),
+        off_the_bus=_buses(found, lambda gpu: Condition.LOST in gpu.conditions),
+        smi=str(smi.condition),
+        smi_said=smi.why,
+        on_bus=len(on_bus),
+        in_driver=len(in_driver),
+        listed=listed,
+        missing=_missing(args, len(on_bus), listed, container=presence.container),
+        healthy=sum(gpu.verdict == "healthy" for gpu in found),
+        unknown=tuple(_short(gpu) for gpu in found if gpu.verdict == "unknown"),
+        not_checked=tuple(checks),
+        complaints=said,
+        driver=rows if isinstance(rows, Unknown) else next((gpu.driver for gpu in rows), ""),
+        health={gpu.bus_id: health[str(gpu.index)] for gpu in known_rows},
+        temperatures={gpu.bus_id: gpu.temperature for gpu in known_rows},
+        boot_id=boot_id,
+        installed=NOT_TOLD,
+        library=NOT_TOLD,
+        tool=AMD_SMI,
+        **_lists(found, (), rows),
+    )
 
 
 def _module(done: Completed) -> KernelModule | Unknown:
@@ -236,7 +303,8 @@ def _state(
         held_back=() if alike else held_back,
         held_alike=held_back if alike else (),
         waiting=_waiting(rows, health),
-        **_lists(found, pci, rows),
+        tool=SMI,
+        **_lists(found, pci.devices, rows),
     )
 
 
@@ -260,10 +328,10 @@ _LISTS = {
 
 
 def _lists(
-    found: Sequence[GpuVerdict], pci: PciReading, rows: tuple[Gpu, ...] | Unknown
+    found: Sequence[GpuVerdict], devices: Iterable[PciDevice], rows: tuple[Gpu, ...] | Unknown
 ) -> Mapping[str, tuple[str, ...] | Unknown]:
     """Return the GPUs with each condition; Unknown if there are none and a source gave no answer."""
-    silent = next((device.gone for device in pci.devices if isinstance(device.gone, Unknown)), ())
+    silent = next((device.gone for device in devices if isinstance(device.gone, Unknown)), ())
     made: dict[str, tuple[str, ...] | Unknown] = {}
     for name, wanted in _LISTS.items():
         those = tuple(f"{_short(gpu)}: {gpu.reason(wanted)}" for gpu in found if wanted in gpu.conditions)

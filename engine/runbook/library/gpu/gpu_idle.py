@@ -6,6 +6,7 @@ from dataclasses import field
 
 from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
+from runbook.library.gpu.facts.amd import ask_amd, read_amd
 from runbook.library.gpu.facts.smi_query import Gpu, ask_gpus, ask_presence, read_gpus, read_presence
 from runbook.library.gpu.facts.utilisation import chosen, complaints, idle, unseen
 from runbook.protocols import Absent, Fails, Holds, Probe
@@ -35,7 +36,9 @@ class State:
     missing: tuple[str, ...] = ()
     """Names in `gpus` that match no GPU of this host."""
     errors: tuple[str, ...] = ()
-    """Errors that nvidia-smi reported."""
+    """Errors that nvidia-smi, or amd-smi, reported."""
+    tool: str = "nvidia-smi"
+    """The vendor's program that lists the GPUs."""
 
 
 def probe(args: Args) -> Probe[State]:
@@ -44,9 +47,12 @@ def probe(args: Args) -> Probe[State]:
     """
     present, smi = yield ask_presence(), ask_gpus()
     presence = read_presence(present)
-    if presence.absent:
+    if amd := presence.amd:
+        presence, reading = amd, read_amd((yield ask_amd(amd)), amd)
+    elif presence.absent:
         return Absent(why="no NVIDIA GPU", state=State(missing=args.gpus))
-    reading = read_gpus(smi)
+    else:
+        reading = read_gpus(smi)
     names = chosen(reading.gpus, args.gpus)
     asked = tuple(dict.fromkeys(name for name in names.values() if name)) if args.gpus else reading.gpus
     for gpu in asked:
@@ -58,6 +64,7 @@ def probe(args: Args) -> Probe[State]:
         busy=tuple(each.key for each in asked if each.key not in resting),
         missing=tuple(name for name, gpu in names.items() if gpu is None),
         errors=(*complaints(reading), *unseen(reading, presence)),
+        tool=reading.tool,
     )
 
 
@@ -81,7 +88,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     troubles = [f"GPU {gpu.index} ({gpu.key}) {_work(gpu)}" for gpu in state.gpus if gpu.key in state.busy]
     troubles += [f"no GPU {word} on this host" for word in state.missing]
     if not args.gpus:
-        troubles += [f"nvidia-smi reports: {error}" for error in state.errors]
+        troubles += [f"{state.tool} reports: {error}" for error in state.errors]
     if troubles:
         return Fails(why="; ".join(troubles))
     return Holds(why=f"{plural(len(state.gpus), 'GPU')} at {args.below:g} % or less")

@@ -1,4 +1,7 @@
-"""Report the GPUs: how busy they are on two probes, which are wedged, and which errors nvidia-smi reports."""
+"""Report the GPUs: how busy they are on two probes, which are wedged, and which errors nvidia-smi reports.
+
+On a host with AMD's GPUs, and none of NVIDIA, the values are the kernel's, and amd-smi is asked which it lists.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from runbook.dataclass import dataclass
-from runbook.library.gpu.facts.device_users import Users, ask_users, read_users
+from runbook.library.gpu.facts.amd import ask_amd, read_amd
+from runbook.library.gpu.facts.device_users import Users, ask_amd_users, ask_users, read_amd_users, read_users
 from runbook.library.gpu.facts.smi_query import (
     ComputeProcess,
     Gpu,
@@ -95,11 +99,16 @@ class State:
     """GPUs that lack a value which every healthy GPU has; see `errors`."""
     lost: tuple[str, ...] = ()
     """Bus ids of GPUs that are lost or have fallen off the bus."""
+    tool: str = "nvidia-smi"
+    """The vendor's program that lists the GPUs: nvidia-smi, or amd-smi on a host with AMD's GPUs."""
 
 
 def probe(args: Args) -> Probe[State]:
     """Ask sysfs, and then nvidia-smi and /proc; with `confirm_idle`, one command takes both samples of nvidia-smi."""
     presence = read_presence((yield ask_presence()))
+    if amd := presence.amd:
+        smi, users = yield ask_amd(amd, args.apart, 1), ask_amd_users()
+        return _state(args, read_amd(smi, amd, samples=2), read_amd_users(users, amd), amd)
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=State(missing=args.expect_gpus))
     smi, users = yield ask_gpus(args.apart if args.confirm_idle else 0.0, apps=True), ask_users()
@@ -141,6 +150,7 @@ def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence)
         faulty=tuple(gpu.key for gpu in gpus if gpu.faults),
         errors=(*complaints(reading), *unseen(reading, presence)),
         lost=reading.lost,
+        tool=reading.tool,
     )
 
 
@@ -153,6 +163,8 @@ def _pids(apps: tuple[ComputeProcess, ...] | Unknown) -> tuple[int, ...] | Unkno
 
 def _exclusive(gpu: Gpu) -> bool | Unknown:
     mode = gpu.compute_mode
+    if isinstance(mode, Unknown) and "compute_mode" in gpu.untold:
+        return False
     return mode if isinstance(mode, Unknown) else mode.startswith(("Exclusive", "Prohibited"))
 
 

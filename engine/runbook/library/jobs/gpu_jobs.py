@@ -61,7 +61,8 @@ def probe(args: Args) -> Probe[State]:
     tests = [compile_regex(pattern) for pattern in args.patterns]
     walk = by_open_files.believable(read_holders((yield ask_holders(*args.devices))))
     if not walk.present():
-        yield from by_open_files.why_nothing_is_there(args.devices)  # raises where there should be something
+        there = yield from by_open_files.where_nothing_is_there(args.devices)  # raises where there should be something
+        walk = walk if isinstance(there, str) else there
     plain = _state(tests, walk, args)
     if isinstance(plain.all, Unknown):
         return _not_known(plain, plain.all)

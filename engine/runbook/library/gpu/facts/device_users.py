@@ -8,7 +8,7 @@ from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
 from runbook.library.gpu.facts.model import Gpu, GpuPresence
 from runbook.library.gpu.facts.utilisation import unused
-from runbook.library.processes.facts.open_files import GPUS, OpenFileScan, ask_holders, read_holders
+from runbook.library.processes.facts.open_files import AMD_GPUS, GPUS, KFD, OpenFileScan, ask_holders, read_holders
 from runbook.library.processes.facts.protected import daemon
 from runbook.values.command import Command, Completed
 from runbook.values.types import Unknown
@@ -21,7 +21,7 @@ nvidia-smi only reads.
 
 _WATCHING = (
     "nv-hostengine", "dcgm-exporter", "dcgmi", "nv-fabricmanage", "nvsm_core", "nvsm_health", "nvidia-device-p",
-    "gpu-feature-dis", "nvidia_gpu_expo", "nvtop",
+    "gpu-feature-dis", "nvidia_gpu_expo", "nvtop", "amd-smi", "rocm-smi", "rdc", "rdcd", "amdgpu_top", "radeontop",
 )  # fmt: skip
 """Daemons that have every GPU open but do not compute on it."""
 
@@ -104,6 +104,35 @@ class Users:
             int(word) for word in (node.removeprefix("/dev/nvidia") for node in self.presence.nodes) if word.isdigit()
         )
         return numbers[gpu.index] if gpu.index < len(numbers) else None
+
+
+def ask_amd_users() -> Command:
+    """Return the command that lists the processes with a device of AMD's GPUs open."""
+    return ask_holders(*AMD_GPUS)
+
+
+def read_amd_users(done: Completed, presence: GpuPresence) -> Users:
+    """Return the users in *done*, the answer to ``ask_amd_users``.  Never raises, as ``read_users``.
+
+    A process with only /dev/kfd open may use any GPU, so that it counts on each.
+    """
+    try:
+        walk = read_holders(done)
+    except ProbeError as error:
+        return Users(by_number={}, blind=str(error), presence=presence)
+    numbers = {f"/dev/dri/card{node.card}": node.render for node in presence.amd_nodes if node.card is not None}
+    by_number: dict[int, list[User]] = {}
+    for pid, nodes in walk.open.items():
+        row = walk.table.rows[pid]
+        user = User(pid=pid, name=row.name, believed=row.names is None or bool(daemon(row)))
+        numbered = {node.gpu if node.gpu is not None else numbers.get(node.path) for node in nodes} - {None}
+        anything = any(node.path == KFD for node in nodes) and not numbered
+        for number in {node.render for node in presence.amd_nodes} if anything else numbered:
+            if number is not None:
+                by_number.setdefault(number, []).append(user)
+    return Users(
+        by_number={number: tuple(users) for number, users in by_number.items()}, blind=_blind(walk), presence=presence
+    )  # fmt: skip
 
 
 def ask_users() -> Command:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from runbook.dataclass import dataclass
+from runbook.library.processes.facts.open_files import FIRST_RENDER
 from runbook.values.types import Unknown
 
 NOT_ASKED = Unknown(why="this version of nvidia-smi does not support the field")
@@ -122,8 +123,24 @@ class SmiReading:
     bad_inforom: tuple[str, ...] = ()
     """The bus ids of GPUs with a corrupted infoROM (the board's own record)."""
     apps: tuple[ComputeProcess, ...] | Unknown = NOT_ASKED
+    tool: str = "nvidia-smi"
+    """The vendor's program that lists the GPUs: nvidia-smi, amd-smi."""
     at: int = 0
     """The time of the first answer on the host, in hundredths of a second since it was started; 0: not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmdNode:
+    """A GPU that AMD's driver calculates on, or a part of one."""
+
+    bus_id: str
+    """The PCI address of the GPU; empty for a part of a partitioned one, which has none of its own."""
+    render: int
+    """The number in the name of its device node, ``/dev/dri/renderD128``."""
+    card: int | None
+    """The number in the name of the node by which displays use it, ``/dev/dri/card0``; None if it has none."""
+    gpu_id: int
+    """The number that the driver gives it (gpu_id)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +163,29 @@ class GpuPresence:
     """Whether the host is a container: it may see the whole bus, but have only a part of the GPUs."""
     all_processes: bool = True
     """Whether /proc shows every process of the machine; this is not so in another pid namespace than the first."""
+    amd_nodes: tuple[AmdNode, ...] = ()
+    """The GPUs in AMD's driver."""
+    accelerators: tuple[str, ...] = ()
+    """The bus ids of AMD's accelerators, except those with a driver of another kind (vfio-pci)."""
+    renders: tuple[str, ...] = ()
+    """The device nodes of ``amd_nodes`` that exist here."""
+
+    @property
+    def amd(self) -> GpuPresence | None:
+        """The evidence of AMD's GPUs in the same form; None where AMD's driver has none, or there is an NVIDIA GPU.
+
+        Beside an NVIDIA GPU those of AMD are left out: as a rule they are part of the processor, and draw the screen.
+        """
+        if not self.absent or not self.amd_nodes:
+            return None
+        buses = tuple(dict.fromkeys(node.bus_id for node in self.amd_nodes if node.bus_id))
+        return replace(
+            self,
+            pci=len(buses),
+            nodes=self.renders,
+            minors={node.bus_id: node.render for node in self.amd_nodes if node.bus_id},
+            on_bus=tuple(sorted({*buses, *self.accelerators})),
+        )
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -169,7 +209,7 @@ class GpuPresence:
 
 def node_path(minor: int) -> str:
     """Return the device node of the GPU with this number in the driver (which is not the index in nvidia-smi)."""
-    return f"/dev/nvidia{minor}"
+    return f"/dev/nvidia{minor}" if minor < FIRST_RENDER else f"/dev/dri/renderD{minor}"
 
 
 def bus_id(value: str) -> str:

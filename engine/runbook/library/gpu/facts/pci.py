@@ -81,6 +81,15 @@ class PciReading:
     """The kernel's id of this boot."""
 
 
+def amd_device(bus: str) -> PciDevice:
+    """Return AMD's GPU with the bus id *bus*; its driver has the values of its link."""
+    elsewhere = Unknown(why="AMD's driver reports it")
+    return PciDevice(
+        bus_id=bus, kind="gpu", model="", driver="amdgpu", gone=elsewhere, speed=elsewhere, speed_max=elsewhere,
+        width=elsewhere, width_max=elsewhere, width_slot=elsewhere, text="",
+    )  # fmt: skip
+
+
 def ask_pci(root: str = "") -> Command:
     """Return the command that reads sysfs, lspci, the driver's table and /dev; *root* is the root of the file
     system.

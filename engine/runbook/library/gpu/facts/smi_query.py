@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runbook.errors import ProbeError
-from runbook.library.gpu.facts.model import ComputeProcess, Gpu, GpuPresence, SmiReading, bus_id
+from runbook.library.gpu.facts.model import AmdNode, ComputeProcess, Gpu, GpuPresence, SmiReading, bus_id, node_path
 from runbook.library.gpu.facts.smi_output import SCRIPT_HEAD, SMI
 from runbook.library.gpu.facts.smi_parser import read_apps, read_gpus, read_gpus_again
 from runbook.shell import script
@@ -75,7 +75,7 @@ def ask_apps() -> Command:
 
 
 def ask_presence(root: str = "") -> Command:
-    """Return the command that looks for evidence of an NVIDIA GPU without the driver; *root* is the root of the file
+    """Return the command that looks for evidence of a GPU without the driver's programs; *root* is the root of the file
     system.
     """
     return replace(read_script(_ASK_PRESENCE, root), valid_for=VALID)
@@ -113,7 +113,19 @@ def read_presence(done: Completed) -> GpuPresence:
         on_bus=tuple(bus for fact in facts if fact[0] == "bus" and len(fact) == 2 and (bus := bus_id(fact[1]))),
         container=["container"] in facts,
         all_processes=["machine"] in facts,
+        amd_nodes=tuple(node for fact in facts if fact[0] == "kfd" for node in _amd_node(fact[1:])),
+        accelerators=tuple(bus for fact in facts if fact[0] == "accelerator" and (bus := bus_id(" ".join(fact[1:])))),
+        renders=tuple(
+            node_path(int(fact[1])) for fact in facts if fact[0] == "render" and _is_minor(" ".join(fact[1:]))
+        ),
     )
+
+
+def _amd_node(words: Sequence[str]) -> tuple[AmdNode, ...]:
+    if len(words) != 4 or not _is_minor(words[1]) or not words[3].isdigit():
+        return ()
+    card = int(words[2]) if _is_minor(words[2]) else None
+    return (AmdNode(bus_id=bus_id(words[0]), render=int(words[1]), card=card, gpu_id=int(words[3])),)
 
 
 def _is_minor(text: str) -> bool:

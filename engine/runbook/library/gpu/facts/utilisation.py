@@ -153,11 +153,11 @@ def unseen(reading: SmiReading, presence: GpuPresence) -> tuple[str, ...]:
     lacking = [bus for bus in presence.on_bus if bus not in shown and bus not in reading.lost]
     if lacking and not presence.container and len(presence.on_bus) > rows:
         return (
-            f"nvidia-smi shows {rows} of {plural(len(presence.on_bus), 'GPU')} on the PCI bus: "
+            f"{reading.tool} shows {rows} of {plural(len(presence.on_bus), 'GPU')} on the PCI bus: "
             f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing",
         )
     if len(presence.nodes) > rows + len(reading.lost):
-        return (f"nvidia-smi shows {rows} of {plural(len(presence.nodes), 'GPU')} that have a device node",)
+        return (f"{reading.tool} shows {rows} of {plural(len(presence.nodes), 'GPU')} that have a device node",)
     return ()
 
 

@@ -7,6 +7,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from runbook.dataclass import dataclass
+from runbook.library.gpu.facts.amd import NOT_TOLD
 from runbook.library.gpu.facts.clock_reasons import HARDWARE, WARM
 from runbook.library.gpu.facts.health_query import NOT_REPORTED, GpuHealth
 from runbook.library.gpu.facts.model import NOT_ASKED, Gpu, GpuPresence, node_path
@@ -89,6 +90,8 @@ class Seen:
     """The number of GPUs on the bus with a driver of another kind; their device nodes may still exist."""
     presence: GpuPresence = field(default_factory=lambda: GpuPresence(pci=0))
     """The device nodes, and the GPU of each."""
+    tool: str = "nvidia-smi"
+    """The vendor's program that lists the GPUs."""
 
     @property
     def container(self) -> bool:
@@ -137,7 +140,7 @@ def _only_nodes(seen: Seen, without_row: Collection[str]) -> Iterator[GpuVerdict
     minors = seen.presence.minors
     loose = [node for node in seen.presence.nodes if node not in map(node_path, minors.values())]
     theirs = sum(gpu.bus_id not in minors for gpu in seen.gpus) + sum(bus not in minors for bus in without_row)
-    why = f"nvidia-smi lists {len(seen.gpus)} of {plural(len(seen.presence.nodes), 'GPU')} that have a device node"
+    why = f"{seen.tool} lists {len(seen.gpus)} of {plural(len(seen.presence.nodes), 'GPU')} that have a device node"
     for node in loose[theirs + seen.other_drivers :]:
         yield GpuVerdict(
             bus_id="",
@@ -195,11 +198,11 @@ def _on_the_bus(bus: str, device: PciDevice | None, gpu: Gpu | None, seen: Seen)
     elif gpu is None and not isinstance(seen.gpus, Unknown):
         if seen.container:
             node = node_path(seen.presence.minors[bus])
-            yield Condition.NOT_STARTED, f"its device node {node} is here, and nvidia-smi does not list it"
+            yield Condition.NOT_STARTED, f"its device node {node} is here, and {seen.tool} does not list it"
         elif not isinstance(seen.cards, Unknown) and bus not in seen.cards:
             yield Condition.NOT_STARTED, "it is on the PCI bus, and the driver does not have it"
         else:
-            yield Condition.NOT_STARTED, "it is on the PCI bus, and nvidia-smi does not list it"
+            yield Condition.NOT_STARTED, f"it is on the PCI bus, and {seen.tool} does not list it"
 
 
 def _only_here(gpu: Gpu, health: GpuHealth, seen: Seen) -> tuple[str, ...]:
@@ -281,7 +284,7 @@ _CHECKS = {
     "pending MIG mode": ("mig_pending", "mig.mode.pending"),
 }
 
-_NOT_IN_THIS_DRIVER = (NOT_ASKED, NOT_REPORTED, SILENT)
+_NOT_IN_THIS_DRIVER = (NOT_ASKED, NOT_REPORTED, SILENT, NOT_TOLD)
 _NO_SUCH_VALUE = ("nvidia-smi prints [N/A]", "nvidia-smi prints N/A", "nvidia-smi prints [Not Supported]")
 
 

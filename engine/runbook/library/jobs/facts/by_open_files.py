@@ -19,7 +19,7 @@ from runbook.library.jobs.facts.classification import (
     observe_gpu_use,
 )
 from runbook.library.jobs.facts.leftover import Load, gpus_of
-from runbook.library.processes.facts.open_files import OpenFileScan, ask_holders, read_holders
+from runbook.library.processes.facts.open_files import AMD_GPUS, GPUS, OpenFileScan, ask_holders, read_holders
 from runbook.library.processes.facts.owners.owners import without_owned
 from runbook.library.processes.facts.protected import Protected, as_process, misplaced, split_by_protection
 from runbook.library.processes.facts.table import Process, Row
@@ -68,7 +68,10 @@ def probe_by_open_files(
     """
     walk = believable(read_holders((yield ask_holders(*paths))))
     if not walk.present():
-        return Absent(why=(yield from why_nothing_is_there(paths)), state=OpenFileMatch())
+        there = yield from where_nothing_is_there(paths)
+        if isinstance(there, str):
+            return Absent(why=there, state=OpenFileMatch())
+        walk = there
     plain = chosen(walk, allow, job)
     if not classified:
         plain = replace(plain, leftover=_no_view(plain) or NOT_ASKED, at_work=_no_view(plain) or NOT_ASKED)
@@ -132,14 +135,17 @@ def believable(walk: OpenFileScan) -> OpenFileScan:
     return walk
 
 
-def why_nothing_is_there(paths: tuple[str, ...]) -> Generator[Command, Any, str]:
+def where_nothing_is_there(paths: tuple[str, ...]) -> Generator[Command, Any, str | OpenFileScan]:
     """Return the reason why no process holds *paths*, which do not exist.
 
-    A GPU without its device nodes raises ProbeError, because it is no answer.
+    Where they stand for GPUs, and the host has those of AMD instead: return who holds these.  A GPU without its device
+    nodes raises ProbeError, because it is no answer.
     """
     if not all(path.startswith("/dev/nvidia") for path in paths):
         return f"there is no {' or '.join(paths)}"
     presence = read_presence((yield ask_presence()))
+    if presence.amd and GPUS in paths:
+        return believable(read_holders((yield ask_holders(*paths, *AMD_GPUS))).asked_for(*paths))
     if presence.absent:
         return "no NVIDIA GPU"
     raise ProbeError(

@@ -8,10 +8,19 @@ from typing import Any, TypeVar
 
 from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
-from runbook.library.gpu.facts.model import Gpu, bus_id
+from runbook.library.gpu.facts.model import Gpu, GpuPresence, bus_id
 from runbook.library.jobs.facts.arguments import JobArguments
-from runbook.library.jobs.facts.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
-from runbook.library.processes.facts.open_files import GPUS, OpenFileScan, ask_holders, read_holders
+from runbook.library.jobs.facts.leftover import (
+    Load,
+    ask_amd_load,
+    ask_load,
+    at_work,
+    beyond_help,
+    gpus_of,
+    read_amd_load,
+    read_load,
+)
+from runbook.library.processes.facts.open_files import AMD_GPUS, GPUS, OpenFileScan, ask_holders, read_holders
 from runbook.library.processes.facts.owners.evidence import ask_owners, read_owners
 from runbook.library.processes.facts.owners.model import Owner
 from runbook.library.processes.facts.owners.owners import family_of, owned, owners_in
@@ -66,8 +75,27 @@ def observe_gpu_use(
     load = replace(
         read_load(presence, gpus, job.idle_for, job.busy_above), lost=frozenset(filter(None, map(bus_id, job.lost)))
     )
+    if not isinstance(load.presence, Unknown) and (amd := load.presence.amd):
+        return (yield from _observe_amd(amd, job, before, family, *(globs or (GPUS,))))
     if isinstance(walk, Unknown):
         return GpuUse(load=load, walk=walk, job=job)
+    evidence = read_owners(answered, family, before)
+    owners = owners_in(walk.table, family, evidence)
+    return GpuUse(load=load, walk=walk, job=job, owners=owners, ports=evidence.ports)
+
+
+def _observe_amd(
+    amd: GpuPresence, job: JobArguments, before: Table, family: Collection[int], *globs: str
+) -> Generator[tuple[Command, ...], Any, GpuUse]:
+    """Do what ``observe_gpu_use`` does on a host with AMD's GPUs, whose devices a process shows by others."""
+    gpus, answered, walked = yield (
+        ask_amd_load(amd, job.idle_for), ask_owners(family, before), ask_holders(*globs, *AMD_GPUS)
+    )  # fmt: skip
+    load = read_amd_load(amd, gpus, job.idle_for, job.busy_above)
+    try:
+        walk = read_holders(walked).asked_for(*globs)
+    except ProbeError as error:
+        return GpuUse(load=load, walk=Unknown(why=str(error)), job=job)
     evidence = read_owners(answered, family, before)
     owners = owners_in(walk.table, family, evidence)
     return GpuUse(load=load, walk=walk, job=job, owners=owners, ports=evidence.ports)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
+from runbook.library.gpu.facts.amd import ask_amd, read_amd
 from runbook.library.gpu.facts.smi_query import (
     ComputeProcess,
     Gpu,
@@ -21,7 +22,7 @@ from runbook.library.gpu.facts.smi_query import (
     read_presence,
 )
 from runbook.library.gpu.facts.utilisation import idle
-from runbook.library.processes.facts.open_files import OpenFile, OpenFileScan
+from runbook.library.processes.facts.open_files import KFD, OpenFile, OpenFileScan
 from runbook.library.processes.facts.process_jobs import process_jobs, worst
 from runbook.values.command import Command, Completed
 from runbook.values.types import Unknown
@@ -41,7 +42,7 @@ class Load:
 
     @property
     def absent(self) -> bool:
-        """Whether it is proven that the host has no NVIDIA GPU."""
+        """Whether it is proven that the host has no NVIDIA GPU; one with AMD's has these for its presence."""
         return not isinstance(self.presence, Unknown) and self.presence.absent
 
     lost: frozenset[str] = frozenset()
@@ -54,6 +55,11 @@ class Load:
             return self.lost
         shown = (gpu.bus_id for gpu in self.gpus if gpu.bus_id and _wants_reboot(gpu))
         return frozenset((*self.lost, *self.reading.lost, *shown))
+
+    @property
+    def tool(self) -> str:
+        """Return the vendor's program that was asked."""
+        return "nvidia-smi" if isinstance(self.reading, Unknown) else self.reading.tool
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
@@ -81,6 +87,22 @@ def ask_load(idle_for: float) -> tuple[Command, Command]:
     takes."""
     times = _further_samples(idle_for)
     return ask_presence(), ask_gpus(idle_for / times, times, apps=True)
+
+
+def ask_amd_load(presence: GpuPresence, idle_for: float) -> Command:
+    """Return the command for ``read_amd_load``."""
+    times = _further_samples(idle_for)
+    return ask_amd(presence, idle_for / times, times)
+
+
+def read_amd_load(presence: GpuPresence, gpus: Completed, idle_for: float, above: float) -> Load:
+    """Parse the answer to ``ask_amd_load(presence, idle_for)``.  Never raises: an unknown value is Unknown."""
+    reading: SmiReading | Unknown
+    try:
+        reading = read_amd(gpus, presence, samples=1 + _further_samples(idle_for))
+    except ProbeError as error:
+        reading = Unknown(why=str(error))
+    return Load(reading=reading, presence=presence, above=above)
 
 
 def _further_samples(idle_for: float) -> int:
@@ -156,7 +178,7 @@ def gpus_of(pid: int, walk: OpenFileScan, load: Load) -> tuple[Gpu, ...] | Unkno
         return load.reading
     found = {app.gpu_uuid: None for app in load.apps if app.pid == pid} if not isinstance(load.apps, Unknown) else {}
     held = {gpu.key: gpu for gpu in load.gpus if gpu.uuid in found}
-    nodes = [file for file in walk.open.get(pid, ()) if file.gpu is not None or file.partition]
+    nodes = [file for file in _telling(walk.open.get(pid, ())) if file.gpu is not None or file.partition]
     for node in nodes:
         gpu = _gpu_of(node, walk, load)
         if isinstance(gpu, Unknown):
@@ -195,13 +217,19 @@ def _own(pid: int, walk: OpenFileScan, load: Load, listed: Mapping[int, list[str
         if pid in walk.unseen:
             return Unknown(why="its open files could not be inspected, and " + load.reading.why)
         return load.reading if any(file.driver for file in walk.open.get(pid, ())) else False
-    answers = [_busy_node(file, walk, load) for file in walk.open.get(pid, ())]
+    answers = [_busy_node(file, walk, load) for file in _telling(walk.open.get(pid, ()))]
     answers += [_busy_uuid(word, load) for word in listed.get(pid, ())]
     if pid in walk.unseen and not any(answer is True for answer in answers):
         answers.append(
             Unknown(why="its open files could not be inspected, and a GPU is busy, or its utilisation is unknown")
         )
     return worst(answers)
+
+
+def _telling(files: tuple[OpenFile, ...]) -> tuple[OpenFile, ...]:
+    """Return *files* without /dev/kfd if one of them says which GPU it is that the process uses through it."""
+    numbered = any(file.path != KFD and file.gpu is not None for file in files)
+    return tuple(file for file in files if not (numbered and file.path == KFD))
 
 
 def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown:
@@ -238,7 +266,7 @@ def _gpu_of(node: OpenFile, walk: OpenFileScan, load: Load) -> Gpu | Unknown:
     if gpu:
         return gpu
     if buses:
-        return Unknown(why=f"nvidia-smi does not show the GPU of {node.path}")
+        return Unknown(why=f"{load.tool} does not show the GPU of {node.path}")
     if len(load.gpus) == 1 and len(_gpu_nodes(walk)) == 1:
         return load.gpus[0]
     return Unknown(why=f"it is not known which GPU {node.path} belongs to")

@@ -14,7 +14,7 @@ DAEMON_NAMES: dict[str, str] = {
         "nvidia-persistenced nv-hostengine nv-fabricmanager nvsm* dcgm dcgm-exporter nvidia-imex "
         "nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-device-plugin gpu-feature-discovery"
     ),
-    "a GPU monitoring tool, not a job": "nvidia-smi dcgmi nvtop",
+    "a GPU monitoring tool, not a job": "nvidia-smi dcgmi nvtop amd-smi rocm-smi amdgpu_top radeontop rdcd",
     "a desktop": "Xorg X Xwayland gnome-shell gnome-session* gdm gdm3 gdm-* lightdm sddm",
     "the container runtime": "dockerd containerd containerd-shim* crio conmon runc docker-proxy podman",
     "a process supervisor": "supervisord s6-supervise runsv runsvdir monit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from fnmatch import fnmatchcase
 
 from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
@@ -18,6 +19,12 @@ from runbook.values.types import Unknown, plural
 GPUS = "/dev/nvidia*"
 """The files that are always checked, because they show whether a process uses a GPU."""
 
+KFD = "/dev/kfd"
+"""The device that every program on AMD's GPUs has open, whichever of them it uses."""
+
+AMD_GPUS = (KFD, "/dev/dri/renderD*", "/dev/dri/card*")
+"""The devices that show whether a process uses a GPU of AMD; displays have those of DRM open, too."""
+
 _DRIVER = 195
 """The character device number of NVIDIA's driver (devices.txt of the kernel): minors 0-253 are GPUs."""
 
@@ -27,7 +34,13 @@ _DULL = frozenset(((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (1, 11), (5, 0), (5, 
 _TERMINALS = frozenset((4, *range(136, 144)))
 """Majors of the terminals: virtual consoles, and pts."""
 
-_GPU = re.compile(r"nvidia(\d+)")
+_DRM = 226
+"""The character device number of DRM."""
+
+FIRST_RENDER = 128
+"""The lowest number of a render node of DRM; NVIDIA's driver has at most 32 GPUs, numbered from 0."""
+
+_GPU = re.compile(r"nvidia(\d+)|renderD(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +63,10 @@ class OpenFile:
             major, minor = (int(part, 16) for part in numbers.split(":"))
             if major == _DRIVER:
                 return minor if minor < 254 else None
+            if major == _DRM:
+                return minor if minor >= FIRST_RENDER else None
         found = _GPU.fullmatch(self.path.rpartition("/")[2])
-        return int(found[1]) if found and self.path.startswith("/dev/") else None
+        return int(found[1] or found[2]) if found and self.path.startswith("/dev/") else None
 
     @property
     def dull(self) -> bool:
@@ -66,13 +81,13 @@ class OpenFile:
 
     @property
     def partition(self) -> bool:
-        """Whether the node opens a part of a GPU (MIG)."""
-        return self.path.startswith("/dev/nvidia-caps/nvidia-cap")
+        """Whether the node opens a GPU without its number: a part of one (MIG), or any of AMD's."""
+        return self.path.startswith("/dev/nvidia-caps/nvidia-cap") or self.path == KFD
 
     @property
     def driver(self) -> bool:
-        """Whether the node belongs to NVIDIA's driver."""
-        return self.path.startswith("/dev/nvidia")
+        """Whether the node belongs to the driver of a GPU."""
+        return self.path == KFD or self.path.startswith(("/dev/nvidia", "/dev/dri/renderD"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +122,24 @@ class OpenFileScan:
     def asked(self, pid: int) -> tuple[OpenFile, ...]:
         """Return the requested files that *pid* has open."""
         return tuple(file for file in self.open.get(pid, ()) if file.asked)
+
+    def asked_for(self, *globs: str) -> OpenFileScan:
+        """Return the walk as if of AMD's devices only those in *globs* had been asked for.
+
+        ``/dev/nvidia*`` stands for /dev/kfd, too: a program that calculates has it open, and a display has not.
+        """
+
+        def judged(node: OpenFile) -> OpenFile:
+            if not any(fnmatchcase(node.path, glob) for glob in AMD_GPUS):
+                return node
+            stands = node.path == KFD and GPUS in globs
+            return replace(node, asked=node.asked and (stands or any(fnmatchcase(node.path, glob) for glob in globs)))
+
+        return replace(
+            self,
+            nodes=tuple(map(judged, self.nodes)),
+            open={pid: tuple(map(judged, nodes)) for pid, nodes in self.open.items()},
+        )
 
     def present(self) -> tuple[str, ...]:
         """Return the requested files that exist."""
