@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from runbook.errors import ConfigError
+from runbook.lab.amd import OF_AMD
 from runbook.lab.docker_engine import OF_DOCKER
 from runbook.lab.node import OF_NODES
 from runbook.lab.owned import OF_OWNERS
@@ -75,6 +76,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "unmeasured": "The leader counts jobs of this host, but does not know its GPU utilisation.",
         "unlisted": "The leader considers this host dead.",
         "leader": "The leader of a job cluster: /status and /admin/reset_node_jobs on port 8770 of its address.",
+        **OF_AMD,
         **OF_DOCKER,
         **PIPELINES,
         **OF_NODES,

@@ -7,6 +7,7 @@ faults=" $2 " named=$2 backwards=$3 address=$4 python=$5 leads=$6
 one=0 two=1; [ "$backwards" = 0 ] || { one=1 two=0; }
 shift 6
 has() { case $faults in *" $1 "*) return 0;; esac; return 1; }
+[ ! -f /run/lab/amd-jobs ] || faults="${faults}no_gpu " # none of NVIDIA
 cp /bin/sh /run/lab/jobs/python3; cp /bin/sh /run/lab/jobs/nvidia-persistenced
 mkfifo /run/lab/jobs/wait
 mv /run/lab/job /run/lab/jobs/job
@@ -87,6 +88,7 @@ if has leader; then
   (cd / && setsid "$python" -m runbook.lab.cluster_leader "$address" "$(hostname)" /run/lab/state $leads </dev/null >/dev/null &)
   n=0; while [ ! -e /run/lab/state/leads ] && [ $n -lt 300 ]; do sleep 0.05; n=$((n+1)); done
 fi
+[ ! -f /run/lab/amd-jobs ] || . /run/lab/amd-jobs
 [ ! -f /run/lab/pipeline ] || . /run/lab/pipeline
 [ ! -f /run/lab/node ] || . /run/lab/node
 [ ! -f /run/lab/owned-jobs ] || . /run/lab/owned-jobs

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from runbook.dataclass import dataclass
-from runbook.lab import docker_engine, isolation, location, node, owned, system
+from runbook.lab import amd, docker_engine, isolation, location, node, owned, system
 from runbook.lab.cluster_leader import PORT
 from runbook.lab.cluster_leader import node as cluster_node
 from runbook.lab.lab_host import LabHost, start_of
@@ -146,6 +146,7 @@ class Start:
         for file, text in {
             **docker_engine.engine_files(self.folder, name, faults),
             **files_for(faults),
+            **amd.files_for(faults),
             **node.files_for(faults),
             **owned.files_for(faults),
             **system.FILES,

@@ -18,11 +18,6 @@ if has ib_down || has nccl_waits || has nccl_cause; then
     if has nccl_cause; then ib_port mlx5_2 0000:3a:00.0 '4: ACTIVE' '5: LinkUp' '200 Gb/sec (2X NDR)' 0
     else ib_port mlx5_2 0000:3a:00.0 '4: ACTIVE' '5: LinkUp' "$ndr" 0; fi
     ib_port mlx5_3 0000:5d:00.0 '4: ACTIVE' '5: LinkUp' "$ndr" 0
-    for it in "$root"/sys/class/*/; do # what else there is stays where it was
-      it=${it%/}; mkdir "$mnt/class/${it##*/}" 2>/dev/null || continue
-      mount --bind "$it" "$mnt/class/${it##*/}"
-    done
-    mount --rbind "$mnt/class" "$root/sys/class"
   fi
   if [ -z "${root:-}" ] && has ib_down; then
     for it in 280 220 160 100; do

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runbook.dataclass import dataclass
+from runbook.lab import amd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ def inventory_text(hosts: Sequence[LabHost], key: Path) -> str:
     """The inventory file of a lab of *hosts*, which all take the private *key*."""
     lines = ["# The hosts of a lab on this machine: throw-away, and only the GPU is pretended.", "hosts:"]
     for host in hosts:
-        gpu = "none" if "no_gpu" in host.faults else "2x H100 (lab)"
+        gpu = "none" if "no_gpu" in host.faults else amd.LABEL if amd.is_amd(host.faults) else "2x H100 (lab)"
         lines += [
             f"  {host.name}:",
             f"    ssh_host: {host.address}",

@@ -6,6 +6,7 @@ umask 022
 home=$1 files=$2 network=$3 folder=${1%/hosts/*} common=${1%/hosts/*}/common; shift 3
 name=$1 faults=" $2 " backwards=$3 python=$5
 has() { case $faults in *" $1 "*) return 0;; esac; return 1; }
+[ ! -e "$home/files/amd-devices" ] || faults="${faults}no_gpu " # none of NVIDIA
 mount --make-rprivate /
 hostname "$name"
 [ "$network" = shared ] || ip link set lo up 2>/dev/null || "$python" -IS "$common/lo"
@@ -67,6 +68,7 @@ if ! has no_gpu; then
   chmod 666 "$root"/dev/nvidia*
   . "$common/gpu-devices"
 fi
+[ ! -e "$home/files/amd-devices" ] || . "$home/files/amd-devices"
 
 mount -t tmpfs -o mode=755 lab "$root/run"
 mkdir -p "$root/run/sshd" "$root/run/lock" "$root/run/old"
@@ -96,6 +98,13 @@ if [ -d "$root/sys/module" ]; then
   mount --rbind "$mnt/module" "$root/sys/module"
 fi
 . "$common/infiniband"
+if [ -n "$(ls -A "$mnt/class")" ] && [ -d "$root/sys/class" ]; then
+  for it in "$root"/sys/class/*/; do # what else there is stays where it was
+    it=${it%/}; mkdir "$mnt/class/${it##*/}" 2>/dev/null || continue
+    mount --bind "$it" "$mnt/class/${it##*/}"
+  done
+  mount --rbind "$mnt/class" "$root/sys/class"
+fi
 [ ! -e "$home/files/docker" ] || mount --rbind /sys/fs/cgroup "$root/sys/fs/cgroup"
 shut "$root/sys" nosuid,nodev,noexec
 while read -r verb flags path; do
