@@ -12,6 +12,7 @@ import pytest
 from runbook.errors import ProbeError
 from runbook.language.arguments import build
 from runbook.library.gpu.facts.model import ComputeProcess, Gpu, GpuPresence
+from runbook.library.processes.facts.owners.model import Owner
 from runbook.library.scheduler import gpu_allocations
 from runbook.library.scheduler.facts.allocations import Allocation, contradictions, read_allocations
 from runbook.values.command import Completed
@@ -214,3 +215,16 @@ def test_a_contradiction_leaves_all_jobs_unknown():
     assert (others, doubtful) == (wrong, ())
     unnumbered = gpu_allocations._by_gpu(jobs, [gpus[1]], replace(there, minors={}), gpus, (), SimpleNamespace(rows={}))
     assert isinstance(unnumbered[0], Unknown)
+
+
+def test_a_process_on_the_gpu_is_named_with_its_owner():
+    """Mutant: owners that are not asked for."""
+    gpus = [Gpu(index=at, uuid=uuid(at), bus_id=f"0000:9{at}:00.0") for at in (0, 1)]
+    apps = tuple(ComputeProcess(gpu_uuid=uuid(at), pid=12 + at, name="python", memory_mib=900.0) for at in (0, 1))
+    rows = {pid: SimpleNamespace(process=SimpleNamespace(user="root", command="python train.py")) for pid in (12, 13)}
+    table = SimpleNamespace(rows=rows)
+    assert gpu_allocations._pids_on(gpus[1:], apps, table) == {13}
+    owners = {13: Owner(kind="allocated", name="kubernetes pod ml/train-0 (running)")}
+    assert gpu_allocations._processes(apps, gpus[1:], table, owners) == (
+        "pid 13 of root: python train.py (kubernetes pod ml/train-0 (running))",
+    )

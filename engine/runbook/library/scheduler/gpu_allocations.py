@@ -1,8 +1,8 @@
 """Name the jobs that have some GPUs of this host: as Slurm has given them, and as nvidia-smi lists processes on them.
 
 Slurm's numbers of GPUs are compared with the GPUs that the processes of its jobs use. Where both contradict each other,
-and where Slurm does not say which GPUs a job has, the jobs are unknown. Other schedulers are not asked: of them there
-are the processes.
+and where Slurm does not say which GPUs a job has, the jobs are unknown. Kubernetes does not say which pod has which
+GPU: of pods there are those whose processes are on it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from runbook.library.gpu.facts.model import ComputeProcess, Gpu, GpuPresence
 from runbook.library.gpu.facts.smi_query import ask_gpus, ask_presence, read_gpus, read_presence
 from runbook.library.gpu.facts.utilisation import chosen
 from runbook.library.processes.facts.open_files import GPUS, ask_holders, read_holders
+from runbook.library.processes.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
+from runbook.library.processes.facts.owners.model import Owner
+from runbook.library.processes.facts.owners.owners import owners_in
 from runbook.library.processes.facts.table import Table
 from runbook.library.scheduler.facts.allocations import (
     Allocation,
@@ -57,7 +60,7 @@ class State:
     others: tuple[str, ...] | Unknown
     """The other jobs on this host."""
     processes: tuple[str, ...] | Unknown
-    """The processes that nvidia-smi lists on one of the GPUs: pid, user, command."""
+    """The processes that nvidia-smi lists on one of the GPUs: pid, user, command and owner (job, pod, service ...)."""
 
 
 def probe(args: Args) -> Probe[State]:
@@ -79,12 +82,16 @@ def probe(args: Args) -> Probe[State]:
     allocations: tuple[Allocation, ...] | Unknown
     if isinstance(node, Unknown):
         allocations = node
+    elif node.kind == "kubernetes":
+        allocations = Unknown(why="Kubernetes does not say which pod has which GPU")
     elif node.kind != "slurm":
         allocations = Unknown(why="only Slurm says which job has which GPU, and this host is none of its nodes")
     else:
         allocations = read_allocations((yield ask_allocations(node.name)), node.name)
     jobs, others, doubtful = _by_gpu(allocations, wanted, there, reading.gpus, reading.apps, table)
-    processes = _processes(reading.apps, wanted, table)
+    on_them = _pids_on(wanted, reading.apps, table)
+    evidence = read_owners((yield ask_owners(on_them, table)), on_them, table) if on_them else OwnerEvidence()
+    processes = _processes(reading.apps, wanted, table, owners_in(table, on_them, evidence))
     return State(
         summary=_summary(wanted, jobs, doubtful, processes),
         jobs=jobs,
@@ -137,8 +144,15 @@ def _used(
     return found
 
 
+def _pids_on(wanted: list[Gpu], apps: tuple[ComputeProcess, ...] | Unknown, table: Table) -> frozenset[int]:
+    """Return the processes of *table* that nvidia-smi lists on one of the GPUs *wanted*."""
+    uuids = {gpu.uuid for gpu in wanted}
+    listed = () if isinstance(apps, Unknown) else (app.pid for app in apps if app.gpu_uuid in uuids)
+    return frozenset(pid for pid in listed if not isinstance(pid, Unknown) and pid in table.rows)
+
+
 def _processes(
-    apps: tuple[ComputeProcess, ...] | Unknown, wanted: list[Gpu], table: Table
+    apps: tuple[ComputeProcess, ...] | Unknown, wanted: list[Gpu], table: Table, owners: Mapping[int, Owner]
 ) -> tuple[str, ...] | Unknown:
     """Return the processes that nvidia-smi lists on one of the GPUs *wanted*, in words."""
     if isinstance(apps, Unknown):
@@ -151,6 +165,7 @@ def _processes(
             return app.pid
         row = table.rows.get(app.pid)
         words = f" of {row.process.user}: {row.process.command[:80]}" if row else ""
+        words += f" ({owners[app.pid]})" if app.pid in owners else ""
         found[f"pid {app.pid}{words}"] = None
     return tuple(found)
 
