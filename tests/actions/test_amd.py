@@ -6,8 +6,10 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+import yaml
 
 from runbook.errors import ProbeError
 from runbook.library.gpu import gpu_health, gpu_idle, nvidia_smi
@@ -27,6 +29,7 @@ from tests.support.tables import every_row
 pytestmark = pytest.mark.real("root")
 
 HANGS = "exec sleep 600"
+LISTS = yaml.safe_load((Path(__file__).parents[1] / "data/amd_smi_lists.yaml").read_text())
 
 
 @contextmanager
@@ -100,6 +103,17 @@ def test_the_values_of_a_gpu_and_what_amd_does_not_tell(tmp_path):
     fewer = read_amd(host.run(ask_amd(there))[0], there, samples=2)
     assert fewer.gpus[0].samples[0] == 7
     assert isinstance(fewer.gpus[0].samples[1], Unknown)
+
+
+@pytest.mark.parametrize("case", LISTS, ids=[case["about"] for case in LISTS])
+def test_what_amd_smi_lists_is_read_as_it_is_printed(tmp_path, case):
+    (tmp_path / "printed").write_text(case["prints"])
+    host = AmdHost(amd_smi=f"cat {tmp_path / 'printed'}; exit {case.get('exit_code', 0)}").install(tmp_path)
+    there = presence(host).amd
+    reading = read_amd(host.run(ask_amd(there))[0], there)
+    found = {gpu.bus_id: gpu.index for gpu in reading.gpus}
+    assert found == case.get("gpus", {bus_of(0): 0, bus_of(1): 1})
+    assert [error.startswith(case.get("complaint", "?")) for error in reading.errors] == [True] * ("complaint" in case)
 
 
 @every_row("said", ["echo broken; exit 1", "echo '[WARNING] x'", 'echo \'[{"gpu": 0, "bdf": "N/A"}]\'', "echo '[[['"])

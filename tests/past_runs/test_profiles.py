@@ -114,7 +114,8 @@ def test_a_resumed_run_keeps_its_inputs(tmp_path, monkeypatch, later):
     [
         ("{outer: {wrd: x}}", ":5:22: profiles.h100.inputs.outer.wrd: outer has no such input (did you mean word?)"),
         ("{inner: {level: x}}", "profiles.h100.inputs.inner.level: expected"),
-        ("{outer: {pin: hunter2}}", "profiles.h100.inputs.outer.pin: the input is secret (a profile is no place"),
+        ("{outer: {pin: hunter2}}", "profiles.h100.inputs.outer.pin: the value is secret, or contains a secret (a profile is no place"),
+        ("{outer: {word: 'https://me:hunter2@host/x'}}", "inputs.outer.word: the value is secret, or contains a secret"),
         ("{zombie_gpu: {x: 1}}", "profiles.h100.inputs.zombie_gpu: there is no such playbook (did you mean zombie-gpu?)"),
     ],
 )  # fmt: skip

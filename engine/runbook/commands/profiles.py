@@ -15,6 +15,8 @@ from runbook.language.includes import inputs_of_parts
 from runbook.language.inputs import faults
 from runbook.language.static_arguments import problems_with_inputs_given
 from runbook.plugins import discover
+from runbook.secrets.documents import secrets_in
+from runbook.secrets.masking import Masking, masked
 from runbook.text.suggestions import suggest
 from runbook.values.inventory import Host, Inventory, Profile
 from runbook.values.playbook import Input, Limits, Playbook
@@ -33,7 +35,8 @@ def inputs_from_profiles(
     if not inventory.profiles:
         return {}
     declared = {part.playbook: part.inputs for part in playbook.parts} | {playbook.name: playbook.inputs}
-    if problems := [one for each in inventory.profiles for one in _mistakes(each, declared)]:
+    mask = Masking((*inventory.secrets, *secrets_in([each.inputs for each in inventory.profiles])))
+    if problems := [one for each in inventory.profiles for one in _mistakes(each, declared, mask)]:
         raise ConfigError(*problems)
     found: dict[str, dict[str, dict[str, Json]]] = {}
     wanted = {host.name for host in hosts}
@@ -46,7 +49,7 @@ def inputs_from_profiles(
     return found
 
 
-def _mistakes(profile: Profile, declared: Mapping[str, Sequence[Input]]) -> Iterator[Problem]:
+def _mistakes(profile: Profile, declared: Mapping[str, Sequence[Input]], mask: Masking) -> Iterator[Problem]:
     """Yield a problem for each input of *profile* that a playbook of *declared* does not have, or not with this value;
     and for a name that resembles that of a playbook.
     """
@@ -62,8 +65,12 @@ def _mistakes(profile: Profile, declared: Mapping[str, Sequence[Input]]) -> Iter
                 break
             if name not in known:
                 yield _at(place, f"{at}.{name}: {book} has no such input", suggest(name, known))
-            elif known[name].hides(value):
-                yield _at(place, f"{at}.{name}: the input is secret", "a profile is no place for it: use `secrets:`")
+            elif known[name].hides(value) or masked({"input": value}, mask) != {"input": value}:
+                yield _at(
+                    place,
+                    f"{at}.{name}: the value is secret, or contains a secret",
+                    "a profile is no place for a secret: use `secrets:`",
+                )
             else:
                 for words in faults(known[name], value):
                     yield _at(place, f"{at}.{name}: {words}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def _folder() -> PrivateFolder | None:
     return PrivateFolder(path / "runbook") if path.is_absolute() else None
 
 
+@cache  # the program that runs stays the same, whatever becomes of its files
 def _program() -> str:
     """Return a digest of the files of runbook, from their sizes and times, and of the packages that add actions."""
     package = Path(__file__).parents[1]
