@@ -76,6 +76,9 @@ def test_a_record_of_the_format_before_is_read_as_it_was_meant():
         "secret_places": {"token": "1"},
     }
     assert parsed(json.dumps(tree), GOOD.name) == GOOD
+    earlier = json.loads(GOOD.text())
+    del earlier["rests_on"]["profile_inputs"]
+    assert parsed(json.dumps(earlier), GOOD.name) == GOOD, "as it was before there were profiles"
     for wrong in ({"secret_places": [1]}, {"secret_places": {"token": 1}}, {"path": 7}, {"exec": "x"}):
         with pytest.raises(Damaged):
             parsed(json.dumps(tree | wrong), GOOD.name)

@@ -15,7 +15,6 @@ from typing import Any
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.foreign_files import MOVE_IT, refuse_foreign
-from runbook.inventory.listing_program import known_list, printed_list
 from runbook.text.suggestions import nearest, suggest
 
 _CONTEXT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@-]*")
@@ -73,6 +72,8 @@ def split_at_colons(text: str) -> list[str]:
 
 def known_source_text(word: str) -> str:
     """Return what the source *word* has answered; empty if it was not asked yet, and it is not asked for this."""
+    from runbook.inventory.listing_program import known_list  # only where a source is given
+
     asked = _asked(word)
     printed = known_list(asked.words, asked.folder)
     return "" if printed is None else _text(word, asked, printed)
@@ -80,6 +81,8 @@ def known_source_text(word: str) -> str:
 
 def source_text(word: str) -> str:
     """Return the list of hosts that the source *word* prints now, as text; asked once.  Raises ConfigError."""
+    from runbook.inventory.listing_program import printed_list  # only where a source is given
+
     asked = _asked(word)
     return _text(word, asked, printed_list(word, asked.words, asked.folder))
 

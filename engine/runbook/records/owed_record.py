@@ -95,6 +95,8 @@ def parsed(text: str, name: str) -> Record:
         raise Damaged("it is not a JSON object")
     if data.get("format") == 2:
         data = _from_format_2(data)
+    if isinstance(data.get("rests_on"), dict):
+        data["rests_on"].setdefault("profile_inputs", {})  # which earlier records of this format do not have
     if data.get("format") != FORMAT:
         raise Damaged(f"its format is {data.get('format')!r}, and this version of runbook knows {FORMAT}"[:200])
     try:
