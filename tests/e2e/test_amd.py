@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runbook import lab
-from tests.support.program import Practice, Said
+from tests.support.program import Practice, Said, runbook
 
 pytestmark = pytest.mark.real("lab", "sshd")
 
@@ -55,7 +55,7 @@ def test_what_is_left_over_is_ended_and_a_job_at_work_is_spared(made):
     assert {it["host"]: it["verdict"] for it in said.document["hosts"]} == {
         "amd-idle": "healthy",
         "amd-leftovers": "resolved",
-        "amd-smi-hangs": "unresolved",
+        "amd-smi-hangs": "unknown",
     }
     assert lives(made, "amd-leftovers") == {AT_WORK}
     assert lives(made, "amd-smi-hangs") == {LEFT}
@@ -65,23 +65,32 @@ def test_what_is_left_over_is_ended_and_a_job_at_work_is_spared(made):
     assert again.writes() == []
 
 
-def test_the_monitor_shows_them(made):
-    done = made.run("monitor", "--dry-run", "--timeout", "5s", hosts="amd-idle,amd-smi-hangs")
-    assert present(done, "amd-idle") == set()
-    assert "gpus_unknown" in present(done, "amd-smi-hangs") | {"gpus_unknown"}
+def test_a_diagnosis_of_all_playbooks_names_the_one_cause(made):
+    """Mutants: a playbook that takes what AMD never reports for a gap, or a host without NVIDIA's driver for a fault."""
+    where = ("-i", str(made.lab.inventory), "--hosts", "amd-idle,amd-errors,amd-smi-hangs", "--timeout", "5s")
+    said = runbook("diagnose", *where, "--output", "json")
+    causes = {
+        it["host"]: it["cause"] and (it["cause"]["playbook"], it["cause"]["finding"]) for it in said.document["hosts"]
+    }
+    assert causes == {
+        "amd-idle": None,
+        "amd-errors": ("gpu-health", "memory_errors"),
+        "amd-smi-hangs": ("gpu-health", "hung"),
+    }
+    assert {it["host"]: it["verdict"] for it in said.document["hosts"]}["amd-idle"] == "healthy"
 
 
-def test_playbooks_about_parts_that_amd_has_not_say_so(made):
-    """Mutant: a playbook that takes a host without an NVIDIA GPU for a broken one."""
+def test_what_is_nvidias_alone_is_not_done_to_them(made):
     for playbook in (
-        "gpu-lost",
-        "driver-mismatch",
+        "gpu-reset",
         "gpu-row-remap",
+        "driver-mismatch",
         "mig-layout",
         "nvlink",
         "fabric-manager",
-        "cuda-context",
+        "gpu-lost",
     ):
-        said = made.run(playbook, "--dry-run", hosts="amd-idle")
-        assert present(said, "amd-idle") == set(), (playbook, said.out)
-        assert said.writes() == []
+        said = made.run(playbook, "--yes", hosts="amd-idle")
+        found = {it["id"] for it in said.host("amd-idle")["findings"] if it["status"] != "absent"}
+        assert found <= {"other_vendor", "not_checked", "summary"}, (playbook, said.out)
+        assert (said.host("amd-idle")["verdict"], said.writes()) == ("healthy", []), (playbook, said.out)
