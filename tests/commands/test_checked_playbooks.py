@@ -94,6 +94,7 @@ def test_another_program_and_other_actions_check_it(here, checked, monkeypatch):
     """Mutants: a cache for every program; a digest without the actions."""
     read(here)
     monkeypatch.setattr(program_cache, "_stamps", lambda _: ["the next program"])
+    monkeypatch.setattr(program_cache, "_program", program_cache._program.__wrapped__)  # as in a process of its own
     read(here)
     assert len(checked) == 4
     fewer = {name: action for name, action in discover().items() if name == "command"}

@@ -599,7 +599,12 @@ ASKED = {"bus_id": "0000:01:00.0", "need": "reset the GPU", "say": "Xid 95"}
 )
 def test_a_gpu_wants_a_reset_by_whatever_is_known_and_never_does_not_by_what_is_not(driver, kernel, wanted):
     """Mutant: the last line of the condition dropped."""
-    gpus = {"requires_reset": driver, "waiting_for_reset": driver, "gpus": [{"bus_id": ASKED["bus_id"]}]}
+    gpus = {
+        "requires_reset": driver,
+        "waiting_for_reset": driver,
+        "tool": "nvidia-smi",
+        "gpus": [{"bus_id": ASKED["bus_id"]}],
+    }
     seen = scope("gpu-reset", {"gpus": gpus, "kernel": {"open_needs": kernel, "open_faults": kernel}})
     said = evaluate(rule("gpu-reset", "wanted").when, seen)
     assert (said.why if isinstance(said, Unknown) else said) == wanted

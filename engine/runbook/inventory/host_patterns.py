@@ -266,7 +266,9 @@ class _Choosing:
         if operand in ("gpu", "cpu") and unknown:
             return self._wrong(f"which hosts have a GPU is not known: {_named(unknown)} has no field `gpu`", SAY_GPU)
         if operand == "gpu":
-            return self._wrong("no host of the inventory has an NVIDIA GPU, by its field `gpu`", self._what_there_is())
+            return self._wrong(
+                "no host of the inventory has a GPU of NVIDIA or AMD, by its field `gpu`", self._what_there_is()
+            )
         known = {"all", *self._hosts, *self._groups}
         several = operand.split()
         if len(several) == 1 and known.issuperset(part for part in operand.split(":") if part):
