@@ -203,7 +203,7 @@ def test_a_group_name_that_can_mean_two_things_asks_which():
 
 
 def test_an_inventory_without_gpus_says_that_rather_than_guess_another_group():
-    with pytest.raises(ConfigError, match="no host of the inventory has an NVIDIA GPU"):
+    with pytest.raises(ConfigError, match="no host of the inventory has a GPU of NVIDIA or AMD"):
         select(inventory("hosts: {a: {gpu: none}}"), "gpu", False)
 
 
