@@ -64,9 +64,14 @@ SICK = {"xid_reboot", "xid_reset", "gpu_lost", "remap_failed"}
 MISMATCH = {"mismatch", "mismatch_held"}
 LOST = {"gpu_lost", "smi_noise", "xid_reboot"}
 NO_SMI = {"smi_fails", "smi_hangs", *STUCK_DRIVER, *MISMATCH}
+AMD = {"amd_idle", "amd_leftovers", "amd_errors"}
+"""Hosts with GPUs of AMD whose amd-smi answers."""
+NO_LIST = {*NO_SMI, "amd_smi_hangs"}
+"""Neither nvidia-smi nor amd-smi answers."""
 
 HEALTH = {
-    "hung": {"smi_hangs", *STUCK_DRIVER},
+    "hung": {"smi_hangs", "amd_smi_hangs", *STUCK_DRIVER},
+    "memory_errors": {"amd_errors"},
     "mismatch": MISMATCH,
     "no_driver": {"smi_fails"},
     "lost": LOST,
@@ -86,14 +91,14 @@ INCLUDED = {f"gpu_{finding}": faults for finding, faults in HEALTH.items()}
 WHAT: dict[str, dict[str, set[str]]] = {
     "zombie-gpu": {
         **INCLUDED,
-        "held": {"leftovers", "nameless", "respawner", "stubborn", "stuck", "xid_application", *LEFT},
+        "held": {"leftovers", "nameless", "respawner", "stubborn", "stuck", "xid_application", "amd_leftovers", *LEFT},
         "owned": OWNED,
         "serving": SERVERS,
-        "in_use": AT_WORK,
+        "in_use": {*AT_WORK, "amd_leftovers"},
         "wedged": {"resettable", "wedged", "xid_reset", "dead_context"},
         "elsewhere": {"elsewhere", "pod"},
         "exclusive": {"exclusive"},
-        "no_answer": NO_SMI,
+        "no_answer": NO_LIST,
     },
     "cuda-context": {"no_probe": FAULTS},  # no host of the lab has a torch
     "gpu-xid": {
@@ -106,15 +111,20 @@ WHAT: dict[str, dict[str, set[str]]] = {
     "fabric-manager": {"stopped": {"fabric_down"}, "not_known": LOST, "no_answer": NO_SMI},
     "nvlink": {"inactive": {"link_down"}, "growing": {"link_down"}, "not_known": LOST, "no_answer": NO_SMI},
     "mig-layout": {"empty": {"mig"}, "not_known": LOST, "no_answer": NO_SMI},
-    "gpu-lost": {"lost": LOST, "no_answer": NO_SMI},
-    "driver-mismatch": {"mismatch": MISMATCH, "other_failure": {"smi_fails"}, "hung": {"smi_hangs", *STUCK_DRIVER}},
+    "gpu-lost": {"lost": LOST, "no_answer": NO_LIST},
+    "driver-mismatch": {
+        "mismatch": MISMATCH,
+        "other_failure": {"smi_fails"},
+        "hung": {"smi_hangs", "amd_smi_hangs", *STUCK_DRIVER},
+    },
     "gpu-row-remap": {
         "pending": {"remap_pending"},
         "failed": {"remap_failed"},
         "not_known": LOST,
-        "no_answer": NO_SMI,
+        "no_answer": NO_LIST,
+        "errors": {"amd_errors"},
     },
-    "gpu-throttle": {"too_hot": {"throttled"}, "not_known": LOST, "no_answer": NO_SMI},
+    "gpu-throttle": {"too_hot": {"throttled"}, "not_known": LOST, "no_answer": NO_LIST},
     "training-crash": {
         **INCLUDED,
         "no_log": FAULTS - TRAINED,
@@ -158,7 +168,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "inflated": {"miscounted"},
         "unmeasured": {"unmeasured"},
         "dead": {"unlisted"},
-        "no_answer": NO_SMI,
+        "no_answer": NO_LIST,
     },
     "reset-node-jobs": {
         "running": {"selfplay", "stuck"},
@@ -187,7 +197,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "not_watched": FAULTS,
         "no_room": {"docker_full"},
         "gpu_memory_taken": {"leftovers", "stuck", *LISTED},
-        "gpu_in_use": {*AT_WORK, "elsewhere", "wedged", "pod", "dead_context"},
+        "gpu_in_use": {*AT_WORK, "amd_leftovers", "elsewhere", "wedged", "pod", "dead_context"},
         "gpu_used_by_unseen": {"elsewhere", "pod"},
         "disk_errors": {"disk_errors"},
         "file_server": {"nfs_hang"},
@@ -197,11 +207,20 @@ WHAT: dict[str, dict[str, set[str]]] = {
     },
     "runner-monitor": {"no_script": FAULTS, "not_watched": FAULTS},
     "monitor": {
-        "gpu_at_its_limit": {*AT_WORK, "elsewhere", "pod"},
+        "gpu_at_its_limit": {*AT_WORK, "amd_leftovers", "elsewhere", "pod"},
         "gpu_wedged": {"wedged", "resettable", "xid_reset", "dead_context"},
         "gpu_used_by_unseen": {"elsewhere", "pod"},
         **INCLUDED,
-        "gpu_leftovers": {"leftovers", "nameless", "respawner", "stubborn", "stuck", "xid_application", *LEFT},
+        "gpu_leftovers": {
+            "leftovers",
+            "nameless",
+            "respawner",
+            "stubborn",
+            "stuck",
+            "xid_application",
+            "amd_leftovers",
+            *LEFT,
+        },
         "killed": {"died_of_memory", "oom"},
         "disk_errors": {"disk_errors"},
         "file_server": {"nfs_hang"},
@@ -214,17 +233,18 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "wanted": {"resettable", "uncontained", "xid_reset", "remap_pending", "remap_failed"},
         "only_a_reboot": LOST,
         "hangs": STUCK_DRIVER,
-        "no_answer": {"smi_fails", "smi_hangs", *MISMATCH},
+        "no_answer": {"smi_fails", "smi_hangs", "amd_smi_hangs", *MISMATCH},
+        "other_vendor": AMD,
     },
     "gpu-hang": {"hangs": STUCK_DRIVER, "firmware": {"xid_reset"}, "waits_elsewhere": {"nfs_hang"}},
-    "node-evidence": {"hangs": STUCK_DRIVER, "no_answer": {"smi_fails", "smi_hangs", *MISMATCH}},
+    "node-evidence": {"hangs": STUCK_DRIVER, "no_answer": {"smi_fails", "smi_hangs", "amd_smi_hangs", *MISMATCH}},
     **{it: {} for it in ("node-drain", "node-reboot", "node-undrain")},  # pieces that have steps, and no findings
     "nfs-hang": {"server_silent": {"nfs_hang"}},
     "shm-full": {"full": {"shm_full"}},
     "time-sync": {"not_synchronized": {"clock_unsynced"}},
     "host-oom": {"host_out": {"oom"}, "container_out": {"died_of_memory"}},
     "docker-recover": {"dead": {"docker_dead"}},
-    "container-lost-gpu": {"lost": {"lost_gpu"}, "host_first": NO_SMI},
+    "container-lost-gpu": {"lost": {"lost_gpu"}, "host_first": NO_LIST},
     "ib-link": {"down": {"ib_down"}, "flaps": {"ib_down"}, "slower": {"nccl_cause"}},
     "nccl-timeout": {"no_log": FAULTS - NCCL, "did_not_report": {"nccl_cause"}, "victim": {"nccl_waits"}},
     "cleanup-stuck-nodes": {"stuck": {"leader"}, "unmeasured": {"leader"}},
@@ -346,7 +366,7 @@ def _errors(said: Said) -> set[str]:
 def test_every_fault_is_seen_by_a_playbook():
     """But for hosts that are well, and for those of which something is unknown: a finding is no place for that."""
     well = {"healthy", "daemon", "trained", "under_way", "old_crash", "git_aware", "docker", "at_work"}
-    well |= {"xid_before_boot", *lab.OF_NODES}
+    well |= {"xid_before_boot", "amd_idle", *lab.OF_NODES}
     unknown = {"disk_slow"}
     everywhere = (
         {"no_docker", "not_watched", "no_script", "no_config", "no_log", "no_probe"},
