@@ -14,6 +14,7 @@ from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent, execute
 from runbook.execution.fleet import Cancellation, Fleet
 from runbook.execution.planner import make_plan
+from runbook.language import includes
 from runbook.language.includes import inputs_of_parts
 from runbook.values.inventory import Address, Host, Inventory
 from runbook.values.plan import Presence
@@ -581,3 +582,15 @@ def test_a_lost_connection_elsewhere_is_opened_anew():
     with pytest.raises(ConnectionLost, match="on leader"):
         there.run(read("ps"))
     assert there.run(read("ps"))[0].exit_code == 0
+
+
+def test_an_included_playbook_with_its_defaults_is_not_checked_again(monkeypatch):
+    """What checks values takes long to import.  Mutants: every value; values that are only equal (``True`` and 1)."""
+    inner = "name: inner\nabout: x\ninputs: {n: {about: x, type: [integer, boolean], default: 1}}\ndiagnose: []\n"
+    outer = "name: outer\nabout: x\ninputs: {m: {about: x, default: 1, type: [integer, boolean]}}\ndiagnose:\n"
+    book = load(f"{outer}  - {{id: part, include: inner, inputs: {{n: '{{{{ inputs.m }}}}'}}}}\n", inner=inner)
+    checked: list[object] = []
+    monkeypatch.setattr(includes, "faults", lambda _, value: checked.append(value) or [])
+    for value in (1, True, 2):
+        assert inputs_of_parts(book, {"m": value})["part"] == {"n": value}
+    assert checked == [True, 2]
