@@ -586,8 +586,8 @@ def test_a_lost_connection_elsewhere_is_opened_anew():
 
 def test_an_included_playbook_with_its_defaults_is_not_checked_again(monkeypatch):
     """What checks values takes long to import.  Mutants: every value; values that are only equal (``True`` and 1)."""
-    inner = "name: inner\nabout: x\ninputs: {n: {about: x, type: [integer, boolean], default: 1}}\ndiagnose: []\n"
-    outer = "name: outer\nabout: x\ninputs: {m: {about: x, default: 1, type: [integer, boolean]}}\ndiagnose:\n"
+    inner = "name: inner\nabout: x\ninputs: {n: {about: x, type: [integer, boolean], default: 1}}\ndiagnose: [{id: a, procs: {word: x}}]\n"
+    outer = "name: toy\nabout: x\ninputs: {m: {about: x, default: 1, type: [integer, boolean]}}\ndiagnose:\n"
     book = load(f"{outer}  - {{id: part, include: inner, inputs: {{n: '{{{{ inputs.m }}}}'}}}}\n", inner=inner)
     checked: list[object] = []
     monkeypatch.setattr(includes, "faults", lambda _, value: checked.append(value) or [])
