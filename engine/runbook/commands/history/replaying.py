@@ -46,6 +46,7 @@ def events_of(recorded: RecordedRun) -> tuple[Event, ...]:
         playbook=recorded.started.playbook,
         mode=recorded.started.mode,
         inputs=origin.inputs if origin else {},
+        profile_inputs=origin.profile_inputs if origin else {},
         started_at=recorded.started.at.partition(".")[0] + "Z",
         seconds=0.0,
         exit_code=130,
