@@ -168,6 +168,47 @@ def test_memory_on_a_busy_gpu_is_work_there_whatever_is_open(tmp_path):
         assert pids(jobs(host).at_work) == [pid]
 
 
+EVERY = ("kfd", "dri/renderD128", "dri/renderD129")
+"""What a program of ROCm opens: every GPU."""
+
+
+@every_row(
+    ("uses", "spared"),
+    [
+        ({"vram_4000": "4096"}, False),
+        ({"vram_4000": "4096", "vram_4001": "0"}, False),
+        ({"vram_4000": "0", "queues/1/gpuid": "4000"}, False),
+        ({"vram_4001": "4096"}, True),
+        ({"vram_4000": "4096", "queues/1/gpuid": "4001"}, True),
+        ({"vram_4000": "4096", "vram_77": "4096"}, True),
+        ({"vram_4000": "0"}, True),
+    ],
+)
+def test_the_driver_tells_which_of_the_open_gpus_a_process_uses(tmp_path, uses, spared):
+    """Mutants: every open GPU; a process without memory and queue that is on none; a GPU that nobody knows."""
+    host = AmdHost(busy=(0, 90)).install(tmp_path)
+    with holder(host, *EVERY) as pid:
+        for name, text in uses.items():
+            file = host.root / f"sys/class/kfd/kfd/proc/{pid}/{name}"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{text}\n")
+        found = jobs(host)
+    assert (pids(found.at_work), pids(found.leftover)) == (([pid], []) if spared else ([], [pid]))
+
+
+def test_in_a_container_the_drivers_pids_are_those_of_others(tmp_path):
+    """Mutant: ``_is_listed_whole`` without the namespace."""
+    host = AmdHost(busy=(0, 90)).install(tmp_path)
+    space = host.root / "proc/self/ns/pid"
+    space.unlink()
+    space.symlink_to("pid:[4026532001]")
+    with holder(host, *EVERY) as pid:
+        used = host.root / f"sys/class/kfd/kfd/proc/{pid}/vram_4000"
+        used.parent.mkdir()
+        used.write_text("4096\n")
+        assert pids(jobs(host).at_work) == [pid]
+
+
 @every_row("devices", [("dri/renderD128",), ("dri/card0", "dri/renderD129")])
 def test_what_draws_is_no_holder(tmp_path, devices):
     """A display, a browser, a desktop have DRM's devices open, and not /dev/kfd."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from runbook.dataclass import dataclass
 from runbook.errors import ProbeError
-from runbook.library.gpu.facts.amd import ask_amd, read_amd
+from runbook.library.gpu.facts.amd import AMD_SMI, ask_amd, read_amd
 from runbook.library.gpu.facts.smi_query import (
     ComputeProcess,
     Gpu,
@@ -178,7 +178,7 @@ def gpus_of(pid: int, walk: OpenFileScan, load: Load) -> tuple[Gpu, ...] | Unkno
         return load.reading
     found = {app.gpu_uuid: None for app in load.apps if app.pid == pid} if not isinstance(load.apps, Unknown) else {}
     held = {gpu.key: gpu for gpu in load.gpus if gpu.uuid in found}
-    nodes = [file for file in _telling(walk.open.get(pid, ())) if file.gpu is not None or file.partition]
+    nodes = [file for file in _telling(pid, walk, load) if file.gpu is not None or file.partition]
     for node in nodes:
         gpu = _gpu_of(node, walk, load)
         if isinstance(gpu, Unknown):
@@ -217,7 +217,7 @@ def _own(pid: int, walk: OpenFileScan, load: Load, listed: Mapping[int, list[str
         if pid in walk.unseen:
             return Unknown(why="its open files could not be inspected, and " + load.reading.why)
         return load.reading if any(file.driver for file in walk.open.get(pid, ())) else False
-    answers = [_busy_node(file, walk, load) for file in _telling(walk.open.get(pid, ()))]
+    answers = [_busy_node(file, walk, load) for file in _telling(pid, walk, load)]
     answers += [_busy_uuid(word, load) for word in listed.get(pid, ())]
     if pid in walk.unseen and not any(answer is True for answer in answers):
         answers.append(
@@ -226,10 +226,30 @@ def _own(pid: int, walk: OpenFileScan, load: Load, listed: Mapping[int, list[str
     return worst(answers)
 
 
-def _telling(files: tuple[OpenFile, ...]) -> tuple[OpenFile, ...]:
-    """Return *files* without /dev/kfd if one of them says which GPU it is that the process uses through it."""
+def _telling(pid: int, walk: OpenFileScan, load: Load) -> tuple[OpenFile, ...]:
+    """Return those open files of *pid* that tell which GPUs it uses.
+
+    A program of AMD's opens every GPU that it may use; where the driver lists those on which the process has memory or
+    a queue, the open files tell no more.  /dev/kfd tells nothing beside the device of a GPU.
+    """
+    files = walk.open.get(pid, ())
+    if _is_listed_whole(pid, load):
+        return tuple(file for file in files if not file.driver)
     numbered = any(file.path != KFD and file.gpu is not None for file in files)
     return tuple(file for file in files if not (numbered and file.path == KFD))
+
+
+def _is_listed_whole(pid: int, load: Load) -> bool:
+    """Whether AMD's driver lists all GPUs that *pid* uses.
+
+    It lists pids of the machine, which are no pids of a container.
+    """
+    apps, there = load.apps, load.presence
+    if load.tool != AMD_SMI or isinstance(apps, Unknown) or isinstance(there, Unknown) or not there.all_processes:
+        return False
+    uuids = [app.gpu_uuid for app in apps if app.pid == pid]
+    shown = {gpu.uuid for gpu in load.gpus}
+    return bool(uuids) and all(uuid and uuid in shown for uuid in uuids)
 
 
 def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown:
