@@ -366,7 +366,7 @@ def _errors(said: Said) -> set[str]:
 def test_every_fault_is_seen_by_a_playbook():
     """But for hosts that are well, and for those of which something is unknown: a finding is no place for that."""
     well = {"healthy", "daemon", "trained", "under_way", "old_crash", "git_aware", "docker", "at_work"}
-    well |= {"xid_before_boot", "amd_idle", *lab.OF_NODES}
+    well |= {"xid_before_boot", *lab.OF_NODES}
     unknown = {"disk_slow"}
     everywhere = (
         {"no_docker", "not_watched", "no_script", "no_config", "no_log", "no_probe"},
