@@ -162,10 +162,20 @@ def test_a_holder_of_which_no_gpu_is_known_is_spared_by_any_busy_one(tmp_path):
 def test_memory_on_a_busy_gpu_is_work_there_whatever_is_open(tmp_path):
     host = AmdHost(busy=(0, 90)).install(tmp_path)
     with holder(host, "kfd", "dri/renderD128") as pid:
-        used = host.root / f"sys/class/kfd/kfd/proc/{pid}/vram_4001"
-        used.parent.mkdir()
-        used.write_text("4096\n")
+        plant(host, pid, {"vram_4001": "4096"})
         assert pids(jobs(host).at_work) == [pid]
+
+
+def plant(host: AmdHost, pid: int, uses: dict[str, str | None]) -> None:
+    """Write what KFD lists of process *pid*; None: there is no such folder."""
+    listed = host.root / f"sys/class/kfd/kfd/proc/{pid}"
+    (listed / "queues").mkdir(parents=True)
+    for name, text in uses.items():
+        (listed / name).parent.mkdir(parents=True, exist_ok=True)
+        if text is None:
+            (listed / name).rmdir()
+        else:
+            (listed / name).write_text(f"{text}\n")
 
 
 EVERY = ("kfd", "dri/renderD128", "dri/renderD129")
@@ -182,16 +192,25 @@ EVERY = ("kfd", "dri/renderD128", "dri/renderD129")
         ({"vram_4000": "4096", "queues/1/gpuid": "4001"}, True),
         ({"vram_4000": "4096", "vram_77": "4096"}, True),
         ({"vram_4000": "0"}, True),
+        ({"vram_4000": "4096", "pasid": "32770", "sdma_4001": "7", "stats_4001/cu_occupancy": "0"}, False),
+        ({"vram_4000": "4096", "queues/1/gpuid": ""}, True),
+        ({"vram_4000": "4096", "queues/1/gpuid": "?"}, True),
+        ({"vram_4000": "4096", "queues/1/type": "2"}, True),
+        ({"vram_4000": "4096", "vram_4001": ""}, True),
+        ({"vram_4000": "4096", "vram_4001": "much"}, True),
+        ({"vram_4000": "4096", "vram_4001": "-1"}, True),
+        ({"vram_4000": "4096", "vram_4001": "4096 more"}, True),
+        ({"vram_4000": "4096", "context_1/vram_4001": "4096"}, True),
+        ({"vram_4000": "4096", "queues": None}, True),
     ],
 )
 def test_the_driver_tells_which_of_the_open_gpus_a_process_uses(tmp_path, uses, spared):
-    """Mutants: every open GPU; a process without memory and queue that is on none; a GPU that nobody knows."""
+    """Mutants: every open GPU; a process without memory and queue that is on none; a GPU that nobody knows; an entry
+    that cannot be read, or is of an unknown kind, counted as none.
+    """
     host = AmdHost(busy=(0, 90)).install(tmp_path)
     with holder(host, *EVERY) as pid:
-        for name, text in uses.items():
-            file = host.root / f"sys/class/kfd/kfd/proc/{pid}/{name}"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(f"{text}\n")
+        plant(host, pid, uses)
         found = jobs(host)
     assert (pids(found.at_work), pids(found.leftover)) == (([pid], []) if spared else ([], [pid]))
 
@@ -203,9 +222,7 @@ def test_in_a_container_the_drivers_pids_are_those_of_others(tmp_path):
     space.unlink()
     space.symlink_to("pid:[4026532001]")
     with holder(host, *EVERY) as pid:
-        used = host.root / f"sys/class/kfd/kfd/proc/{pid}/vram_4000"
-        used.parent.mkdir()
-        used.write_text("4096\n")
+        plant(host, pid, {"vram_4000": "4096"})
         assert pids(jobs(host).at_work) == [pid]
 
 

@@ -179,17 +179,22 @@ def _temperature(bus: str, said: _Said) -> float | Unknown:
 
 
 def _apps(said: _Said, gpus: Sequence[Gpu], presence: GpuPresence) -> tuple[ComputeProcess, ...] | Unknown:
-    """Return the processes on each GPU: those with memory or a queue there."""
+    """Return the processes on each GPU: those with memory or a queue there.
+
+    An entry that cannot be read stands for any GPU.
+    """
     if ("listed",) not in said.lines:
         return Unknown(why="this kernel does not list the processes on AMD's GPUs")
     uuids = {gpu.bus_id: gpu.uuid for gpu in gpus}
     by_id = {str(node.gpu_id): uuids.get(node.bus_id, "") for node in presence.amd_nodes}
     names = {words[1]: (words[2], words[3]) for words in said.lines if words[0] == "name" and len(words) == 4}
     memory: dict[tuple[str, str], float] = {}
-    for kind, pid, *rest in (words for words in said.lines if words[0] in ("uses", "queue") and len(words) > 2):
-        used = float(rest[1]) if kind == "uses" and len(rest) == 2 and rest[1].isdigit() else 0.0
-        if pid.isdigit() and (used or kind == "queue"):
-            memory[pid, rest[0]] = max(memory.get((pid, rest[0]), 0.0), used)
+    for kind, pid, *rest in (words for words in said.lines if words[0] in ("uses", "queue", "unread")):
+        gpu_id, text = (*rest, "", "")[:2]
+        read = text.isascii() and text.isdigit() if kind == "uses" else kind == "queue"
+        if pid.isdigit() and (kind != "uses" or not read or int(text)):
+            key = (pid, gpu_id if read else "")
+            memory[key] = max(memory.get(key, 0.0), float(text) if kind == "uses" and read else 0.0)
     return tuple(
         ComputeProcess(
             gpu_uuid=by_id.get(gpu_id, ""),

@@ -62,13 +62,22 @@ processes=$root/sys/class/kfd/kfd/proc
 for directory in "$processes"/[0-9]*; do
     [ -d "$directory" ] || continue
     pid=${directory##*/}
-    for file in "$directory"/vram_[0-9]*; do
-        line=; { read -r line <"$file"; } 2>/dev/null
-        [ -z "$line" ] || echo "uses $pid ${file##*_} $line"
+    # an entry that is not read or not known may stand for any GPU
+    [ -d "$directory/queues" ] && [ -r "$directory/queues" ] || echo "unread $pid"
+    for file in "$directory"/*; do
+        case ${file##*/} in
+        queues|pasid|pasid_*|sdma_*|cu_occupancy_*|stats_*|counters_*) ;;
+        vram_*)
+            line=; { read -r line <"$file"; } 2>/dev/null
+            echo "uses $pid ${file##*_} $line"
+            ;;
+        *) echo "unread $pid" ;;
+        esac
     done
-    for file in "$directory"/queues/*/gpuid; do
-        line=; { read -r line <"$file"; } 2>/dev/null
-        [ -z "$line" ] || echo "queue $pid $line"
+    for queue in "$directory"/queues/*; do
+        [ -e "$queue" ] || continue
+        line=; { read -r line <"$queue/gpuid"; } 2>/dev/null
+        echo "queue $pid $line"
     done
     name=; { IFS= read -r name <"/proc/$pid/comm"; } 2>/dev/null
     line=; { IFS= read -r line <"/proc/$pid/stat"; } 2>/dev/null

@@ -177,7 +177,7 @@ def gpus_of(pid: int, walk: OpenFileScan, load: Load) -> tuple[Gpu, ...] | Unkno
     if isinstance(load.reading, Unknown) and not load.absent:
         return load.reading
     found = {app.gpu_uuid: None for app in load.apps if app.pid == pid} if not isinstance(load.apps, Unknown) else {}
-    held = {gpu.key: gpu for gpu in load.gpus if gpu.uuid in found}
+    held = {gpu.key: gpu for gpu in load.gpus if gpu.uuid and gpu.uuid in found}
     nodes = [file for file in _telling(pid, walk, load) if file.gpu is not None or file.partition]
     for node in nodes:
         gpu = _gpu_of(node, walk, load)
@@ -242,7 +242,7 @@ def _telling(pid: int, walk: OpenFileScan, load: Load) -> tuple[OpenFile, ...]:
 def _is_listed_whole(pid: int, load: Load) -> bool:
     """Whether AMD's driver lists all GPUs that *pid* uses.
 
-    It lists pids of the machine, which are no pids of a container.
+    It lists pids of the machine, which are no pids of a container.  An entry that could not be read has no UUID.
     """
     apps, there = load.apps, load.presence
     if load.tool != AMD_SMI or isinstance(apps, Unknown) or isinstance(there, Unknown) or not there.all_processes:
