@@ -2,7 +2,7 @@
 mv /run/lab/amd-smi /run/lab/bin/amd-smi
 every='/dev/kfd /dev/dri/renderD128 /dev/dri/renderD129' # as programs of ROCm open them
 on_amd() { # bus id, the driver's number of the GPU, bytes: of the process that was started last, until it has ended
-  mkdir "/sys/class/kfd/kfd/proc/$last"
+  mkdir -p "/sys/class/kfd/kfd/proc/$last/queues" # the driver makes it for every process
   echo "$3" >"/sys/class/kfd/kfd/proc/$last/vram_$2"; echo "$3" >"/sys/bus/pci/devices/$1/mem_info_vram_used"
   pid=$last bus=$1
   while [ -d "/proc/$pid" ] && ! grep -q '^State:.[ZX]' "/proc/$pid/status" 2>/dev/null; do sleep 0.1; done &&
