@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -56,6 +57,11 @@ def jobs(host: AmdHost, **args) -> gpu_jobs.State:
 
 def pids(found) -> list[int]:
     return [one.pid for one in found]
+
+
+def spares(found: gpu_jobs.State) -> bool:
+    """Whether nothing would be ended."""
+    return isinstance(found.leftover, Unknown) or found.leftover == ()
 
 
 def presence(host: AmdHost):
@@ -202,6 +208,10 @@ EVERY = ("kfd", "dri/renderD128", "dri/renderD129")
         ({"vram_4000": "4096", "vram_4001": "4096 more"}, True),
         ({"vram_4000": "4096", "context_1/vram_4001": "4096"}, True),
         ({"vram_4000": "4096", "queues": None}, True),
+        ({"vram_4000": "4096", "stats_4001/cu_occupancy": "300"}, True),
+        ({"vram_4000": "4096", "stats_4001/cu_occupancy": ""}, True),
+        ({"vram_4000": "4096", "queues/1/gpuid": "4000 4001"}, True),
+        ({"vram_4000": "9" * 5000}, True),
     ],
 )
 def test_the_driver_tells_which_of_the_open_gpus_a_process_uses(tmp_path, uses, spared):
@@ -213,6 +223,69 @@ def test_the_driver_tells_which_of_the_open_gpus_a_process_uses(tmp_path, uses, 
         plant(host, pid, uses)
         found = jobs(host)
     assert (pids(found.at_work), pids(found.leftover)) == (([pid], []) if spared else ([], [pid]))
+
+
+NODES = "sys/class/kfd/kfd/topology/nodes"
+UNCLEAR = {
+    "a GPU that may not be read": {"files": {f"{NODES}/2/properties": ""}},
+    "a number of a GPU that may not be read": {"files": {f"{NODES}/2/gpu_id": ""}},
+    "all of them": {"files": {f"{NODES}/1/properties": "", f"{NODES}/2/properties": ""}},
+    "the same number twice": {"files": {f"{NODES}/2/gpu_id": "4000\n"}},
+    "the same device node twice": {
+        "files": {f"{NODES}/2/properties": "simd_count 1216\nlocation_id 9728\ndomain 0\ndrm_render_minor 128\n"}
+    },
+    "another device node than the bus has": {
+        "files": {f"sys/bus/pci/devices/{bus_of(1)}/drm/renderD130/.keep": ""}
+    },
+    "parts of GPUs": {
+        "files": {
+            f"{NODES}/3/properties": f"simd_count 304\nlocation_id {(1 << 28) + 1280}\ndomain 0\ndrm_render_minor 130\n",
+            f"{NODES}/3/gpu_id": "4002\n",
+        }
+    },
+    "a GPU on the bus that the driver lacks": {
+        "files": {
+            "sys/bus/pci/devices/0000:46:00.0/vendor": "0x1002\n", "sys/bus/pci/devices/0000:46:00.0/class": "0x120000\n",
+        }
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(UNCLEAR))
+def test_where_it_is_not_known_which_gpus_there_are_nobody_is_left_over(tmp_path, case):
+    """On a host that shows all processes, whatever they have open."""
+    host = AmdHost(busy=(0, 90), **UNCLEAR[case]).install(tmp_path)
+    for devices in (("kfd", "dri/renderD128"), ("kfd",), EVERY):
+        with holder(host, *devices) as pid:
+            plant(host, pid, {"vram_4001": "4096", "queues/1/gpuid": "4001"})
+            assert spares(jobs(host)), devices
+            assert spares(jobs(host, patterns=(re.escape(f"{host.root}/dev/kfd"),))), devices
+            shutil.rmtree(host.root / f"sys/class/kfd/kfd/proc/{pid}")
+
+
+def test_a_process_on_a_gpu_that_is_not_known_is_not_left_over_where_the_others_are_idle(tmp_path):
+    """Mutant: ``_all_idle`` without ``_unshown``."""
+    host = AmdHost(busy=(0, 0)).install(tmp_path)
+    with holder(host, "kfd") as pid:
+        plant(host, pid, {"queues/1/gpuid": "4711"})
+        assert spares(jobs(host))
+
+
+def test_a_gpu_that_is_not_given_to_a_container_does_not_concern_it(tmp_path):
+    """Its processes cannot open it; the bus and the driver's list are those of the machine."""
+    host = AmdHost(busy=(0, 90), files={f"{NODES}/2/properties": "", ".dockerenv": ""}).install(tmp_path)
+    (host.root / "dev/dri/renderD129").unlink()
+    (space := host.root / "proc/self/ns/pid").unlink()
+    space.symlink_to("pid:[4026532001]")
+    with holder(host, "kfd", "dri/renderD128") as pid:
+        assert pids(jobs(host).leftover) == [pid]
+
+
+def test_the_processes_of_an_unreadable_gpu_are_not_taken_for_jobs_without_one(tmp_path):
+    host = AmdHost(busy=(90, 90), files={f"{NODES}/{number}/properties": "" for number in (1, 2)}).install(tmp_path)
+    assert presence(host).amd
+    with pytest.raises(ProbeError, match="cannot be read here"):
+        smi(host)
 
 
 def test_in_a_container_the_drivers_pids_are_those_of_others(tmp_path):
@@ -297,6 +370,60 @@ def test_uncorrected_errors_a_narrow_link_and_a_missing_value_are_conditions(tmp
     assert state.healthy == 1
 
 
+@every_row(
+    ("files", "lacking", "where"),
+    [
+        ({}, ("gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total", "hwmon/hwmon3/temp2_input"), "no_values"),
+        ({}, ("gpu_busy_percent",), "no_values"),
+        ({}, ("mem_info_vram_total",), "no_values"),
+        ({"mem_info_vram_total": "0\n"}, (), "no_values"),
+        ({"mem_info_vram_used": f"{900 << 30}\n"}, (), "no_values"),
+        ({"hwmon/hwmon3/temp2_input": "999999\n"}, (), "no_values"),
+        ({"ras/umc_err_count": "ue: 0\nue: 7\n"}, (), "memory_errors"),
+        ({"current_link_width": "63\n"}, (), "unknown"),
+        ({"current_link_width": "x\n"}, (), "unknown"),
+        ({"current_link_width": ""}, (), "unknown"),
+        ({"ras/umc_err_count": "odd\n"}, (), "unknown"),
+        ({"current_link_width": "0\n"}, (), ""),
+        ({}, ("current_link_width",), ""),
+        ({}, ("ras/umc_err_count",), ""),
+    ],
+)
+def test_a_gpu_without_a_value_that_its_equal_has_or_with_an_odd_one_is_not_healthy(tmp_path, files, lacking, where):
+    device = f"sys/bus/pci/devices/{bus_of(1)}"
+    host = AmdHost(files={f"{device}/{name}": text for name, text in files.items()}).install(tmp_path)
+    for name in lacking:
+        (host.root / device / name).unlink()
+    state = health(host)
+    assert state.healthy == (1 if where else 2)
+    assert not where or any(bus_of(1) in words for words in getattr(state, where))
+
+
+@every_row(
+    ("said", "healthy", "unknown"),
+    [
+        ("echo '[]'", 0, 2),
+        ("echo '[WARNING] old'; LIST", 1, 0),
+        ("echo '{\"a\": 1}'; LIST", 1, 0),
+        ("LIST; exit 3", 1, 0),
+        ("echo '[WARNING] old'", 0, 2),
+        ("echo '[WARNING] old'; exit 3", 0, 2),
+    ],
+)
+def test_the_list_of_amd_smi_counts_whatever_stands_around_it(tmp_path, said, healthy, unknown):
+    """And where there is none, nobody knows which GPUs can be used; that is no fault of theirs."""
+    host = AmdHost()
+    host.amd_smi = said.replace("LIST", host.lists(0))
+    state = health(host.install(tmp_path))
+    assert (state.healthy, len(state.unknown)) == (healthy, unknown)
+
+
+def test_the_same_unique_id_twice_names_no_gpu(tmp_path):
+    host = AmdHost(files={f"sys/bus/pci/devices/{bus_of(1)}/unique_id": "deadbeef00000000\n"}).install(tmp_path)
+    there = presence(host).amd
+    assert [gpu.uuid for gpu in read_amd(host.run(ask_amd(there))[0], there).gpus] == ["", ""]
+
+
 def test_a_gpu_that_amd_smi_or_the_driver_lacks_is_not_started(tmp_path):
     host = AmdHost()
     host.amd_smi = host.lists(0)
@@ -319,8 +446,8 @@ def test_an_amd_smi_that_hangs_makes_all_unknown(tmp_path):
 def test_an_amd_smi_that_is_missing_is_no_fault_and_a_broken_one_is_named(tmp_path):
     assert health(AmdHost(amd_smi="-").install(tmp_path / "a")).healthy == 2
     state = health(AmdHost(amd_smi="echo 'No module named amdsmi'; exit 1").install(tmp_path / "b"))
-    assert state.healthy == 2
-    assert "No module named amdsmi" in state.not_checked[-1]
+    assert (state.healthy, len(state.unknown), state.complaints) == (0, 2, ())
+    assert any("No module named amdsmi" in check for check in state.not_checked)
 
 
 def smi(host: AmdHost) -> nvidia_smi.State:

@@ -170,15 +170,19 @@ LIMITS = ("power limits: they are not read on AMD's GPUs",)
 
 def _amd(args: Args, presence: GpuPresence, boot_id: str | Unknown) -> Generator[Command, Completed, State]:
     """Judge AMD's GPUs by what the kernel and amd-smi tell; what AMD's driver never reports is in `not_checked`."""
-    amd = presence.amd
+    amd = presence.amd if presence.amd_nodes else None
     rows: tuple[Gpu, ...] | Unknown = ()
     smi, said = SmiAnswer(condition=SmiCondition.ANSWERS), tuple[str, ...]()
     health: Mapping[str, GpuHealth] = {}
+    unlisted = ""
     if amd:
+        if amd.doubt:
+            raise ProbeError(amd.doubt)
         done = yield ask_amd(amd)
         try:
             reading = read_amd(done, amd)
             rows, health, said = reading.gpus, read_amd_health(done, reading), reading.errors
+            unlisted = reading.unlisted
         except ProbeError as error:
             rows = Unknown(why=str(error))
             kind = SmiCondition.HUNG if amd_hung(done) else SmiCondition.FAILED
@@ -195,6 +199,7 @@ def _amd(args: Args, presence: GpuPresence, boot_id: str | Unknown) -> Generator
             cards=in_driver,
             presence=amd or replace(presence, on_bus=on_bus),
             tool=AMD_SMI,
+            unlisted=unlisted,
         )
     )
     listed = rows if isinstance(rows, Unknown) else len(rows)
@@ -214,7 +219,7 @@ def _amd(args: Args, presence: GpuPresence, boot_id: str | Unknown) -> Generator
         healthy=sum(gpu.verdict == "healthy" for gpu in found),
         unknown=tuple(_short(gpu) for gpu in found if gpu.verdict == "unknown"),
         not_checked=tuple(checks),
-        complaints=said,
+        complaints=() if unlisted else said,
         driver=rows if isinstance(rows, Unknown) else next((gpu.driver for gpu in rows), ""),
         health={gpu.bus_id: health[str(gpu.index)] for gpu in known_rows},
         temperatures={gpu.bus_id: gpu.temperature for gpu in known_rows},

@@ -8,6 +8,7 @@ not usable, and where it hangs, nothing is known.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -73,14 +74,22 @@ def read_amd(done: Completed, presence: GpuPresence, samples: int = 1) -> SmiRea
     A GPU that amd-smi leaves out of its list is left out here, too.  Raises ProbeError if nothing can be trusted.
     """
     said = _read(done)
-    if not presence.minors:
-        raise ProbeError("AMD's GPUs are partitioned: the kernel does not report the load of a part of a GPU")
+    if presence.doubt:
+        raise ProbeError(presence.doubt)
     listed, errors = _listed(said)
     shown = {bus: number for number, bus in enumerate(sorted(presence.minors))} if listed is None else listed
-    gpus = tuple(_gpu(bus, shown[bus], said, samples) for bus in sorted(presence.minors) if bus in shown)
+    names = [said.values.get((bus, "unique_id"), "") for bus in presence.minors]
+    gpus = tuple(
+        _gpu(bus, shown[bus], said, samples, twice=names.count(said.values.get((bus, "unique_id"), "")) > 1)
+        for bus in sorted(presence.minors)
+        if bus in shown
+    )
     if not gpus:
         raise ProbeError("amd-smi lists none of the GPUs that the driver has")
-    return SmiReading(gpus=gpus, errors=errors, apps=_apps(said, gpus, presence), tool=AMD_SMI)
+    unlisted = errors[0] if listed is None and errors else ""
+    return SmiReading(
+        gpus=gpus, errors=errors, apps=_apps(said, gpus, presence), tool=AMD_SMI, unlisted=unlisted
+    )
 
 
 def read_amd_health(done: Completed, reading: SmiReading) -> Mapping[str, GpuHealth]:
@@ -104,7 +113,10 @@ def read_amd_health(done: Completed, reading: SmiReading) -> Mapping[str, GpuHea
 
 
 def _lanes(said: _Said, bus: str, name: str) -> float | Unknown:
-    return NOT_TOLD if isinstance(lanes := said.number(bus, name, most=32), Unknown) else lanes
+    lanes = said.number(bus, name, most=32)
+    if isinstance(lanes, Unknown):
+        return NOT_TOLD if lanes.why.startswith("the kernel has no") else lanes
+    return lanes or NOT_TOLD  # 0: what a virtual function has
 
 
 def amd_hung(done: Completed) -> str:
@@ -130,18 +142,26 @@ def _read(done: Completed) -> _Said:
     return _Said(values=values, fails=fails, lines=lines)
 
 
-def _gpu(bus: str, index: int, said: _Said, samples: int) -> Gpu:
+def _gpu(bus: str, index: int, said: _Said, samples: int, *, twice: bool) -> Gpu:
     busy = tuple(said.number(bus, f"busy.{number}", most=100) for number in range(samples))
     temperature = _temperature(bus, said)
     used, total = said.number(bus, "mem_info_vram_used"), said.number(bus, "mem_info_vram_total")
     columns = dict(zip(_COLUMNS, (busy[0], used, total, temperature), strict=True))
     missing = {column: value for column, value in columns.items() if isinstance(value, Unknown)}
-    untold = tuple(column for column, value in missing.items() if value.why.startswith("the kernel has no"))
+    others = {name for (other, name) in said.values if other != bus}
+    untold = tuple(
+        column
+        for column, value in missing.items()
+        if value.why.startswith("the kernel has no") and not column.startswith("memory.")
+        and not any(name.startswith(_COLUMNS[column]) for name in others)  # then this GPU has it, too, when it is well
+    )
+    if isinstance(used, float) and isinstance(total, float) and not 0 <= used <= total > 0:
+        missing["memory.total"] = Unknown(why=f"the kernel's mem_info_vram_total of {bus} is {total:.0f}, and {used:.0f} are in use")
     later = [load for load in busy[1:] if isinstance(load, Unknown) and "cannot be read" in load.why]
     unique = said.values.get((bus, "unique_id"), "").lower()
     return Gpu(
         index=index,
-        uuid=f"GPU-{unique}" if unique and unique.strip("0x") and unique.isalnum() else "",
+        uuid=f"GPU-{unique}" if unique and not twice and unique.strip("0x") and unique.isalnum() else "",
         bus_id=bus,
         name=said.values.get((bus, "product_name"), ""),
         driver=said.values.get((bus, "driver")) or NOT_TOLD,
@@ -173,7 +193,7 @@ def _temperature(bus: str, said: _Said) -> float | Unknown:
     """Return the temperature in degrees Celsius; accelerators have only that of the hottest place (junction)."""
     for name in ("temperature.edge", "temperature.junction"):
         if (bus, name) in said.values or (bus, name) in said.fails:
-            thousandths = said.number(bus, name)
+            thousandths = said.number(bus, name, most=200_000)
             return thousandths if isinstance(thousandths, Unknown) else thousandths / 1000
     return said.number(bus, "temperature")
 
@@ -191,10 +211,12 @@ def _apps(said: _Said, gpus: Sequence[Gpu], presence: GpuPresence) -> tuple[Comp
     memory: dict[tuple[str, str], float] = {}
     for kind, pid, *rest in (words for words in said.lines if words[0] in ("uses", "queue", "unread")):
         gpu_id, text = (*rest, "", "")[:2]
-        read = text.isascii() and text.isdigit() if kind == "uses" else kind == "queue"
-        if pid.isdigit() and (kind != "uses" or not read or int(text)):
+        is_number = text.isascii() and text.isdigit() and len(text) < 20
+        read = is_number if kind == "uses" else kind == "queue" and not text
+        used = float(text) if kind == "uses" and read else 0.0
+        if pid.isascii() and pid.isdigit() and len(pid) < 10 and (kind != "uses" or not read or used):
             key = (pid, gpu_id if read else "")
-            memory[key] = max(memory.get(key, 0.0), float(text) if kind == "uses" and read else 0.0)
+            memory[key] = max(memory.get(key, 0.0), used)
     return tuple(
         ComputeProcess(
             gpu_uuid=by_id.get(gpu_id, ""),
@@ -214,18 +236,36 @@ def _listed(said: _Said) -> tuple[Mapping[str, int] | None, tuple[str, ...]]:
         return None, ()
     text = "\n".join(" ".join(words[1:]) for words in said.lines if words[0] == "smi")
     last = next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "it printed nothing")[:200]
-    begins = min((at for at in (text.find("["), text.find("{")) if at >= 0), default=-1)
-    try:
-        rows = tuple(_rows(json.JSONDecoder().raw_decode(text[begins:])[0])) if begins >= 0 else ()
-    except (ValueError, RecursionError):
-        rows = ()
-    found = {bus_id(str(row["bdf"])): row.get("gpu") for row in rows}
-    if ended != "0" or not found or "" in found:
+    value = _json_in(text)
+    rows = tuple(_rows(value))
+    found = {bus_id(str(row["bdf"])): str(row.get("gpu")) for row in rows}
+    said = () if ended == "0" else (f"amd-smi ended with exit code {ended}: {last}",)
+    if value == [] and not said:
+        return {}, ()
+    if not found or "" in found:
         return None, (f"amd-smi did not list the GPUs (exit code {ended}): {last}",)
-    numbers = [number for number in found.values() if isinstance(number, int) and not isinstance(number, bool)]
-    if len({*numbers}) < len(found):
-        return {bus: number for number, bus in enumerate(sorted(found))}, ()
-    return {bus: number for bus, number in found.items() if isinstance(number, int)}, ()
+    numbers = {bus: int(number) for bus, number in found.items() if _INDEX.fullmatch(number)}
+    if len({*numbers.values()}) < len(found):
+        return {bus: number for number, bus in enumerate(sorted(found))}, said
+    return numbers, said
+
+
+_INDEX = re.compile("[0-9]{1,4}")
+
+
+def _json_in(text: str) -> object:
+    """Return the first list or mapping in *text* that has GPUs, or that stands alone; None if there is none."""
+    decoder = json.JSONDecoder()
+    for at, sign in enumerate(text):
+        if sign not in "[{":
+            continue
+        try:
+            value, end = decoder.raw_decode(text[at:])
+        except (ValueError, RecursionError):
+            continue
+        if any(_rows(value)) or not text[:at].strip() + text[at + end :].strip():
+            return value
+    return None
 
 
 def _rows(value: object) -> Iterator[Mapping[str, object]]:

@@ -38,12 +38,12 @@ for bus in "$@"; do
     value "$bus" driver "$root/sys/module/amdgpu/version"
     for label in "$device"/hwmon/hwmon[0-9]*/temp[0-9]*_label; do
         kind=; { read -r kind <"$label"; } 2>/dev/null
-        value "$bus" "temperature.$kind" "${label%_label}_input"
+        value "$bus" "temperature.${kind:-edge}" "${label%_label}_input"
     done
     for counts in "$device"/ras/*_err_count; do
         [ -e "$counts" ] || continue
-        line=$(sed -n 's/^ue: *//p' "$counts" 2>/dev/null)
-        if [ -n "$line" ]; then echo "value $bus ue $line"; else echo "fails $bus ue"; fi
+        lines=$(sed -n 's/^ue: */value /p' "$counts" 2>/dev/null)
+        case $lines in '') echo "fails $bus ue" ;; *) printf '%s\n' "$lines" | sed "s/^value /value $bus ue /" ;; esac
     done
 done
 if command -v amd-smi >/dev/null; then
@@ -62,11 +62,18 @@ processes=$root/sys/class/kfd/kfd/proc
 for directory in "$processes"/[0-9]*; do
     [ -d "$directory" ] || continue
     pid=${directory##*/}
+    case $pid in *[!0-9]*) echo "unread ${pid%%[!0-9]*}"; continue ;; esac
     # an entry that is not read or not known may stand for any GPU
     [ -d "$directory/queues" ] && [ -r "$directory/queues" ] || echo "unread $pid"
     for file in "$directory"/*; do
         case ${file##*/} in
-        queues|pasid|pasid_*|sdma_*|cu_occupancy_*|stats_*|counters_*) ;;
+        queues|pasid|pasid_*|sdma_*|counters_*) ;;
+        stats_*|cu_occupancy_*) # how much of the GPU is at work for it now
+            busy=$file; [ ! -d "$file" ] || busy=$file/cu_occupancy
+            [ -e "$busy" ] || continue
+            line=; { read -r line <"$busy"; } 2>/dev/null
+            case $line in 0) ;; *[!0-9]*|'') echo "unread $pid" ;; *) echo "queue $pid ${file##*_}" ;; esac
+            ;;
         vram_*)
             line=; { read -r line <"$file"; } 2>/dev/null
             echo "uses $pid ${file##*_} $line"

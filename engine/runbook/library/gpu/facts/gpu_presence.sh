@@ -32,20 +32,27 @@ for file in "$1"/proc/driver/nvidia/gpus/*/information; do
     done <"$file"; } 2>/dev/null
 done
 # what AMD's driver calculates on (a GPU that only draws has no node there), and how each of them is called elsewhere
-[ ! -e "$1/dev/kfd" ] || for file in "$1"/sys/class/kfd/kfd/topology/nodes/[0-9]*/properties; do
-    units=0 place='' domain=0 render='' id=''
+[ ! -e "$1/dev/kfd" ] || for file in "$1"/sys/class/kfd/kfd/topology/nodes/[0-9]*; do
+    [ -d "$file" ] || continue
+    file=$file/properties units='' place='' domain=0 render='' id=''
     { while read -r key value; do
         case $key in
             simd_count) units=$value ;; location_id) place=$value ;; domain) domain=$value ;;
             drm_render_minor) render=$value ;;
         esac
     done <"$file" && read -r id <"${file%/*}/gpu_id"; } 2>/dev/null
-    case $units/$place/$domain/$render/$id in *[!0-9/]*|0/*|*//*|*/) continue ;; esac
+    case $units/$place/$domain/$render/$id in
+        0/*) continue ;; # a processor
+        *[!0-9/]*|/*|*//*|*/) echo hidden; continue ;; # where it may not be used, it may not be read
+    esac
     bus=$(printf '%04x:%02x:%02x.%x' "$domain" "$((place / 256))" "$((place / 8 % 32))" "$((place % 8))")
     vendor='' class='' card=-
     { read -r vendor <"$1/sys/bus/pci/devices/$bus/vendor" && read -r class <"$1/sys/bus/pci/devices/$bus/class"; } 2>/dev/null
     case $vendor/$class in 0x1002/0x03*|0x1002/0x12*) ;; *) bus=part ;; esac  # a part of a GPU has no address of its own
     for one in "$1/sys/bus/pci/devices/$bus"/drm/card[0-9]*; do [ ! -e "$one" ] || card=${one##*/card}; done
+    for one in "$1/sys/bus/pci/devices/$bus"/drm/renderD[0-9]*; do
+        [ ! -e "$one" ] || [ "${one##*/renderD}" = "$render" ] || [ "$bus" = part ] || echo hidden # it contradicts itself
+    done
     echo "kfd $bus $render $card $id"
     [ ! -e "$1/dev/dri/renderD$render" ] || echo "render $render"
 done

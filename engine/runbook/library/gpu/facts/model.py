@@ -125,6 +125,8 @@ class SmiReading:
     apps: tuple[ComputeProcess, ...] | Unknown = NOT_ASKED
     tool: str = "nvidia-smi"
     """The vendor's program that lists the GPUs: nvidia-smi, amd-smi."""
+    unlisted: str = ""
+    """The reason why it is not known which GPUs the program lists; empty if it is known, or there is none."""
     at: int = 0
     """The time of the first answer on the host, in hundredths of a second since it was started; 0: not known."""
 
@@ -169,14 +171,34 @@ class GpuPresence:
     """The bus ids of AMD's accelerators, except those with a driver of another kind (vfio-pci)."""
     renders: tuple[str, ...] = ()
     """The device nodes of ``amd_nodes`` that exist here."""
+    hidden: int = 0
+    """The number of GPUs in AMD's driver that cannot be read here, or of which the kernel says two things."""
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether processes here may use any GPU of the machine: only a container of its own has a part of them."""
+        return self.all_processes or not self.container
+
+    @property
+    def doubt(self) -> str:
+        """Return the reason why it is not known which GPU of AMD is which; empty if it is known."""
+        if any(not node.bus_id for node in self.amd_nodes):
+            return "AMD's GPUs are partitioned: the kernel does not report the load of a part of a GPU"
+        if self.hidden and self.sees_all:
+            return "AMD's driver has a GPU that cannot be read here"
+        for name in ("bus_id", "render", "gpu_id"):
+            if len({getattr(node, name) for node in self.amd_nodes}) < len(self.amd_nodes):
+                return f"AMD's driver gives two GPUs the same number ({name})"
+        return "" if self.amd_nodes else "AMD's driver does not have the GPUs that are on the bus"
 
     @property
     def amd(self) -> GpuPresence | None:
-        """The evidence of AMD's GPUs in the same form; None where AMD's driver has none, or there is an NVIDIA GPU.
+        """The evidence of AMD's GPUs in the same form; None where there is none, or there is an NVIDIA GPU.
 
         Beside an NVIDIA GPU those of AMD are left out: as a rule they are part of the processor, and draw the screen.
         """
-        if not self.absent or not self.amd_nodes:
+        there = self.amd_nodes or (self.sees_all and (self.hidden or self.accelerators))
+        if not self.absent or not there:
             return None
         buses = tuple(dict.fromkeys(node.bus_id for node in self.amd_nodes if node.bus_id))
         return replace(

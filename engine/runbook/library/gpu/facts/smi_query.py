@@ -114,6 +114,7 @@ def read_presence(done: Completed) -> GpuPresence:
         container=["container"] in facts,
         all_processes=["machine"] in facts,
         amd_nodes=tuple(node for fact in facts if fact[0] == "kfd" for node in _amd_node(fact[1:])),
+        hidden=sum(fact == ["hidden"] for fact in facts) + sum(fact[0] == "kfd" and not _amd_node(fact[1:]) for fact in facts),
         accelerators=tuple(bus for fact in facts if fact[0] == "accelerator" and (bus := bus_id(" ".join(fact[1:])))),
         renders=tuple(
             node_path(int(fact[1])) for fact in facts if fact[0] == "render" and _is_minor(" ".join(fact[1:]))
@@ -122,7 +123,7 @@ def read_presence(done: Completed) -> GpuPresence:
 
 
 def _amd_node(words: Sequence[str]) -> tuple[AmdNode, ...]:
-    if len(words) != 4 or not _is_minor(words[1]) or not words[3].isdigit():
+    if len(words) != 4 or not _is_minor(words[1]) or not (words[3].isascii() and words[3].isdigit()) or len(words[3]) > 19:
         return ()
     card = int(words[2]) if _is_minor(words[2]) else None
     return (AmdNode(bus_id=bus_id(words[0]), render=int(words[1]), card=card, gpu_id=int(words[3])),)

@@ -92,6 +92,8 @@ class Seen:
     """The device nodes, and the GPU of each."""
     tool: str = "nvidia-smi"
     """The vendor's program that lists the GPUs."""
+    unlisted: str = ""
+    """The reason why it is not known which GPUs the program lists; empty if it is known."""
 
     @property
     def container(self) -> bool:
@@ -172,6 +174,8 @@ def _judge(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
         found.setdefault(Condition.NARROW, f"{device.width} lanes of {device.width_max}")
     conditions = tuple(condition for condition in Condition if condition in found)
     missing = tuple(_missing_values(gpu, health)) if gpu else ()
+    if gpu and seen.unlisted:
+        missing = ((f"whether {seen.tool} lists it", Unknown(why=seen.unlisted)), *missing)
     unknown = gpu is None or any(not _normally_missing(gpu, value) for _, value in missing)
     return GpuVerdict(
         bus_id=bus,

@@ -42,8 +42,10 @@ class Load:
 
     @property
     def absent(self) -> bool:
-        """Whether it is proven that the host has no NVIDIA GPU; one with AMD's has these for its presence."""
-        return not isinstance(self.presence, Unknown) and self.presence.absent
+        """Whether it is proven that the host has no GPU that processes could use; one with AMD's has these for its
+        presence.
+        """
+        return not isinstance(self.presence, Unknown) and self.presence.absent and self.presence.amd is None
 
     lost: frozenset[str] = frozenset()
     """Bus ids of GPUs that only a reboot can restore, according to the kernel."""
@@ -194,8 +196,24 @@ def _all_idle(walk: OpenFileScan, load: Load) -> bool:
     """Whether no GPU is busy, so that no job can be at work."""
     if isinstance(load.reading, Unknown) or load.reading.lost or not load.gpus:
         return False
-    complete = len(load.gpus) >= len(_gpu_nodes(walk))
+    complete = len(load.gpus) >= len(_gpu_nodes(walk)) and not _unshown(load)
     return complete and all(idle(gpu, load.above) is True for gpu in load.gpus)
+
+
+def _unshown(load: Load) -> str:
+    """Return the reason why there may be a GPU whose load was not read, and which processes here could use."""
+    there = load.presence
+    if isinstance(there, Unknown):
+        return ""
+    if load.tool == AMD_SMI and there.sees_all and not isinstance(load.apps, Unknown):
+        shown = {gpu.uuid for gpu in load.gpus}
+        if any(app.gpu_uuid not in shown for app in load.apps):
+            return "AMD's driver lists a process on a GPU that is not known here"
+    buses = there.on_bus if there.sees_all else there.given
+    lacking = {*buses} - {gpu.bus_id for gpu in load.gpus}
+    if lacking and len(load.gpus) < len({*buses}):
+        return f"{load.tool} does not show the load of {', '.join(sorted(lacking))}"
+    return ""
 
 
 def _gpu_nodes(walk: OpenFileScan) -> set[int]:
@@ -260,7 +278,7 @@ def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown
     if not isinstance(gpu, Unknown):
         return _busy(gpu, load)
     answer = worst(_busy(gpu, load) for gpu in load.gpus)
-    if answer is False and len(load.gpus) < len(_gpu_nodes(walk)):
+    if answer is False and (len(load.gpus) < len(_gpu_nodes(walk)) or _unshown(load)):
         return gpu
     return answer
 
@@ -268,7 +286,9 @@ def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown
 def _busy_uuid(uuid: str, load: Load) -> bool | Unknown:
     """Return whether GPU *uuid* is busy; without a UUID, whether any GPU is."""
     named = [gpu for gpu in load.gpus if gpu.uuid == uuid and uuid]
-    return worst(_busy(gpu, load) for gpu in named or load.gpus)
+    answer = worst(_busy(gpu, load) for gpu in named or load.gpus)
+    unshown = "" if named or answer is not False else _unshown(load)
+    return Unknown(why=unshown) if unshown else answer
 
 
 def _busy(gpu: Gpu, load: Load) -> bool | Unknown:
@@ -287,6 +307,6 @@ def _gpu_of(node: OpenFile, walk: OpenFileScan, load: Load) -> Gpu | Unknown:
         return gpu
     if buses:
         return Unknown(why=f"{load.tool} does not show the GPU of {node.path}")
-    if len(load.gpus) == 1 and len(_gpu_nodes(walk)) == 1:
+    if len(load.gpus) == 1 and len(_gpu_nodes(walk)) == 1 and not _unshown(load):
         return load.gpus[0]
     return Unknown(why=f"it is not known which GPU {node.path} belongs to")
