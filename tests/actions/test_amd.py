@@ -373,7 +373,11 @@ def test_uncorrected_errors_a_narrow_link_and_a_missing_value_are_conditions(tmp
 @every_row(
     ("files", "lacking", "where"),
     [
-        ({}, ("gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total", "hwmon/hwmon3/temp2_input"), "no_values"),
+        (
+            {},
+            ("gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total", "hwmon/hwmon3/temp2_input"),
+            "no_values",
+        ),
         ({}, ("gpu_busy_percent",), "no_values"),
         ({}, ("mem_info_vram_total",), "no_values"),
         ({"mem_info_vram_total": "0\n"}, (), "no_values"),

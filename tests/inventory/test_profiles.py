@@ -42,6 +42,8 @@ def test_a_section_of_another_program_is_left_alone(tmp_path):
         ("{host: a, limits: {}}", ":5:7: profiles.p: unknown key 'host' (did you mean hosts?)"),
         ("{hosts: a, limits: {coldown: 1s}}", "profiles.p.limits: unknown key 'coldown' (did you mean cooldown?)"),
         ("{hosts: a, limits: {cooldown: soon}}", "profiles.p.limits.cooldown: 'soon' is not a duration"),
+        ("{hosts: a, input: {x: {y: 1}}}", "profiles.p: unknown key 'input' (did you mean inputs?)"),
+        ("{hosts: a, limit: {cooldown: 1s}}", "profiles.p: unknown key 'limit' (did you mean limits?)"),
         ("{hosts: a, limits: 5}", "profiles.p.limits: expected a mapping with host_deadline, cooldown"),
         ("{hosts: a, inputs: 5}", "profiles.p.inputs: expected a mapping of playbooks to inputs, not 5"),
         ("{hosts: a, inputs: {x: 5}}", "profiles.p.inputs.x: expected a mapping of inputs to values, not 5"),
@@ -58,6 +60,14 @@ def test_a_mistake_in_a_profile_is_told_with_its_place(tmp_path, entry, words):
     with pytest.raises(ConfigError) as caught:
         read_inventory([tmp_path / "hosts.yaml"])
     assert words in str(caught.value)
+
+
+def test_a_mistyped_name_of_the_section_is_a_mistake_and_a_section_of_another_program_is_none(tmp_path):
+    (tmp_path / "hosts.yaml").write_text(HOSTS.replace("profiles:", "profile:") + "  p: {hosts: a, limits: {}}\n")
+    with pytest.raises(ConfigError, match=r"unknown key 'profile' \(did you mean profiles\?\)"):
+        read_inventory([tmp_path / "hosts.yaml"])
+    (tmp_path / "hosts.yaml").write_text(HOSTS.replace("profiles:", "profile:") + "  fast: {threads: 8}\n")
+    assert read_inventory([tmp_path / "hosts.yaml"]).profiles == ()
 
 
 def test_two_files_with_a_profile_of_one_name_are_a_mistake(tmp_path):

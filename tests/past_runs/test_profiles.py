@@ -67,7 +67,7 @@ def test_a_profile_counts_before_the_default_and_after_what_is_given(folder, mon
     """Mutants: a profile for every host; one that overrides ``-e``, or the inputs of an include."""
     found, words = said(folder)
     assert found == {"a": ["7 by-include", "special"], "b": ["1 by-include", "plain"]}
-    assert "by profile: a: level=7, kept=never (inner), word=special (outer)" in words
+    assert "by profile: a: level=7 (inner), word=special (outer)" in words
     found, words = said(folder, "-e", "word=plain")
     assert found == {"a": ["7 by-include", "plain"], "b": ["1 by-include", "plain"]}
     assert "word" not in words
@@ -77,6 +77,7 @@ def test_a_plan_is_applied_with_the_inputs_that_it_shows(folder):
     """Mutants: records without the inputs of profiles; ``apply`` that takes those of the inventory."""
     given = ("-i", "hosts.yaml", "--hosts", "all", "-o", "plan.json")
     assert runbook("plan", "outer.yaml", *given, cwd=folder).code == 0
+    assert "by profile: a: level=7 (inner), word=special (outer)" in runbook("show", "plan.json", cwd=folder).out
     assert json.loads((folder / "plan.json").read_text())["rests_on"]["profile_inputs"]["a"]["outer"] == {
         "word": "special"
     }
@@ -132,6 +133,7 @@ def test_an_input_that_a_playbook_does_not_have_is_told_before_anything_is_conne
 def test_the_stricter_limit_counts_on_its_hosts_alone(folder):
     """Mutants: a cooldown for every host; one that no record is read for."""
     (folder / "hosts.yaml").write_text(HOSTS + "profiles: {p: {hosts: a, limits: {cooldown: 1h}}}\n")
+    assert "by profile: a: cooldown 60 min (p)" in said(folder)[1]
     run = ("run", "outer.yaml", "-i", "hosts.yaml", "--hosts", "all", "--yes", "--output", "json")
     for word in ("one", "two"):
         done = runbook(*run, "-e", f"word={word}", cwd=folder)

@@ -39,14 +39,21 @@ def inputs_from_profiles(
     if problems := [one for each in inventory.profiles for one in _mistakes(each, declared, mask)]:
         raise ConfigError(*problems)
     found: dict[str, dict[str, dict[str, Json]]] = {}
+    fixed = {book: _given_everywhere(book, playbook) for book in declared} | {playbook.name: {*given}}
     wanted = {host.name for host in hosts}
     for profile in inventory.profiles:
         for book, inputs in profile.inputs.items():
-            taken = {name: it for name, it in inputs.items() if book != playbook.name or name not in given}
+            taken = {name: it for name, it in inputs.items() if name not in fixed.get(book, ())}
             for host in profile.hosts if book in declared and taken else ():
                 if host in wanted:
                     found.setdefault(host, {}).setdefault(book, {}).update(taken)
     return found
+
+
+def _given_everywhere(book: str, playbook: Playbook) -> Collection[str]:
+    """Return the inputs that every include of *book* in *playbook* gives, so that those of a profile do not count."""
+    given = [frozenset(part.given) for part in playbook.parts if part.playbook == book]
+    return frozenset.intersection(*given) if given else frozenset()
 
 
 def _mistakes(profile: Profile, declared: Mapping[str, Sequence[Input]], mask: Masking) -> Iterator[Problem]:

@@ -29,7 +29,7 @@ from runbook.protocols import ConnectOptions, Reporter
 from runbook.reporting.debug_log import debug_lines
 from runbook.reporting.outputs import Outputs, outputs_for
 from runbook.reporting.wording.limits import limit_lines
-from runbook.reporting.wording.profile_inputs import profile_lines
+from runbook.reporting.wording.profile_inputs import profile_limit_lines, profile_lines
 from runbook.secret_sources.resolution import resolved
 from runbook.values.inventory import Host, Inventory, Selection
 from runbook.values.playbook import Playbook
@@ -111,7 +111,8 @@ def order_for(
     hosts = ordered(selection.hosts, playbook.limits.order, SystemRandom().shuffle)
     for warning in selection.warnings:
         person.say(warning)
-    for line in profile_lines(own):
+    limited = profile_limit_lines(inventory.profiles, [host.name for host in hosts]) if playbook.remediate else []
+    for line in (*profile_lines(own), *limited):
         person.say(f"by profile: {line}")
     return Order(
         playbook=playbook,

@@ -33,12 +33,13 @@ def container_of(name: str, transport: str, fields: Fields) -> Container | None:
         if transport == "ssh" and fields.values.get("container") is not None and "is_container" not in fields.values:
             hint = "to reach a container through its engine, write transport: docker or kubectl; or is_container: true"
             fields.wrong("container", "the transport ssh has no such field", hint)
+        _check_foreign(fields, ("container_id",), transport)
         return None
     fields.word("container_host")
     _check_foreign(fields, DOCKER_FIELDS if transport == "kubectl" else POD_FIELDS, transport)
     context = _matching(fields, "context", _CONTEXT, "the name of a context")
     written = _matching(fields, "container", _NAME, "the name of a container")
-    identity = _matching(fields, "container_id", _ID, "the id of a container, or the uid of a pod")
+    identity = _matching(fields, "container_id", _ID, "the id of a container, or the uid of a pod").lower()
     if transport == "kubectl":
         return Container(
             engine="kubectl",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from runbook.dataclass import dataclass
@@ -15,7 +16,9 @@ from runbook.values.inventory import Inventory, Profile
 from runbook.values.units import duration
 
 PROFILES = "profiles"
-KEYS = ("hosts", "inputs", "limits")
+OF_PLAYBOOKS = ("inputs", "limits")
+KEYS = ("hosts", *OF_PLAYBOOKS)
+ALIKE = 0.82
 LIMITS = ("host_deadline", "cooldown")
 
 
@@ -33,13 +36,21 @@ def profiles_in(document: object, notes: Notes) -> tuple[WrittenProfile, ...]:
     A section of this name in which no entry has ``inputs`` or ``limits`` belongs to another program.
     """
     section = document.get(PROFILES) if isinstance(document, Mapping) else None
-    if not isinstance(section, Mapping) or not any(map(_is_ours, section.values())):
+    if not isinstance(section, Mapping) or not are_profiles(section):
         return ()
     return tuple(made for name, entry in section.items() if (made := _profile(str(name), entry, notes)))
 
 
 def _is_ours(entry: object) -> bool:
-    return isinstance(entry, Mapping) and bool({"inputs", "limits"} & entry.keys())
+    if not isinstance(entry, Mapping):
+        return False
+    mistyped = "hosts" in entry and any(get_close_matches(str(key), OF_PLAYBOOKS, n=1, cutoff=ALIKE) for key in entry)
+    return mistyped or bool({*OF_PLAYBOOKS} & entry.keys())
+
+
+def are_profiles(section: object) -> bool:
+    """Whether *section*, whatever it is called, has the form of ``profiles:``."""
+    return isinstance(section, Mapping) and any(map(_is_ours, section.values()))
 
 
 def _profile(name: str, entry: object, notes: Notes) -> WrittenProfile | None:

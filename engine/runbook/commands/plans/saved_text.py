@@ -15,6 +15,7 @@ from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.usage import Usage
 from runbook.errors import ConfigError
 from runbook.reporting import reporters
+from runbook.reporting.wording.profile_inputs import profile_lines
 from runbook.reporting.wording.step_lines import step_lines
 from runbook.text.printable import printable_line
 from runbook.values.event import Event, HostFinished, RunFinished, RunStarted
@@ -120,6 +121,7 @@ def _about(saved: SavedPlan) -> list[str]:
     return [
         f"plan {saved.plan[:8]}, made by {saved.made} at {saved.made.at} from {source}",
         may,
+        *(f"by profile: {line}" for line in profile_lines(saved.rests_on.profile_inputs)),
     ]
 
 

@@ -13,11 +13,10 @@ from runbook.inventory.entries.default_fields import DEFAULTS
 from runbook.inventory.field_names import HOST_FIELDS, slips
 from runbook.inventory.fields import Notes
 from runbook.inventory.host_secrets import SECRETS
-from runbook.inventory.profiles import PROFILES
+from runbook.inventory.profiles import ALIKE, PROFILES, are_profiles
 
 SECTIONS = ("hosts", "standard_hosts", "vast_hosts")
 KEYS = (*SECTIONS, DEFAULTS, "groups", SECRETS, PROFILES)
-ALIKE = 0.82
 _FOR_ALL = frozenset({"vars", "host_vars", "common", "host_defaults", "all_hosts", "all"})
 """Other words that people use for ``defaults``."""
 
@@ -39,6 +38,8 @@ def _meant(key: str, value: object) -> str:
         return f"what holds for all hosts stands under {DEFAULTS}: {DEFAULTS}: {{{field}: ...}}" if ours else ""
     if alike := get_close_matches(key.strip().casefold(), [*SECTIONS, DEFAULTS], n=1, cutoff=ALIKE):
         return f"did you mean {alike[0]}?"
+    if are_profiles(value) and get_close_matches(key.strip().casefold(), [PROFILES], n=1, cutoff=ALIKE):
+        return f"did you mean {PROFILES}?"
     entries = value.values() if isinstance(value, Mapping) else ()
     if (
         isinstance(value, Mapping)

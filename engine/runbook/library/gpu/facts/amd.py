@@ -57,8 +57,13 @@ class _Said:
         if text.isascii() and text.isdigit() and len(text) < 16 and float(text) <= most:
             return float(text)
         if text or (bus, name) in self.fails:
-            return Unknown(why=f"the kernel's {name.partition('.')[0]} of {bus} cannot be read")
-        return Unknown(why=f"the kernel has no {name.partition('.')[0]} of {bus}")
+            return Unknown(why=f"the kernel's {_called(name)} of {bus} cannot be read")
+        return Unknown(why=f"the kernel has no {_called(name)} of {bus}")
+
+
+def _called(name: str) -> str:
+    """Return the name of the kernel's file, or of its kind."""
+    return name.partition(".")[0].replace("busy", "gpu_busy_percent")
 
 
 def ask_amd(presence: GpuPresence, interval: float = 0.0, times: int = 0, root: str = "") -> Command:
@@ -87,9 +92,7 @@ def read_amd(done: Completed, presence: GpuPresence, samples: int = 1) -> SmiRea
     if not gpus:
         raise ProbeError("amd-smi lists none of the GPUs that the driver has")
     unlisted = errors[0] if listed is None and errors else ""
-    return SmiReading(
-        gpus=gpus, errors=errors, apps=_apps(said, gpus, presence), tool=AMD_SMI, unlisted=unlisted
-    )
+    return SmiReading(gpus=gpus, errors=errors, apps=_apps(said, gpus, presence), tool=AMD_SMI, unlisted=unlisted)
 
 
 def read_amd_health(done: Completed, reading: SmiReading) -> Mapping[str, GpuHealth]:
@@ -152,12 +155,15 @@ def _gpu(bus: str, index: int, said: _Said, samples: int, *, twice: bool) -> Gpu
     untold = tuple(
         column
         for column, value in missing.items()
-        if value.why.startswith("the kernel has no") and not column.startswith("memory.")
+        if value.why.startswith("the kernel has no")
+        and not column.startswith("memory.")
         and not any(name.startswith(_COLUMNS[column]) for name in others)  # then this GPU has it, too, when it is well
     )
     if isinstance(used, float) and isinstance(total, float) and not 0 <= used <= total > 0:
-        missing["memory.total"] = Unknown(why=f"the kernel's mem_info_vram_total of {bus} is {total:.0f}, and {used:.0f} are in use")
-    later = [load for load in busy[1:] if isinstance(load, Unknown) and "cannot be read" in load.why]
+        missing["memory.total"] = Unknown(
+            why=f"the kernel's mem_info_vram_total of {bus} is {total:.0f}, and {used:.0f} are in use"
+        )
+    later = [load for load in busy[1:] if isinstance(load, Unknown) and "utilization.gpu" not in missing]
     unique = said.values.get((bus, "unique_id"), "").lower()
     return Gpu(
         index=index,
@@ -239,15 +245,15 @@ def _listed(said: _Said) -> tuple[Mapping[str, int] | None, tuple[str, ...]]:
     value = _json_in(text)
     rows = tuple(_rows(value))
     found = {bus_id(str(row["bdf"])): str(row.get("gpu")) for row in rows}
-    said = () if ended == "0" else (f"amd-smi ended with exit code {ended}: {last}",)
-    if value == [] and not said:
+    complaint = () if ended == "0" else (f"amd-smi ended with exit code {ended}: {last}",)
+    if value == [] and not complaint:
         return {}, ()
     if not found or "" in found:
         return None, (f"amd-smi did not list the GPUs (exit code {ended}): {last}",)
     numbers = {bus: int(number) for bus, number in found.items() if _INDEX.fullmatch(number)}
     if len({*numbers.values()}) < len(found):
-        return {bus: number for number, bus in enumerate(sorted(found))}, said
-    return numbers, said
+        return {bus: number for number, bus in enumerate(sorted(found))}, complaint
+    return numbers, complaint
 
 
 _INDEX = re.compile("[0-9]{1,4}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -104,6 +105,7 @@ def read_presence(done: Completed) -> GpuPresence:
     minors = {
         bus_id(fact[1]): int(fact[2]) for fact in facts if fact[0] == "minor" and len(fact) == 3 and _is_minor(fact[2])
     }
+    nodes = [_amd_node(fact[1:]) for fact in facts if fact[0] == "kfd"]
     return GpuPresence(
         pci=sum(fact[0] == "pci" for fact in facts),
         nodes=tuple(fact[1] for fact in facts if fact[0] == "node" and len(fact) == 2),
@@ -113,8 +115,8 @@ def read_presence(done: Completed) -> GpuPresence:
         on_bus=tuple(bus for fact in facts if fact[0] == "bus" and len(fact) == 2 and (bus := bus_id(fact[1]))),
         container=["container"] in facts,
         all_processes=["machine"] in facts,
-        amd_nodes=tuple(node for fact in facts if fact[0] == "kfd" for node in _amd_node(fact[1:])),
-        hidden=sum(fact == ["hidden"] for fact in facts) + sum(fact[0] == "kfd" and not _amd_node(fact[1:]) for fact in facts),
+        amd_nodes=tuple(node for node in nodes if node),
+        hidden=facts.count(["hidden"]) + nodes.count(None),
         accelerators=tuple(bus for fact in facts if fact[0] == "accelerator" and (bus := bus_id(" ".join(fact[1:])))),
         renders=tuple(
             node_path(int(fact[1])) for fact in facts if fact[0] == "render" and _is_minor(" ".join(fact[1:]))
@@ -122,11 +124,14 @@ def read_presence(done: Completed) -> GpuPresence:
     )
 
 
-def _amd_node(words: Sequence[str]) -> tuple[AmdNode, ...]:
-    if len(words) != 4 or not _is_minor(words[1]) or not (words[3].isascii() and words[3].isdigit()) or len(words[3]) > 19:
-        return ()
+def _amd_node(words: Sequence[str]) -> AmdNode | None:
+    if len(words) != 4 or not _is_minor(words[1]) or not _GPU_ID.fullmatch(words[3]):
+        return None
     card = int(words[2]) if _is_minor(words[2]) else None
-    return (AmdNode(bus_id=bus_id(words[0]), render=int(words[1]), card=card, gpu_id=int(words[3])),)
+    return AmdNode(bus_id=bus_id(words[0]), render=int(words[1]), card=card, gpu_id=int(words[3]))
+
+
+_GPU_ID = re.compile("[0-9]{1,19}")
 
 
 def _is_minor(text: str) -> bool:

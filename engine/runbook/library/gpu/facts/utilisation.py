@@ -50,7 +50,7 @@ def _only_starting(gpu: Gpu) -> bool:
 
 
 def _not_well(gpu: Gpu) -> Unknown:
-    return Unknown(why=f"nvidia-smi shows no value for {'; '.join(gpu.faults)}")
+    return Unknown(why=f"there is no value for {'; '.join(gpu.faults)}")
 
 
 def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown) -> bool | Unknown:
@@ -118,7 +118,7 @@ def listed_on(gpu: Gpu, apps: tuple[ComputeProcess, ...] | Unknown, *, all_proce
     if unknown := next((process.pid for process in here if isinstance(process.pid, Unknown)), None):
         return unknown
     if any(not app.gpu_uuid.startswith("GPU-") for app in apps) or not gpu.uuid:
-        return Unknown(why="nvidia-smi lists processes without saying on which GPU")
+        return Unknown(why="the driver lists processes without saying on which GPU")
     return False
 
 
