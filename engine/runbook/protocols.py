@@ -212,6 +212,28 @@ class OwedRecords(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotPermitted:
+    """The reason why a write must not be sent."""
+
+    why: str
+    in_doubt: bool = False
+    """Whether it may have been sent before."""
+    ended: bool = False
+    """Whether nothing more may be sent to the host: the run is to end, or another worker has the host now."""
+
+
+class Permits(Protocol):
+    """Permits the writes of a run whose hosts are worked on by several machines; used by many threads."""
+
+    def ask(self, host: str, step: str, command: int, words: str, *, owed: bool) -> NotPermitted | None:
+        """Take the permit for command number *command* (from 0) of *step* on *host*: there is one for ever.
+
+        *owed*: the step owes it to the host, so that it is sent also where nobody can be asked, or the run is to end.
+        """
+        ...
+
+
 class KeptFiles(Protocol):
     """The files that a run fetches from hosts into its record; used by many threads."""
 

@@ -57,9 +57,9 @@ def test_whoever_is_probed_last_does_not_overtake_those_who_wait():
     rollout.waits("a")
     assert not rollout.ask("c")
     rollout.waits("c")
-    assert (rollout.next(), rollout.next()) == ("a", None)
+    assert (rollout.next("ac"), rollout.next("c")) == ("a", None)
     rollout.ended("a", Verdict.RESOLVED, touched=True)
-    assert rollout.next() == "c"
+    assert rollout.next("c") == "c"
 
 
 def test_without_a_yes_nothing_can_be_changed_and_no_host_is_held_back():

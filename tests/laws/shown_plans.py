@@ -39,7 +39,7 @@ def show_and_run(
     )
     run: Any = SimpleNamespace(masked_plan=lambda plan: plan)
     person: Any = SimpleNamespace(say=lambda words: None)
-    checked = Narrowing(parsed(content, "plan.json"), run, person, replans=False)
+    checked = Narrowing.of(parsed(content, "plan.json"), run, person, replans=False)
     (planned,) = checked.narrowed((Planned(host=where.host, plan=fresh, seen=seen, result=result),))
     if planned.seen is None:  # the host is held back
         return plan, Outcome(steps=planned.result.steps, findings=planned.result.findings, error=planned.result.error)

@@ -234,7 +234,7 @@ def _carry_out(
     open_run = OpenRun(order, options, person, hiding, changing=changing, listeners=(kept,))
     usage, this = Usage(), this_user(datetime.now(UTC))
     use = Use(by=str(this), since=this.at)
-    narrowing = Narrowing(saved, open_run.run, person, replans=options.replan and changing)
+    narrowing = Narrowing.of(saved, open_run.run, person, replans=options.replan and changing)
     if changing:
         usage.claim(saved.plan, use)
     try:

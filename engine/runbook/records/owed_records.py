@@ -124,6 +124,15 @@ class RunRecords:
             return f"{self._folder.path}: {why.lower() if not isinstance(error, Unsafe) else why}"
         return ""
 
+    def release(self) -> None:
+        """Let others settle what is left, although this process goes on: its run has ended."""
+        with self._lock:
+            left = tuple(self._kept.values())
+        there = self._names()
+        for record in left:
+            if record.name in there:
+                self._unwritten(replace(record, maker=replace(record.maker, start=0)))
+
     def drop(self, cleanup: OwedCleanup) -> None:
         """See ``runbook.protocols.OwedRecords``."""
         with self._lock:

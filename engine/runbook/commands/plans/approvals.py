@@ -1,4 +1,4 @@
-"""Approve plans with SSH signatures, and check them (``ssh-keygen -Y``)."""
+"""Sign plans and orders with SSH keys, and check signatures (``ssh-keygen -Y``)."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Refused:
     why: str
 
 
-def sign(content: bytes, key: str) -> str:
+def sign(content: bytes, key: str, namespace: str = NAMESPACE) -> str:
     """Sign *content* with *key*, and return the signature; *key*: a private key, or a public key whose private key
-    an agent has.
+    an agent has.  *namespace*: the purpose of the signature.
 
     Raises ConfigError.
     """
-    argv = (_program(), "-Y", "sign", "-n", NAMESPACE, "-f", key)
+    argv = (_program(), "-Y", "sign", "-n", namespace, "-f", key)
     done = subprocess.run(argv, input=content, capture_output=True, check=False)  # may ask for a passphrase, or a touch
     if done.returncode:
         raise ConfigError(f"could not sign with {key}: {_last_line(done.stderr)}")
@@ -82,7 +82,9 @@ def signers_file(given: str, inventories: Sequence[str]) -> Path | None:
     return next((folder / SIGNERS for folder in places if (folder / SIGNERS).exists()), None)
 
 
-def checked(content: bytes, files: Sequence[str], signers: Path) -> tuple[list[Approval], list[Refused]]:
+def checked(
+    content: bytes, files: Sequence[str], signers: Path, namespace: str = NAMESPACE
+) -> tuple[list[Approval], list[Refused]]:
     """Check each of *files*; return valid signatures of *content* by users in *signers*, and the others.  Raises
     ConfigError.
     """
@@ -97,7 +99,7 @@ def checked(content: bytes, files: Sequence[str], signers: Path) -> tuple[list[A
             except ConfigError as error:  # anybody who can write beside the plan must not keep others from applying it
                 refused.append(Refused(file=file, why=str(error)))
                 continue
-            found = _checked(content, str(own), allowed, str(known), str(signers))
+            found = _checked(content, str(own), allowed, str(known), str(signers), namespace)
             if isinstance(found, str):
                 refused.append(Refused(file=file, why=found))
             else:
@@ -134,7 +136,9 @@ def _person(name: str) -> str:
     return name.partition("@")[0].casefold()
 
 
-def _checked(content: bytes, file: str, allowed: bytes, known: str, shown: str) -> tuple[tuple[str, ...], str] | str:
+def _checked(
+    content: bytes, file: str, allowed: bytes, known: str, shown: str, namespace: str
+) -> tuple[tuple[str, ...], str] | str:
     """Return the principals of the signature *file*, and its key; or the reason why the signature does not count."""
     found = _ask(("find-principals", "-s", file, "-f", known), b"")
     principals = tuple(found.stdout.decode(errors="replace").split())
@@ -143,10 +147,11 @@ def _checked(content: bytes, file: str, allowed: bytes, known: str, shown: str) 
         return f"no signature, or its key is not in {shown} (a line there says whose it is: NAME@HOST KEY): {why}"
     if vague := _vague(principals):
         return f"its key belongs to {vague} in {shown}: {_PATTERN}"
-    done = _ask(("verify", "-s", file, "-f", known, "-I", principals[0], "-n", NAMESPACE), content)
+    done = _ask(("verify", "-s", file, "-f", known, "-I", principals[0], "-n", namespace), content)
     key = re.search(r"\bSHA256:[A-Za-z0-9+/]{43}", done.stdout.decode(errors="replace"))
     if done.returncode or key is None:
-        return f"not a good signature of this plan by {principals[0]}: {_last_line(done.stderr)}"
+        what = namespace.removeprefix("runbook-")
+        return f"not a good signature of this {what} by {principals[0]}: {_last_line(done.stderr)}"
     names = tuple(dict.fromkeys((*principals, *_names_of_key(key.group(), allowed))))
     if vague := _vague(names):
         return f"its key belongs to {vague} in {shown}, too: {_PATTERN}"

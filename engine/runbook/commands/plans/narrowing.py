@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from runbook.commands.one_run import Run
@@ -12,6 +12,7 @@ from runbook.execution.executor.permitted import Difference, More, difference, s
 from runbook.execution.fleet import Planned
 from runbook.reporting.wording.host_digest import NOT_AS_PLANNED
 from runbook.values.event import Answered, Asked
+from runbook.values.plan import Finding
 from runbook.values.result import HostResult, Status, StepResult, Verdict
 from runbook.values.shown import ShownHost
 from runbook.values.types import plural
@@ -21,13 +22,30 @@ MOST_LINES = 20
 
 
 class Narrowing:
-    """The part of fresh plans that a saved plan permits; *replans*: for drifted hosts, ask to use the fresh plans."""
+    """The part of fresh plans that a plan which a person has seen permits.
 
-    def __init__(self, saved: SavedPlan, run: Run, person: Person, *, replans: bool) -> None:
+    *hosts* and *findings*: that plan, made at the time *made*.  *replans*: for drifted hosts, ask to use fresh plans.
+    """
+
+    def __init__(
+        self,
+        hosts: Mapping[str, ShownHost],
+        findings: Mapping[str, tuple[Finding, ...]],
+        made: str,
+        run: Run,
+        person: Person,
+        *,
+        replans: bool,
+    ) -> None:
         self._run, self._person, self._replans = run, person, replans
-        self._hosts = {host.host: host for host in saved.hosts}
-        self._results = {host.host: host for host in saved.result.hosts}
-        self._made = saved.made.at
+        self._hosts, self._findings, self._made = hosts, findings, made
+
+    @classmethod
+    def of(cls, saved: SavedPlan, run: Run, person: Person, *, replans: bool) -> Narrowing:
+        """Return the part of fresh plans that *saved* permits."""
+        hosts = {host.host: host for host in saved.hosts}
+        findings = {host.host: host.findings for host in saved.result.hosts}
+        return cls(hosts, findings, saved.made.at, run, person, replans=replans)
 
     def narrowed(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
         """Return *planned*; nothing will be done on a host whose fresh plan does more than the saved plan."""
@@ -46,8 +64,7 @@ class Narrowing:
         host = planned.host.name
         fresh = self._run.masked_plan(planned.plan)
         shown = self._hosts.get(host) or ShownHost(host=host, steps=())
-        then = self._results[host].findings if host in self._results else ()
-        return difference(shown, shown_host(fresh), then, fresh.findings)
+        return difference(shown, shown_host(fresh), self._findings.get(host, ()), fresh.findings)
 
     def _held_back(self, planned: Planned, more: Sequence[More]) -> Planned:
         """Return the host of *planned* with ``drifted`` as its result, so that nothing is carried out on it."""

@@ -14,7 +14,7 @@ from runbook.execution.diagnosis.shared_probes import SharedProbes, no_other_hos
 from runbook.language.expressions.history import HistoryScope
 from runbook.language.expressions.templates import WRITTEN_SECRETS, Scope
 from runbook.language.secret_uses import only_in_change, uses_in
-from runbook.protocols import Action, Clock, Connection, Emit, KeptFiles, OwedRecords, RecordedPast
+from runbook.protocols import Action, Clock, Connection, Emit, KeptFiles, OwedRecords, Permits, RecordedPast
 from runbook.values.command import Command, Completed, Effect
 from runbook.values.earlier_change import EarlierChange
 from runbook.values.inventory import Host
@@ -194,6 +194,10 @@ class RunContext:
     """Whether hosts keep copies of the files that are changed, so that the run can be undone; needs a record."""
     wait_lock: float = 60.0
     """The seconds to wait for another run to finish with a host."""
+    permits: Permits | None = field(default=None, repr=False)
+    """Permits each write; None: this process alone works on the hosts of the run."""
+    attempt: str = ""
+    """The end of the name of this process's locks: others work for the same run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,9 @@ def send(context: HostContext, step: Step, change: Change, lock: str = "") -> Se
         done.ends(Status.FAILED, f"nothing was sent: the secret {name!r} was not read for this run")
         return done
     step = with_environment(step, context.sending_scope(step.part))
-    for command in change.commands:
+    for number, command in enumerate(change.commands):
+        if _is_refused(context, step, number, command, done):
+            break
         _send(context, step, replace(command, lock=lock), done)
         if done.status is not Status.CHANGED:
             break
@@ -64,6 +66,21 @@ def send(context: HostContext, step: Step, change: Change, lock: str = "") -> Se
                 continue
             _send(context, step, replace(command, owed=True, lock=lock), done)
     return done
+
+
+def _is_refused(context: HostContext, step: Step, number: int, command: Command, done: SendResult) -> bool:
+    """Whether the run has no permit for *command*, the command with that *number* of *step*, which *done* then says."""
+    if context.run.permits is None:
+        return False
+    owed = step.always and context.changes.made
+    refused = context.run.permits.ask(context.host.name, step.id, number, command.brief(), owed=owed)
+    if refused is None:
+        return False
+    status = Status.UNKNOWN if refused.in_doubt else Status.CANCELLED if refused.ended else Status.FAILED
+    done.ends(
+        status, f"not sent: {command.brief()}: {refused.why}" if done.sent else f"nothing was sent: {refused.why}"
+    )
+    return True
 
 
 def _send(context: HostContext, step: Step, command: Command, done: SendResult) -> None:

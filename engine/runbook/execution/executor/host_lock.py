@@ -139,8 +139,13 @@ class Lock:
         facts = {name: str(value) for name, value in self._context.run.facts.items()}
         run, by = facts.get("id", ""), facts.get("by") or "somebody"
         words = f"run {run} of {self._context.playbook.name}, by {by}, since {facts.get('started_at') or 'some time'}"
-        (done,) = self._context.at(place).run(ask_lock(run, self._name(place), words, user))
+        (done,) = self._context.at(place).run(ask_lock(self._holder(), self._name(place), words, user))
         return read_lock(done)
+
+    def _holder(self) -> str:
+        """Return what the host knows this run by: another worker of the same run is kept out like another run."""
+        run = self._context.run
+        return ".".join(filter(None, (str(run.facts.get("id", "")), run.attempt)))
 
     def _name(self, place: str) -> str:
         """Return the name of this run's lock on *place*; hosts that change one other host each have their own name
@@ -152,8 +157,7 @@ class Lock:
         """Release the lock of *user* on *place*.  Never raises: the lock ends with the connection at the latest."""
         if isinstance(self._taken.pop((place, user)), LockHeld):
             with suppress(TransportError, Cancelled):
-                run = str(self._context.run.facts.get("id", ""))
-                self._context.at(place).run(ask_unlock(run, self._name(place), user))
+                self._context.at(place).run(ask_unlock(self._holder(), self._name(place), user))
 
     def give(self) -> None:
         """Release all locks of this run."""

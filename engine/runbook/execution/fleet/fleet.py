@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import TypeVar
 
 from runbook.dataclass import dataclass
@@ -11,7 +12,7 @@ from runbook.execution.diagnosis.verdicts import sent
 from runbook.execution.executor import Consent
 from runbook.execution.fleet.bounds import Bounds
 from runbook.execution.fleet.host_work import HostWork, Planned, all_steps, has_work, needs_turn
-from runbook.execution.fleet.rollout import Rollout
+from runbook.execution.fleet.rollout import BatchEnded, Rollout
 from runbook.execution.fleet.scheduling import HostJobs, Schedule
 from runbook.values.event import BatchFinished, HostFinished, HostStarted
 from runbook.values.inventory import Host
@@ -27,6 +28,8 @@ class Fleet(HostWork):
     parallel: int = 32
     deadline: float = 0.0
     """Time on the clock after which no host is started; 0: no deadline."""
+    shared_rollout: Callable[[BatchEnded], Rollout] | None = field(default=None, repr=False)
+    """Returns the rollout that other processes share, which work on other hosts of the run; None: there are none."""
 
     def plan(self, hosts: Sequence[Host]) -> tuple[Planned, ...]:
         """Probe every host and make its plan; only probes are sent.  A host that gets no plan gets its result now."""
@@ -111,6 +114,8 @@ class Fleet(HostWork):
         """Return the order and limits for changing *hosts*; if the run changes nothing, all hosts may begin at once."""
         if not self.playbook.remediate or consent is Consent.NONE:
             return self._unbounded(hosts)
+        if self.shared_rollout:
+            return self.shared_rollout(self._batch_ended)
         bounds = Bounds.of(self.playbook.limits, hosts)
         return Rollout([host.name for host in hosts], bounds, self.clock, self._batch_ended)
 

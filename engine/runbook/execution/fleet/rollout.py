@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from itertools import takewhile
+from typing import Any
 
 from runbook.execution.fleet.bounds import Bounds, Group
 from runbook.protocols import Clock
 from runbook.values.result import Verdict
-from runbook.values.types import plural
+from runbook.values.types import Json, plural
 
 UNWELL = (Verdict.FAILED, Verdict.UNKNOWN, Verdict.UNRESOLVED, Verdict.UNREACHABLE, Verdict.CANCELLED)
 """The verdicts that count for ``stop_after`` and ``max_unavailable``; a batch with only such verdicts ends the rollout.
@@ -60,6 +62,36 @@ class Rollout:
         self._rests_until = 0.0
         self._failed = ""
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Keep others out while hosts are looked at and moved on."""
+        with self._lock:
+            yield
+
+    def kept(self) -> Json:
+        """Return the stage of every host and the batches as JSON, for ``take_over``."""
+        return {
+            "turns": {host: turn.name for host, turn in self._turns.items()},
+            "changing": sorted(self._changing),
+            "unwell": {host: str(verdict) for host, verdict in self._unwell.items()},
+            "number": self._number,
+            "batch": list(self._batch),
+            "quiet_since": self._quiet_since,
+            "rests_until": self._rests_until,
+            "failed": self._failed,
+        }
+
+    def take_over(self, kept: Mapping[str, Any]) -> None:
+        """Go on where another process was when it returned *kept*."""
+        self._turns = {host: Turn[name] for host, name in kept["turns"].items()}
+        self._turns_of = Counter(self._turns.values())
+        self._changing = set(kept["changing"])
+        self._at_once = Counter(group for host in self._changing for group in self._bounds.groups.get(host, ()))
+        self._unwell = {host: Verdict(word) for host, word in kept["unwell"].items()}
+        self._number, self._batch = kept["number"], list(kept["batch"])
+        self._quiet_since, self._rests_until = kept["quiet_since"], kept["rests_until"]
+        self._failed = kept["failed"]
+
     @property
     def bounded(self) -> bool:
         """Whether a host may ever have to wait for its turn."""
@@ -67,7 +99,9 @@ class Rollout:
 
     def ask(self, host: str) -> bool:
         """Whether the change of *host*, which was just probed and needs one, may begin now."""
-        with self._lock:
+        with self._turn():
+            if host in self._changing:  # it was begun by a process that has ended
+                return True
             self._is(host, Turn.WAITS)
             self._roll()
             if self._open() and self._free(host) and self._has_place(host):
@@ -78,18 +112,21 @@ class Rollout:
 
     def waits(self, host: str) -> None:
         """Record that *host* waits for its change; ``next`` returns the host when the change may begin."""
-        with self._lock:
+        with self._turn():
             self._is(host, Turn.WAITS)
 
-    def next(self) -> str | None:
-        """Return a waiting host whose change begins now; None if no host may begin."""
-        with self._lock:
+    def next(self, among: Collection[str]) -> str | None:
+        """Return a waiting host of *among* whose change begins now; None if none of them may begin."""
+        with self._turn():
             self._roll()
             room = self._room() if self._open() else 0
+            for host in among:
+                if host in self._changing:  # its beginning was recorded, and the answer to that was lost
+                    return host
             for host, turn in self._turns.items():
                 if room <= 0:
                     return None
-                if turn is Turn.WAITS and self._free(host):
+                if turn is Turn.WAITS and host in among and self._free(host):
                     self._begin(host)
                     return host
                 room -= turn in CLAIMING
@@ -97,7 +134,7 @@ class Rollout:
 
     def ended(self, host: str, verdict: Verdict, *, touched: bool) -> None:
         """Record that *host* has its result; *touched*: a command was sent that may have changed it."""
-        with self._lock:
+        with self._turn():
             self._is(host, Turn.ENDED)
             if host in self._changing:
                 self._changing.remove(host)
@@ -111,7 +148,7 @@ class Rollout:
 
     def stopped(self) -> str:
         """Return the reason why no further host is started, not even for a probe; empty: hosts may start."""
-        with self._lock:
+        with self._turn():
             self._roll()
             return f"stop_after {self._bounds.words.stop_after}: {self._counted()}" if self._enough() else self._failed
 
@@ -119,7 +156,7 @@ class Rollout:
         """Return the reason why the change of no further host will begin in this run; empty if changes may still
         begin.
         """
-        with self._lock:
+        with self._turn():
             limit = self._bounds.max_unavailable
             if limit and len(self._unwell) >= limit:
                 given = self._bounds.words.max_unavailable

@@ -65,7 +65,7 @@ class Schedule(Generic[T]):
     def _start_some(self, pool: ThreadPoolExecutor, running: dict[Future[T | Planned], str]) -> None:
         """Start work on the free workers: first for waiting hosts that may be changed now, then for new hosts."""
         while len(running) < self.parallel and not self._halted():
-            if self.waiting and (name := self.rollout.next()):
+            if self.waiting and (name := self.rollout.next(self.waiting)):
                 running[pool.submit(self.jobs.resume, self.waiting.pop(name))] = name
             elif self.fresh:
                 host = self.fresh.popleft()
