@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
+POSTGRES = Path("/usr/lib/postgresql/15/bin")
+
 
 @dataclass(frozen=True)
 class Part:
@@ -74,6 +76,10 @@ def _has_fuse() -> bool:
     return True
 
 
+def _has_postgres() -> bool:
+    return _is_root() and (POSTGRES / "postgres").exists() and _finds("psql", "ssh-keygen", "setpriv")
+
+
 def _has_systemd() -> bool:
     return _has_root_namespaces() and _finds("systemctl") and Path("/lib/systemd/systemd").exists()
 
@@ -107,6 +113,7 @@ PARTS: Mapping[str, Part] = {
     "sqlite3": _program("sqlite3", "sqlite3"),
     "patch": _program("patch", "patch"),
     "debootstrap": _program("debootstrap", "debootstrap"),
+    "postgres": Part(_has_postgres, "install postgresql-15 and openssh-client, and run it as root"),
     "chromium": _program("chromium", "chromium"),
     "node_exporter": _program("prometheus-node-exporter", "prometheus-node-exporter"),
     "shellcheck": _program("shellcheck", "shellcheck"),

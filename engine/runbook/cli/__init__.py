@@ -12,6 +12,7 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
+from runbook.cli.cluster import attach, cluster, sites, worker
 from runbook.cli.echo import echo as tell
 from runbook.cli.echo import echo_error
 from runbook.cli.history import history
@@ -396,5 +397,5 @@ def completion(shell: str) -> None:
     click.echo(source.replace('string split ","', 'string split -m 1 ","'))  # a host pattern has commas of its own
 
 
-for command in (lab, plan, apply, approve, history, mcp):
+for command in (lab, plan, apply, approve, history, mcp, cluster, worker, sites, attach):
     cli.add_command(command)

@@ -231,6 +231,37 @@ plan_options = shared(
         help="In a dry run, also take the probes that write files of their own, and remove them again.",
     ),
 )
+cluster_option = click.option(
+    "--cluster",
+    metavar="URL",
+    default="",
+    help="The cluster's PostgreSQL: postgresql://USER@HOST/DATABASE. Default: $RUNBOOK_CLUSTER.",
+)
+via_options = shared(
+    click.option(
+        "--via",
+        type=click.Choice(["local", "cluster"]),
+        default="local",
+        show_default=True,
+        help="Who works on the hosts: this process, or the workers at their sites.",
+    ),
+    cluster_option,
+    click.option(
+        "--start-within",
+        metavar="DURATION",
+        default="60s",
+        show_default=True,
+        help="With --via cluster: hosts that no worker has begun by then are left.",
+    ),
+    click.option(
+        "--sign-with",
+        metavar="FILE",
+        default="",
+        type=FILE,
+        help="With --via cluster: the SSH key that signs the order.",
+    ),
+    click.option("--detach", is_flag=True, help="With --via cluster: do not wait; `runbook attach` follows the run."),
+)
 run_options = shared(
     hosts_option,
     click.option("--dry-run", "plan_only", is_flag=True, help="Probe and show the plan; change nothing."),
@@ -245,6 +276,7 @@ run_options = shared(
     click.option(
         "--settle", is_flag=True, help="First do what earlier runs still owe to these hosts, as `runbook settle` does."
     ),
+    via_options,
     changing_options,
     fleet_options,
 )

@@ -17,14 +17,16 @@ from runbook.commands.order import Order, Record, hidden_inputs, no_record, secr
 from runbook.commands.rests_on import rests_on, secret_values
 from runbook.commands.step_resolution import place
 from runbook.connections import transports
+from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.execution.diagnosis import OtherHosts, SharedProbes, exit_code
 from runbook.execution.diagnosis.host_context import RunContext
 from runbook.execution.executor import Consent
 from runbook.execution.fleet import Bounds, Cancellation, Fleet, Planned, waits
+from runbook.execution.fleet.rollout import BatchEnded, Rollout
 from runbook.execution.guards import Either, ReadOnly, Redacting, WithinTime
 from runbook.plugins import discover
-from runbook.protocols import Connection, Emit, Interrupt, Reporter
+from runbook.protocols import Connection, Emit, Interrupt, Permits, Reporter
 from runbook.records.owed_notes import NoticingConnection
 from runbook.records.owed_records import RunRecords
 from runbook.records.process_identity import process_user
@@ -91,19 +93,42 @@ Ask = Callable[[tuple[HostPlan, ...]], bool]
 """Shows plans to a person, and returns whether the person agrees."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The part of a run that a process carries out, and the whole as far as it has to know it."""
+
+    started_at: str
+    by: str
+    attempt: str
+    """The end of the name of this process's locks: others work for the same run."""
+    permits: Permits
+    rollout: Callable[[BatchEnded], Rollout] | None
+    """Returns the rollout of the whole run; None: all hosts may be changed at once."""
+
+
 class Run:
     """A run: its id, its start, and its listeners."""
 
     def __init__(
-        self, order: Order, reporters: Sequence[Reporter], stop: Cancellation, record: Record = no_record
+        self,
+        order: Order,
+        reporters: Sequence[Reporter],
+        stop: Cancellation,
+        record: Record = no_record,
+        *,
+        called: str = "",
+        part: Part | None = None,
     ) -> None:
-        """Prepare the run of *order*.  Raises ConfigError if this process may not open as many files as the run
-        needs.
+        """Prepare the run of *order*.  *called*: its id; empty: a new one.  *part*: the rest of it is done elsewhere.
+
+        Raises ConfigError if this process may not open as many files as the run needs.
         """
-        provide_files(min(order.parallel, len(order.selection.hosts)))
+        if order.remote is None:
+            provide_files(min(order.parallel, len(order.selection.hosts)))
         self.order, self.stop = order, stop
         self.started = datetime.now(UTC)
-        self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+        self.id = called or f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+        self._part = part
         self.began = time.monotonic()
         self.secrets = secrets_of_order(order)
         """Secrets, which are masked in everything that is shown."""
@@ -241,6 +266,8 @@ class Run:
 
     def _end(self, mode: Mode, hosts: Sequence[HostResult]) -> int:
         self.close()
+        if self._part and self._owed:  # a worker goes on
+            self._owed.release()
         order = self.order
         interrupted = bool(self.stop.asked)
         over = self.stop.over or bool(self.stop.spent)
@@ -326,6 +353,8 @@ class Run:
             "started_at": self.started.isoformat(timespec="milliseconds"),  # owed clean-ups are ordered by it
         }
         facts["by"] = f"{process_user()}@{socket.gethostname()}"
+        if part := self._part:
+            facts |= {"started_at": part.started_at, "by": part.by}
         past = order.past(self.id, order.origin.resumes if order.origin else "") if order.past else None
         context = RunContext(
             inputs=order.inputs,
@@ -340,8 +369,10 @@ class Run:
             repeats=order.repeats,
             keeps_copies=self._journal is not None,
             wait_lock=order.wait_lock,
+            permits=part.permits if part else None,
+            attempt=part.attempt if part else "",
         )
-        return Fleet(
+        fleet = Fleet(
             run=context,
             playbook=_with_timeout(order.playbook, order.timeout),
             connect=connect_noticing,
@@ -360,7 +391,9 @@ class Run:
             earlier=order.earlier,
             change_limits=change_limits_of(order, past),
             deadline=clock.now() + deadline if deadline else 0.0,
+            shared_rollout=part.rollout if part else None,
         )
+        return order.remote(fleet, order, self.id, self.started) if order.remote else fleet
 
 
 def limits_of(order: Order, changed: Sequence[str]) -> AppliedLimits:

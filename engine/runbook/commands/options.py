@@ -119,6 +119,14 @@ class RunOptions(FleetOptions):
     scratch: bool = False
     """Whether a dry run also runs the probes that write files of their own."""
     settle: bool = False
+    via: str = "local"
+    """``cluster``: the workers at the sites of the hosts carry it out."""
+    cluster: str = ""
+    start_within: str = ""
+    """The time in which a worker must have begun each part."""
+    sign_with: str = ""
+    """The SSH key that signs what is ordered from workers."""
+    detach: bool = False
     typed: tuple[str, ...] = ()
     """The words of the command line; a dry run uses them to show the command for the real run."""
 

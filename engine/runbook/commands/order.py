@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from datetime import datetime
 from typing import Protocol
 
 from runbook.commands.secret_masking import secret_inputs, secrets_of
 from runbook.dataclass import dataclass
-from runbook.execution.fleet import Assignment
+from runbook.execution.fleet import Assignment, Fleet
 from runbook.execution.guards import TimeLimit
 from runbook.protocols import ConnectOptions, KeptFiles, OwedRecords, RecordedPast
 from runbook.secret_sources.resolution import SecretValues
@@ -67,6 +68,8 @@ class Order:
     """The ids of these runs, the first run first."""
     repeats: frozenset[str] = frozenset()
     """The steps that are sent again although their outcome in these runs is unknown."""
+    remote: Callable[[Fleet, Order, str, datetime], Fleet] | None = field(default=None, repr=False)
+    """Returns the hosts of the run with the id and the start, worked on by others; None: this process works on them."""
     debug: Callable[[str], None] | None = field(default=None, repr=False)
     """Writes a line of the debug log; None: there is none."""
     past: Callable[[str, str], RecordedPast] | None = field(default=None, repr=False)

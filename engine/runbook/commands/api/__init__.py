@@ -40,6 +40,7 @@ NOT_ACCEPTED = frozenset(
     [
         *("hosts", "inventory", "inputs", "below", "of_profiles", "only_addresses"),
         *("settle", "plan_only", "yes", "report", "debug"),
+        *("via", "cluster", "start_within", "sign_with", "detach"),
     ]
 )
 """The options of `runbook run` that have an argument of their own here, or no meaning here."""

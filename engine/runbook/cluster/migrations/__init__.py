@@ -1,0 +1,1 @@
+"""The versions of the schema ``runbook``, for Alembic."""

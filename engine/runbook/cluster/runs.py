@@ -1,0 +1,301 @@
+"""Runs, as clients begin and follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, literal_column, select, text, tuple_, update
+
+from runbook.cluster.database import Database
+from runbook.cluster.tables import document, event, permit, refusal, result, rollout, run, shard, site, worker
+from runbook.dataclass import dataclass
+from runbook.values.types import Json
+
+MOST_ROWS = 2000
+"""The maximum number of rows that are read at once."""
+LIVES = 10.0
+"""The seconds since the last sign of life of a worker that is there."""
+SILENCE = 15.0
+"""The seconds of silence after which a worker's shards are given to others."""
+AGAIN = 60.0
+"""The seconds in which another worker must have begun such a shard."""
+MOST_EPOCHS = 3
+"""The number of workers that may fall silent over a shard; then it is given to no other."""
+
+Place = tuple[str, int]
+"""The place up to which rows were read: the transaction, and the id."""
+BEGINNING: Place = ("0", 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewShard:
+    """A shard that is to be worked on."""
+
+    number: int
+    phase: str
+    site: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteState:
+    """A site, and its workers."""
+
+    name: str
+    workers: tuple[WorkerState, ...]
+    waiting: int
+    """The number of shards that no worker has begun."""
+    working: int
+    refusals: tuple[str, ...]
+    """The reasons why workers refused shards in the last day, the newest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerState:
+    """A worker, as it last said."""
+
+    name: str
+    version: str
+    seconds: float
+    """The seconds since its last sign of life."""
+    shards: int
+
+    @property
+    def lives(self) -> bool:
+        """Whether it is there."""
+        return self.seconds < LIVES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """The events and results of a run that are new since the last time."""
+
+    events: tuple[tuple[int, Json], ...]
+    """Each event with the number of its shard."""
+    results: tuple[tuple[int, Json], ...]
+    """Each result with the number of its shard."""
+    upto: tuple[Place, Place]
+    whole: bool
+    """Whether there was no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardState:
+    """A shard, as it stands."""
+
+    number: int
+    phase: str
+    site: str
+    hosts: tuple[str, ...]
+    state: str
+    epoch: int
+    worker: str
+
+
+class Runs:
+    """The runs of the cluster, for clients.  Every method raises NoDatabase."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(self, name: str, playbook: str, by: str) -> None:
+        """Begin the run *name*."""
+        with self._database.begin() as connection:
+            connection.execute(insert(run).values(id=name, playbook=playbook, by=by))
+
+    def order(
+        self,
+        name: str,
+        phase: str,
+        orders: Mapping[str, tuple[str, str]],
+        shards: Sequence[NewShard],
+        start_within: float,
+        turns: Json = None,
+    ) -> None:
+        """Order one phase of a run: the signed text for each site, and the shards; *turns*: its rollout at first."""
+        limit = text("clock_timestamp() + make_interval(secs => :within)").bindparams(within=start_within)
+        with self._database.begin() as connection:
+            connection.execute(
+                insert(document),
+                [{"run": name, "phase": phase, "site": where, "content": content, "signature": signature}
+                 for where, (content, signature) in orders.items()],
+            )  # fmt: skip
+            if turns is not None:
+                connection.execute(insert(rollout).values(run=name, state=turns))
+            for each in shards:
+                connection.execute(
+                    insert(shard).values(
+                        run=name,
+                        number=each.number,
+                        phase=phase,
+                        site=each.site,
+                        hosts=list(each.hosts),
+                        start_before=limit,
+                    )
+                )
+            connection.execute(
+                text(
+                    "SELECT procrastinate_defer_jobs_v1(array_agg(task_of(s))) FROM shard s"
+                    " WHERE run = :run AND phase = :phase"
+                ),
+                {"run": name, "phase": phase},
+            )
+
+    def news(self, name: str, phase: str, after: tuple[Place, Place]) -> News:
+        """Return the news of one phase of the run *name* since *after*."""
+        with self._database.begin() as connection:
+            connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+            heard, events_upto = _rows(connection, event, name, phase, after[0])
+            ends, results_upto = _rows(connection, result, name, phase, after[1])
+        return News(
+            events=tuple((row.shard, row.content) for row in heard if row.content is not None),
+            results=tuple((row.shard, row.content) for row in ends),
+            upto=(events_upto, results_upto),
+            whole=len(heard) < MOST_ROWS and len(ends) < MOST_ROWS,
+        )
+
+    def shards(self, name: str) -> tuple[ShardState, ...]:
+        """Return the shards of the run *name*."""
+        columns = (
+            shard.c.number,
+            shard.c.phase,
+            shard.c.site,
+            shard.c.hosts,
+            shard.c.state,
+            shard.c.epoch,
+            shard.c.worker,
+        )
+        with self._database.begin() as connection:
+            rows = connection.execute(select(*columns).where(shard.c.run == name).order_by(shard.c.number)).all()
+        return tuple(
+            ShardState(
+                number=row.number,
+                phase=row.phase,
+                site=row.site,
+                hosts=tuple(row.hosts),
+                state=row.state,
+                epoch=row.epoch,
+                worker=row.worker,
+            )
+            for row in rows
+        )
+
+    def permitted(self, name: str, hosts: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+        """Return the steps of which a write was permitted in the run *name*, by host of *hosts*."""
+        wanted = list(hosts)
+        query = (
+            select(permit.c.host, func.array_agg(permit.c.step.distinct()))
+            .where(permit.c.run == name, permit.c.host.in_(wanted))
+            .group_by(permit.c.host)
+        )
+        with self._database.begin() as connection:
+            return {host: tuple(steps) for host, steps in connection.execute(query)}
+
+    def stop(self, name: str, level: int, why: str) -> None:
+        """Ask for the end of the run: from this commit on, no write is permitted.  What nobody has begun is closed."""
+        with self._database.begin(alone=True) as connection:
+            connection.execute(text("SELECT ask_stop(:run, :level, :why)"), {"run": name, "level": level, "why": why})
+            connection.execute(text("SELECT complete_stop(:run)"), {"run": name})
+
+    def end(self, name: str) -> None:
+        """Note that the run *name* has ended: nobody begins anything of it any more."""
+        with self._database.begin(alone=True) as connection:
+            connection.execute(text("SELECT end_run(:run)"), {"run": name})
+
+    def settle(self, silence: float = SILENCE) -> int:
+        """Give the shards of workers that were silent for *silence* seconds to others, and close those that nobody has
+        begun in time.
+        """
+        with self._database.begin() as connection:
+            words = {"silence": silence, "again": AGAIN, "most": MOST_EPOCHS}
+            return int(connection.execute(text("SELECT settle(:silence, :again, :most)"), words).scalar() or 0)
+
+    def move_on(self, name: str, moved: Callable[[Any, float], Json]) -> None:
+        """Replace the rollout of the run *name* by what *moved* makes of it, and of PostgreSQL's time."""
+        now = func.extract("epoch", func.clock_timestamp())
+        with self._database.begin() as connection:
+            row = connection.execute(
+                select(rollout.c.state, now).where(rollout.c.run == name).with_for_update()
+            ).first()
+            if row is not None:
+                connection.execute(
+                    update(rollout).where(rollout.c.run == name).values(state=moved(row[0], float(row[1])))
+                )
+
+    def results(self, name: str, phase: str, hosts: Iterable[str]) -> tuple[Json, ...]:
+        """Return the results of *hosts* in one phase of the run *name*, however far the news has been read."""
+        numbers = select(shard.c.number).where(shard.c.run == name, shard.c.phase == phase)
+        query = select(result.c.content).where(
+            result.c.run == name, result.c.shard.in_(numbers), result.c.host.in_(list(hosts))
+        )
+        with self._database.begin() as connection:
+            return tuple(connection.execute(query).scalars())
+
+    def sites(self) -> tuple[SiteState, ...]:
+        """Return the sites, and their workers."""
+        ago = func.extract("epoch", func.clock_timestamp() - worker.c.heartbeat)
+        with self._database.begin() as connection:
+            names = connection.execute(select(site.c.name).order_by(site.c.name)).scalars().all()
+            workers = connection.execute(
+                select(worker.c.site, worker.c.name, worker.c.version, worker.c.shards, ago.label("ago")).order_by(
+                    worker.c.name
+                )
+            ).all()
+            counts = connection.execute(
+                select(shard.c.site, shard.c.state, func.count().label("count"))
+                .where(shard.c.state != "done")
+                .group_by(shard.c.site, shard.c.state)
+            ).all()
+            refused = connection.execute(
+                select(refusal.c.site, refusal.c.run, refusal.c.worker, refusal.c.why)
+                .where(refusal.c.at > func.now() - literal_column("interval '1 day'"))
+                .order_by(refusal.c.id.desc())
+                .limit(50)
+            ).all()
+        backlog: dict[tuple[str, str], int] = {(row[0], row[1]): row[2] for row in counts}
+        return tuple(
+            SiteState(
+                name=name,
+                workers=tuple(
+                    WorkerState(name=row.name, version=row.version, seconds=round(float(row.ago), 1), shards=row.shards)
+                    for row in workers
+                    if row.site == name
+                ),
+                waiting=backlog.get((name, "waiting"), 0),
+                working=backlog.get((name, "working"), 0),
+                refusals=tuple(f"{row.worker}: run {row.run}: {row.why}" for row in refused if row.site == name),
+            )
+            for name in names
+        )
+
+    def known(self, name: str) -> bool:
+        """Whether there is a run *name*."""
+        with self._database.begin() as connection:
+            return connection.execute(select(run.c.id).where(run.c.id == name)).first() is not None
+
+    def orders(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Return the phase and the signed text of each order of the run *name*."""
+        with self._database.begin() as connection:
+            query = select(document.c.phase, document.c.content).where(document.c.run == name)
+            return tuple((row.phase, row.content) for row in connection.execute(query))
+
+
+def _rows(connection: Connection, table: Any, name: str, phase: str, after: Place) -> tuple[list[Any], Place]:
+    """Return the next rows of *table* for the run *name*, in an order to which nothing is added in front of them.
+
+    Ids are given before a transaction is committed; those of transactions that may still be open are left for later.
+    """
+    query = (
+        select(table, literal_column("tx::text").label("transaction"))
+        .where(
+            table.c.run == name,
+            table.c.shard.in_(select(shard.c.number).where(shard.c.run == name, shard.c.phase == phase)),
+            tuple_(table.c.tx, table.c.id) > tuple_(text("CAST(:after AS xid8)").bindparams(after=after[0]), after[1]),
+            literal_column("tx < pg_snapshot_xmin(pg_current_snapshot())"),
+        )
+        .order_by(table.c.tx, table.c.id)
+        .limit(MOST_ROWS)
+    )
+    rows = list(connection.execute(query).all())
+    return rows, ((str(rows[-1].transaction), rows[-1].id) if rows else after)

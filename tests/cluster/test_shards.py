@@ -1,0 +1,147 @@
+"""A shard is one worker's at a time; what it tells counts as long as it is; the silent ones are given on."""
+
+from __future__ import annotations
+
+import pytest
+
+from runbook.cluster.database import NoDatabase
+from runbook.cluster.runs import BEGINNING
+from runbook.cluster.shard import Shard, ShardId
+from runbook.commands.cluster.shard_work import Workplace, work_on
+from runbook.commands.options import Connecting
+
+pytestmark = pytest.mark.real("postgres")
+
+
+def told(number: int, host: str = "", word: str = "") -> dict:
+    result = {"host": host, "verdict": word} if host else None
+    return {"n": number, "event": None if host else {"kind": "waiting", "n": number}, "result": result}
+
+
+def silent(cluster) -> None:
+    cluster.sql("UPDATE runbook.shard SET heartbeat = now() - interval '1 hour'")
+
+
+def test_it_is_claimed_once(cluster):
+    """Mutant: a claim without the state."""
+    cluster.begun(("berlin", ("a",)))
+    which = ShardId(run="r1", shard=0, epoch=0)
+    first, second = (Shard(cluster.site("berlin"), which, name) for name in ("one", "two"))
+    claim = first.claim()
+    assert claim
+    assert (claim.hosts, claim.phase, claim.site, claim.ends, claim.permitted) == (("a",), "apply", "berlin", {}, {})
+    assert second.claim() is None
+    assert first.beat() == (0, "")
+    assert second.beat()[0] == 1
+
+
+@pytest.mark.parametrize("why", ["too late", "stopped", "ended", "of another site"])
+def test_what_must_not_begin_is_not_claimed(cluster, why):
+    runs = cluster.begun(("berlin", ("a",)), within=-1 if why == "too late" else 60)
+    if why == "stopped":
+        runs.stop("r1", 1, "enough")
+    if why == "ended":
+        runs.end("r1")
+    site = "oslo" if why == "of another site" else "berlin"
+    assert Shard(cluster.site(site), ShardId(run="r1", shard=0, epoch=0), "w").claim() is None
+
+
+def test_what_is_told_twice_counts_once_and_stays_in_order(cluster):
+    runs = cluster.begun(("berlin", ("a", "b")))
+    shard = cluster.claimed()
+    assert shard.ship([told(1), told(2)])
+    assert shard.ship([told(1), told(2), told(3, "a", "healthy")])
+    assert shard.ship([told(3, "a", "failed")])
+    news = runs.news("r1", "apply", (BEGINNING, BEGINNING))
+    assert [(at, one["n"]) for at, one in news.events] == [(0, 1), (0, 2)]
+    assert news.results == ((0, {"host": "a", "verdict": "healthy"}),)
+    assert news.whole
+    later = runs.news("r1", "apply", news.upto)
+    assert (later.events, later.results) == ((), ())
+
+
+def test_news_is_not_passed_over_where_a_transaction_ends_later_than_one_that_began_after_it(cluster):
+    """Ids are given before a transaction is committed.  Mutant: rows by their ids."""
+    runs = cluster.begun(("berlin", ("a",)), ("berlin", ("b",)))
+    shards = [cluster.claimed(number) for number in (0, 1)]
+    database = cluster.site("berlin")
+    with database.begin() as slow:
+        slow.exec_driver_sql("""SELECT ship('r1', 0, 0, '[{"n": 1, "event": {"kind": "first"}}]')""")
+        assert shards[1].ship([told(1)])
+        assert runs.news("r1", "apply", (BEGINNING, BEGINNING)).events == ()
+    news = runs.news("r1", "apply", (BEGINNING, BEGINNING))
+    assert [(at, one["kind"]) for at, one in news.events] == [(0, "first"), (1, "waiting")]
+
+
+def test_what_a_silent_worker_tells_later_is_evidence_and_no_result(cluster):
+    """Mutant: a verdict without the epoch."""
+    runs = cluster.begun(("berlin", ("a", "b")))
+    old = cluster.claimed(worker="old")
+    old.ship([told(1, "a", "healthy")])
+    silent(cluster)
+    assert (cluster.settled(), cluster.settled()) == (1, 0)
+    assert not old.ship([told(2), told(3, "b", "resolved")])
+    assert old.lost
+    old.finish()
+    new = Shard(cluster.site("berlin"), ShardId(run="r1", shard=0, epoch=1), "new")
+    claim = new.claim()
+    assert claim
+    assert {host: str(word) for host, word in claim.ends.items()} == {"a": "healthy"}
+    new.ship([told(1, "b", "failed")])
+    new.finish()
+    assert [it["verdict"] for _, it in runs.news("r1", "apply", (BEGINNING, BEGINNING)).results] == [
+        "healthy",
+        "failed",
+    ]
+    assert [(it.state, it.epoch, it.worker) for it in runs.shards("r1")] == [("done", 1, "new")]
+
+
+def test_a_shard_over_which_three_workers_fall_silent_is_given_to_nobody(cluster):
+    runs = cluster.begun(("berlin", ("a",)))
+    for epoch in range(3):
+        cluster.claimed(epoch=epoch)
+        silent(cluster)
+        assert cluster.settled() == 1
+    assert [(it.state, it.epoch) for it in runs.shards("r1")] == [("done", 3)]
+    assert Shard(cluster.site("berlin"), ShardId(run="r1", shard=0, epoch=3), "w").claim() is None
+
+
+def test_what_nobody_begins_is_closed_in_time_and_each_site_settles_its_own(cluster):
+    runs = cluster.begun(("berlin", ("a",)), ("oslo", ("b",)), within=-1)
+    with cluster.site("oslo").begin() as connection:
+        assert connection.exec_driver_sql("SELECT settle(15, 60, 3)").scalar() == 1
+    assert [it.state for it in runs.shards("r1")] == ["waiting", "done"]
+    assert cluster.settled() == 1
+    assert [it.state for it in runs.shards("r1")] == ["done", "done"]
+
+
+def test_a_task_is_made_for_every_shard_and_for_each_that_is_given_on(cluster):
+    cluster.begun(("berlin", ("a",)), ("oslo", ("b",)))
+    tasks = "SELECT queue_name, task_name, args->>'shard', args->>'epoch' FROM runbook.procrastinate_jobs ORDER BY id"
+    assert cluster.sql(tasks) == [("berlin", "apply", "0", "0"), ("oslo", "apply", "1", "0")]
+    cluster.claimed(1, site="oslo")
+    silent(cluster)
+    assert cluster.settled() == 1
+    assert cluster.sql(tasks)[2:] == [("oslo", "apply", "1", "1")]
+
+
+def test_a_shard_that_is_handed_out_while_the_database_is_busy_is_asked_for_again(cluster, tmp_path, monkeypatch):
+    """The queue hands it out once.  Mutant: ``work_on`` that gives up at the first error."""
+    cluster.begun(("berlin", ("a",)))
+    place = Workplace(
+        database=cluster.site("berlin"), site="berlin", name="w", signers=tmp_path / "signers", connecting=Connecting(),
+        records=tmp_path, say=lambda _: None,
+    )  # fmt: skip
+    answers = [NoDatabase("busy"), NoDatabase("busy")]
+    claim = Shard.claim
+
+    def busy_at_first(shard):
+        if answers:
+            raise answers.pop()
+        return claim(shard)
+
+    monkeypatch.setattr(Shard, "claim", busy_at_first)
+    (tmp_path / "signers").write_text("")
+    work_on(ShardId(run="r1", shard=0, epoch=0), place)
+    assert [it.state for it in cluster.runs.shards("r1")] == ["done"]  # it was refused, as nobody had signed it
+    assert cluster.sql("SELECT worker FROM runbook.refusal") == [("w",)]
