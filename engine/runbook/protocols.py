@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import field, is_dataclass
 from types import ModuleType
@@ -223,13 +224,22 @@ class NotPermitted:
     """Whether nothing more may be sent to the host: the run is to end, or another worker has the host now."""
 
 
+def seconds_since_boot() -> float:
+    """Return a time that goes on also while this process, or its machine, stands still."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Permits(Protocol):
     """Permits the writes of a run whose hosts are worked on by several machines; used by many threads."""
 
-    def ask(self, host: str, step: str, command: int, words: str, *, owed: bool) -> NotPermitted | None:
+    def ask(
+        self, host: str, step: str, command: int, words: str, *, seconds: float, owed: bool
+    ) -> NotPermitted | float:
         """Take the permit for command number *command* (from 0) of *step* on *host*: there is one for ever.
 
-        *owed*: the step owes it to the host, so that it is sent also where nobody can be asked, or the run is to end.
+        Returns the time (``seconds_since_boot``) from which it must not be sent any more; 0: whenever.
+        *seconds*: the time that the command may take on the host.  *owed*: the step owes it to the host, so that it is
+        sent also where nobody can be asked, or the run is to end.
         """
         ...
 

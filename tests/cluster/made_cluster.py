@@ -52,6 +52,7 @@ class Cluster:
 
     def settled(self) -> int:
         """How many shards are given on or closed now; the superuser need not wait for silence."""
+        self.sql("UPDATE runbook.settling SET at = now()")
         return Runs(self.database("postgres")).settle(0)
 
     def sql(self, text: str, role: str = "postgres") -> list[tuple]:

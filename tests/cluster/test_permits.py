@@ -8,14 +8,27 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from runbook.cluster.database import Database, NoDatabase
-from runbook.cluster.shard import Shard, ShardId
+from runbook.cluster.runs import SILENCE
+from runbook.cluster.shard import PERMIT_LASTS, Shard, ShardId
+from runbook.execution.executor import Consent, execute
+from runbook.execution.planner import make_plan
+from runbook.protocols import NotPermitted, seconds_since_boot
+from tests.support.toy_actions import ToyHost, book, end, site, with_run
 
 pytestmark = pytest.mark.real("postgres")
 
 
 def asked(shard: Shard, host: str = "a", step: str = "s", command: int = 0, *, owed: bool = False) -> str:
-    refused = shard.ask(host, step, command, "x", owed=owed)
-    return "yes" if refused is None else "doubt" if refused.in_doubt else "ended" if refused.ended else "no"
+    refused = shard.ask(host, step, command, "x", seconds=8, owed=owed)
+    return (
+        "yes"
+        if not isinstance(refused, NotPermitted)
+        else "doubt"
+        if refused.in_doubt
+        else "ended"
+        if refused.ended
+        else "no"
+    )
 
 
 def test_each_command_is_permitted_once(cluster):
@@ -91,7 +104,7 @@ def test_who_holds_the_row_of_a_run_does_not_hold_off_its_stop(cluster):
     cluster.claimed()
     oslo = cluster.claimed(1, site="oslo")
     with cluster.site("berlin").begin() as held:
-        assert held.exec_driver_sql("SELECT permit('r1', 0, 0, 'w', 'a', 's', 0, '')").scalar() == ""
+        assert held.exec_driver_sql("SELECT permit('r1', 0, 0, 'w', 'a', 's', 0, '', 8)").scalar() == ""
         runs.stop("r1", 1, "enough")
         assert asked(oslo, "c") == "ended"
 
@@ -114,3 +127,33 @@ def test_without_the_database_nothing_is_permitted_but_what_is_owed():
     assert [asked(shard), asked(shard, owed=True)] == ["no", "yes"]
     with pytest.raises(NoDatabase, match="the cluster's PostgreSQL"):
         shard.beat()
+
+
+class Asked:
+    """Permits everything, and keeps what was asked for."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def ask(self, host: str, step: str, command: int, words: str, *, seconds: float, owed: bool) -> float:
+        self.seconds.append(seconds)
+        return 4711.0
+
+
+def test_a_permitted_write_is_sent_soon_or_not_at_all():
+    """Mutants: apply.py without ``send_before``; a permit that does not say how long the command may take."""
+    permits, host = Asked(), ToyHost(procs={4: (1, "zombie")})
+    context = with_run(site(book(end("zombie", "k", timeout=8)), host), permits=permits)
+    plan, seen = make_plan(context)
+    execute(context, plan, seen, Consent.YES)
+    (sent,) = host.writes()
+    assert (sent.send_before, permits.seconds) == (4711.0, [sent.timeout])
+
+
+def test_a_permit_ends_before_the_shard_may_be_given_on(cluster):
+    cluster.begun(("berlin", ("a",)))
+    shard, began = cluster.claimed(), seconds_since_boot()
+    until = shard.ask("a", "s", 0, "x", seconds=8, owed=False)
+    assert began < until <= seconds_since_boot() + PERMIT_LASTS
+    assert SILENCE - PERMIT_LASTS >= 5
+    assert shard.ask("a", "s", 1, "x", seconds=8, owed=True) == 0.0

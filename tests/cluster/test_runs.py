@@ -234,7 +234,6 @@ def test_a_forged_host_or_text_is_refused(staffed):
         ({"hosts.yaml": ("site: oslo, ", "")}, "no site, so that no worker can reach it"),
         ({"hosts.yaml": ("site: oslo", "site: paris")}, "the cluster has no site 'paris'"),
         ({"toy.yaml": ("type: number, default: 0", "type: number, default: 0, secret: true")}, "is secret, and would be written"),
-        ({"toy.yaml": ("remediate:", "limits: {cooldown: 1h}\nremediate:")}, "limits that count earlier runs"),
     ],
 )  # fmt: skip
 def test_what_cannot_go_through_workers_is_a_mistake_before_anything_is_ordered(scene, change, words):
@@ -273,3 +272,13 @@ def test_limits_hold_over_all_workers(staffed, limit):
     said = staffed.run("--yes", "-e", "takes=0.3")
     assert verdicts(said) == dict.fromkeys(SITES, "resolved"), said.err
     assert staffed.marks() == dict.fromkeys(SITES, 1)
+
+
+def test_a_limited_run_that_nobody_waits_for_comes_to_its_end(staffed):
+    text = (staffed.folder / "toy.yaml").read_text()
+    (staffed.folder / "toy.yaml").write_text(text.replace("remediate:", "limits: {batches: [1, 2]}\nremediate:"))
+    run = staffed.run("--yes", "--detach").out.split()[0]
+    until(lambda: staffed.marks() == dict.fromkeys(SITES, 1))
+    followed = runbook("attach", run, "--output", "json", cwd=staffed.folder, **staffed.environment)
+    assert [it["host"] for it in followed.document["hosts"]] == list(SITES)
+    assert verdicts(followed) == dict.fromkeys(SITES, "resolved")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from runbook.cluster.database import NoDatabase
-from runbook.cluster.runs import BEGINNING
+from runbook.cluster.runs import Runs
 from runbook.cluster.shard import Shard, ShardId
 from runbook.commands.cluster.shard_work import Workplace, work_on
 from runbook.commands.options import Connecting
@@ -13,9 +15,9 @@ from runbook.commands.options import Connecting
 pytestmark = pytest.mark.real("postgres")
 
 
-def told(number: int, host: str = "", word: str = "") -> dict:
+def told(number: int, host: str = "", word: str = "") -> str:
     result = {"host": host, "verdict": word} if host else None
-    return {"n": number, "event": None if host else {"kind": "waiting", "n": number}, "result": result}
+    return json.dumps({"n": number, "event": None if host else {"kind": "waiting", "n": number}, "result": result})
 
 
 def silent(cluster) -> None:
@@ -52,25 +54,42 @@ def test_what_is_told_twice_counts_once_and_stays_in_order(cluster):
     assert shard.ship([told(1), told(2)])
     assert shard.ship([told(1), told(2), told(3, "a", "healthy")])
     assert shard.ship([told(3, "a", "failed")])
-    news = runs.news("r1", "apply", (BEGINNING, BEGINNING))
-    assert [(at, one["n"]) for at, one in news.events] == [(0, 1), (0, 2)]
-    assert news.results == ((0, {"host": "a", "verdict": "healthy"}),)
+    news = runs.news("r1", "apply", {})
+    assert [(it.shard, it.event and it.event["n"], it.result) for it in news.rows] == [
+        (0, 1, None),
+        (0, 2, None),
+        (0, None, {"host": "a", "verdict": "healthy"}),
+    ]
     assert news.whole
-    later = runs.news("r1", "apply", news.upto)
-    assert (later.events, later.results) == ((), ())
+    assert runs.news("r1", "apply", news.read).rows == ()
+    shard.ship([told(4)])
+    assert [it.event["n"] for it in runs.news("r1", "apply", news.read).rows] == [4]
 
 
-def test_news_is_not_passed_over_where_a_transaction_ends_later_than_one_that_began_after_it(cluster):
-    """Ids are given before a transaction is committed.  Mutant: rows by their ids."""
+def test_news_does_not_wait_for_transactions_of_others_and_passes_nothing_over(cluster):
+    """Mutant: one number for the news of all shards."""
     runs = cluster.begun(("berlin", ("a",)), ("berlin", ("b",)))
     shards = [cluster.claimed(number) for number in (0, 1)]
-    database = cluster.site("berlin")
-    with database.begin() as slow:
+    with cluster.site("berlin").begin() as slow:
         slow.exec_driver_sql("""SELECT ship('r1', 0, 0, '[{"n": 1, "event": {"kind": "first"}}]')""")
-        assert shards[1].ship([told(1)])
-        assert runs.news("r1", "apply", (BEGINNING, BEGINNING)).events == ()
-    news = runs.news("r1", "apply", (BEGINNING, BEGINNING))
-    assert [(at, one["kind"]) for at, one in news.events] == [(0, "first"), (1, "waiting")]
+        assert shards[1].ship([told(1), told(2)])
+        news = runs.news("r1", "apply", {})
+        assert [(it.shard, it.event["n"]) for it in news.rows] == [(1, 1), (1, 2)]
+    later = runs.news("r1", "apply", news.read)
+    assert [(it.shard, it.event["kind"]) for it in later.rows] == [(0, "first")]
+
+
+def test_news_in_pieces_is_whole(cluster, monkeypatch):
+    """Mutant: a piece that takes the shards in another order than it says."""
+    monkeypatch.setattr("runbook.cluster.runs.MOST_ROWS", 3)
+    runs = cluster.begun(("berlin", ("a",)), ("berlin", ("b",)))
+    for shard in (cluster.claimed(0), cluster.claimed(1)):
+        shard.ship([told(number) for number in range(1, 6)])
+    read, rows = {}, []
+    while not (news := runs.news("r1", "apply", read)).whole:
+        read, rows = news.read, [*rows, *news.rows]
+    rows += news.rows
+    assert [(it.shard, it.event["n"]) for it in rows] == [(shard, n) for shard in (0, 1) for n in range(1, 6)]
 
 
 def test_what_a_silent_worker_tells_later_is_evidence_and_no_result(cluster):
@@ -89,10 +108,7 @@ def test_what_a_silent_worker_tells_later_is_evidence_and_no_result(cluster):
     assert {host: str(word) for host, word in claim.ends.items()} == {"a": "healthy"}
     new.ship([told(1, "b", "failed")])
     new.finish()
-    assert [it["verdict"] for _, it in runs.news("r1", "apply", (BEGINNING, BEGINNING)).results] == [
-        "healthy",
-        "failed",
-    ]
+    assert [it.result["verdict"] for it in runs.news("r1", "apply", {}).rows if it.result] == ["healthy", "failed"]
     assert [(it.state, it.epoch, it.worker) for it in runs.shards("r1")] == [("done", 1, "new")]
 
 
@@ -113,6 +129,45 @@ def test_what_nobody_begins_is_closed_in_time_and_each_site_settles_its_own(clus
     assert [it.state for it in runs.shards("r1")] == ["waiting", "done"]
     assert cluster.settled() == 1
     assert [it.state for it in runs.shards("r1")] == ["done", "done"]
+
+
+def test_a_shard_waits_for_the_others_of_its_run_at_its_site(cluster):
+    """A worker that has begun a run begins its other shards later than ``--start-within``.  Mutant: a claim, or a settle,
+    that looks at the time alone."""
+    runs = cluster.begun(("berlin", ("a",)), ("berlin", ("b",)), ("oslo", ("c",)), within=1)
+    first = cluster.claimed()
+    cluster.sql("UPDATE runbook.shard SET start_before = now() - interval '1 s'")
+    assert runs.settle() == 1
+    assert [it.state for it in runs.shards("r1")] == ["working", "waiting", "done"]
+    first.finish()
+    second = Shard(cluster.site("berlin"), ShardId(run="r1", shard=1, epoch=0), "w")
+    assert second.claim()
+    cluster.sql("UPDATE runbook.shard SET state = 'waiting' WHERE number = 1")
+    cluster.sql("UPDATE runbook.shard SET heartbeat = now() - interval '61 s'")
+    assert second.claim() is None
+    assert runs.settle() == 1
+
+
+def test_a_site_settles_other_sites_for_the_runs_that_it_works_on(cluster):
+    """Mutant: a site that settles its own alone."""
+    runs = cluster.begun(("berlin", ("a",)), ("oslo", ("b",)), within=1)
+    cluster.claimed()
+    cluster.sql("UPDATE runbook.shard SET start_before = now() - interval '1 s'")
+    with cluster.site("berlin").begin() as connection:
+        assert connection.exec_driver_sql("SELECT settle(15, 60, 3)").scalar() == 1
+    assert [it.state for it in runs.shards("r1")] == ["working", "done"]
+
+
+def test_who_could_not_say_that_he_lives_is_not_silent(cluster):
+    """PostgreSQL hung for a minute: nobody was heard, whoever looked.  Mutant: a settle without ``since``."""
+    cluster.begun(("berlin", ("a",)))
+    cluster.claimed()
+    silent(cluster)
+    cluster.sql("UPDATE runbook.settling SET at = now() - interval '1 min'")
+    runs = Runs(cluster.database("postgres"))
+    assert runs.settle(0.5) == 0
+    cluster.sql("UPDATE runbook.settling SET since = now() - interval '1 s'")
+    assert runs.settle(0.5) == 1
 
 
 def test_a_task_is_made_for_every_shard_and_for_each_that_is_given_on(cluster):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from runbook.cluster.database import SITE, Refused, add_site
+from runbook.cluster.database import SITE, Refused, add_site, remove_runs
 from runbook.cluster.shard import Shard, ShardId
 from runbook.errors import ConfigError
+from tests.support.program import runbook
 
 pytestmark = pytest.mark.real("postgres")
 
 TABLES = ("document", "shard", "permit", "event", "result", "procrastinate_jobs")
 FORBIDDEN = [
     "INSERT INTO run (id, playbook, by) VALUES ('x', 'x', 'x')",
-    "UPDATE run SET stop_level = 0",
     "UPDATE run SET ended = NULL",
+    "SELECT hosts FROM run",
+    "UPDATE settling SET at = now()",
     "INSERT INTO document (run, phase, site, content, signature) VALUES ('r1', 'apply', 'berlin', '', '')",
     "UPDATE document SET content = ''",
     "UPDATE shard SET state = 'waiting', epoch = 0",
@@ -40,8 +42,8 @@ FORBIDDEN = [
 def begun(cluster):
     cluster.begun(("berlin", ("a",)), ("oslo", ("b",)))
     oslo = cluster.claimed(1, site="oslo")
-    assert oslo.ask("b", "s", 0, "x", owed=False) is None
-    oslo.ship([{"n": 1, "event": {"kind": "x"}, "result": {"host": "b", "verdict": "healthy"}}])
+    assert oslo.ask("b", "s", 0, "x", seconds=1, owed=False) > 0
+    oslo.ship(['{"n": 1, "event": {"kind": "x"}, "result": {"host": "b", "verdict": "healthy"}}'])
     return cluster
 
 
@@ -58,14 +60,13 @@ def test_a_site_cannot(begun, statement):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE runbook.run SET stop_level = 0",
         "UPDATE runbook.run SET ended = NULL",
         "DELETE FROM runbook.stop",
         "UPDATE runbook.stop SET level = 0",
         "DELETE FROM runbook.permit",
         "UPDATE runbook.shard SET state = 'waiting'",
         "UPDATE runbook.document SET content = ''",
-        "SELECT runbook.permit('r1', 0, 0, 'w', 'a', 's', 0, '')",
+        "SELECT runbook.permit('r1', 0, 0, 'w', 'a', 's', 0, '', 1)",
     ],
 )
 def test_a_client_cannot(begun, statement):
@@ -95,7 +96,7 @@ def test_a_site_does_not_see_what_is_of_another(begun, table):
 def test_a_site_cannot_work_on_the_shard_of_another(begun):
     foreign = Shard(begun.site("berlin"), ShardId(run="r1", shard=1, epoch=0), "w")
     assert foreign.claim() is None
-    assert not foreign.ship([{"n": 5, "event": {}, "result": None}])
+    assert not foreign.ship(['{"n": 5, "event": {}, "result": null}'])
     assert foreign.beat()[0] == 1
     with begun.site("berlin").begin() as connection:
         one = connection.exec_driver_sql("SELECT (procrastinate_fetch_job_v2(NULL, NULL)).queue_name")
@@ -118,3 +119,29 @@ def test_a_name_that_is_no_name_of_a_site_is_a_mistake(cluster, name):
     assert not SITE.fullmatch(name)
     with pytest.raises(ConfigError, match="small letters"):
         add_site(cluster.database("postgres"), name)
+
+
+def test_old_runs_are_removed_and_those_that_go_on_are_kept(begun):
+    """Mutants: a prune that takes runs at work; one that leaves permits behind."""
+    cluster = begun
+    owner = cluster.database("postgres")
+    cluster.begun(("berlin", ("a",)), run="r2")
+    done = cluster.claimed(run="r2")
+    assert done.ask("a", "s", 0, "x", seconds=1, owed=False) > 0
+    done.ship(['{"n": 1, "result": {"host": "a", "verdict": "healthy"}}'])
+    done.finish()
+    cluster.sql("UPDATE runbook.run SET at = now() - interval '10 days'")
+    cluster.sql(
+        "INSERT INTO runbook.worker (site, name, version, heartbeat) VALUES ('oslo', 'gone', '0', now() - interval '9 days')"
+    )
+    assert remove_runs(owner, 20 * 86400) == (0, 0)
+    assert remove_runs(owner, 2 * 86400) == (1, 1)
+    assert cluster.sql("SELECT id FROM runbook.run") == [("r1",)]
+    assert cluster.sql("SELECT count(*) FROM runbook.permit WHERE run = 'r2'") == [(0,)]
+    assert cluster.sql("SELECT count(*) FROM runbook.procrastinate_jobs WHERE args->>'run' = 'r2'") == [(0,)]
+
+
+def test_a_prune_keeps_what_an_order_may_still_need(cluster):
+    place = {"RUNBOOK_CLUSTER": cluster.place("postgres")}
+    assert "at least 24 h" in runbook("cluster", "prune", "--older-than", "2h", **place).err
+    assert "removed 0 runs" in runbook("cluster", "prune", "--older-than", "7d", **place).out

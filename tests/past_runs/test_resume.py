@@ -307,3 +307,28 @@ def test_secret_inputs_are_given_again(scene):
     (scene.folder / "inputs.yaml").write_text("token: canary-93481\n")
     assert scene.run("resume", run, "--dry-run", "-e", "token=canary-93481").code in (0, 1)
     assert scene.run("resume", run, "--yes", "--inputs", "inputs.yaml", "--assume-done", "last").code == 0
+
+
+ONLY_PROBES = """\
+name: probed
+about: Counts on a host that has a file.
+diagnose:
+  - {id: there, command: {script: 'cat "$1" || exit 9', params: ["FILE"]}}
+findings:
+  - {id: found, when: "'x' in there.stdout", severity: error, say: It is there., advise: [Count.]}
+remediate:
+  - {id: count, for: found, command: {do: {params: ["FILE"], script: 'echo >>"$1.count"'}}}
+"""
+
+
+def test_whoever_goes_on_with_a_diagnosis_twice_still_changes_nothing(scene):
+    """Mutant: a resume that does not record that it only diagnoses."""
+    file = scene.folder / "there"
+    (scene.folder / "probed.yaml").write_text(ONLY_PROBES.replace("FILE", str(file)))
+    first = scene.run("run", "probed.yaml", "--hosts", "h0", "--only", "diagnose")
+    assert first.host("h0")["verdict"] == "unknown", first.err
+    assert scene.run("resume", "last", "--yes").host("h0")["verdict"] == "unknown"
+    file.write_text("x\n")
+    said = scene.run("resume", "last", "--yes")
+    assert [step["phase"] for step in said.host("h0")["steps"]] == ["diagnose"], said.err
+    assert not file.with_name("there.count").exists()

@@ -257,8 +257,11 @@ def test_whoever_makes_an_order_has_its_secrets_read():
         "diagnose.py",
         "monitor.py",
     }
-    lacking = {it for it in makers if "= with_secrets_resolved(" not in texts[it]}
-    assert lacking == {"settle.py"}, "it reads them by itself, for records: `Settling`"
+    lacking = {it for it in makers if not re.search(r"= (with_secrets_resolved|at_its_place)\(", texts[it])}
+    assert lacking == {"settle.py", "cluster/site_order.py"}, (
+        "`Settling` reads them for records, and a worker for its site"
+    )
+    assert "= with_secrets_resolved(" in texts["cluster/shard_work.py"]
 
 
 # ---- with the program ------------------------------------------------------------------------------------------------

@@ -180,3 +180,14 @@ def test_nothing_of_ours_stays_after_hanging_up(host, interrupt):
     made.close()
     words = f"grep -ls RUNBOOK_SESSION={lane} /proc/[0-9]*/environ"
     until(lambda: not subprocess.run(words, shell=True, capture_output=True, check=False).stdout, "nothing of ours")
+
+
+def test_a_write_that_was_permitted_too_long_ago_is_not_sent(connection, tmp_path):
+    """Mutant: a connection that does not look at ``send_before``."""
+    from runbook.protocols import seconds_since_boot
+
+    late = change(f"echo >{tmp_path}/late", send_before=seconds_since_boot() - 0.1)
+    (done,) = connection.run(late)
+    assert (done.exit_code, "permitted" in done.refused, (tmp_path / "late").exists()) == (None, True, False)
+    (done,) = connection.run(change(f"echo >{tmp_path}/timely", send_before=seconds_since_boot() + 60))
+    assert (done.exit_code, (tmp_path / "timely").exists()) == (0, True)

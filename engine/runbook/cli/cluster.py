@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 def _with_extra(call: Callable[[], T]) -> T:
     """Return what *call* returns; raises ConfigError if the extra ``cluster`` is not installed."""
-    from runbook.commands.run import lacking
+    from runbook.commands.placed import lacking
 
     try:
         return call()
@@ -53,6 +53,23 @@ def cluster_init(**options: Any) -> int:
         return init_cluster(made_from(InitOptions, options))
 
     return _with_extra(init)
+
+
+@cluster.command("prune", context_settings=CONTEXT)
+@cluster_option
+@click.option("--older-than", metavar="DURATION", required=True, help="Remove runs that began before: 90d.")
+def cluster_prune(cluster: str, older_than: str) -> int:
+    """Remove old runs, and workers that were silent all the time, as the user who owns the database.
+
+    Records on the machines of people and workers stay; runs that go on stay.
+    """
+
+    def prune() -> int:
+        from runbook.commands.cluster.worker import prune_cluster
+
+        return prune_cluster(cluster, older_than)
+
+    return _with_extra(prune)
 
 
 @click.command(context_settings=CONTEXT, short_help="Carry out, at a site, what is ordered from it.")

@@ -237,7 +237,7 @@ cluster_option = click.option(
     default="",
     help="The cluster's PostgreSQL: postgresql://USER@HOST/DATABASE. Default: $RUNBOOK_CLUSTER.",
 )
-via_options = shared(
+through_options = shared(
     click.option(
         "--via",
         type=click.Choice(["local", "cluster"]),
@@ -260,7 +260,9 @@ via_options = shared(
         type=FILE,
         help="With --via cluster: the SSH key that signs the order.",
     ),
-    click.option("--detach", is_flag=True, help="With --via cluster: do not wait; `runbook attach` follows the run."),
+)
+detach_option = click.option(
+    "--detach", is_flag=True, help="With --via cluster: do not wait; `runbook attach` follows the run."
 )
 run_options = shared(
     hosts_option,
@@ -276,7 +278,8 @@ run_options = shared(
     click.option(
         "--settle", is_flag=True, help="First do what earlier runs still owe to these hosts, as `runbook settle` does."
     ),
-    via_options,
+    through_options,
+    detach_option,
     changing_options,
     fleet_options,
 )
@@ -333,6 +336,7 @@ resume_options = shared(
     click.option("--changed-playbook", is_flag=True, help="Go on although the playbook has changed since."),
     click.option("--undone", is_flag=True, help="Also take hosts on which that run was undone."),
     click.option("--force", is_flag=True, help="Run steps even if their finding is unknown. Dangerous."),
+    through_options,
     changing_options,
     fleet_options,
 )
@@ -351,6 +355,7 @@ undo_options = shared(
     ),
     expires_option,
     changed_inventory_option,
+    through_options,
     changing_options,
     fleet_options,
 )

@@ -10,18 +10,15 @@ from contextlib import suppress
 from procrastinate import App, PsycopgConnector
 from psycopg.conninfo import make_conninfo
 
-from runbook.cluster.runs import AGAIN, MOST_EPOCHS, SILENCE
 from runbook.cluster.shard import ShardId
 
 Work = Callable[[ShardId], None]
 AFTER_FAILURE = 3
 """The seconds after which a queue that has failed is begun again."""
-EVERY = "*/5 * * * * *"
-"""When a worker settles: every five seconds, one worker of each site."""
 
 
-def queue_of(site: str, conninfo: dict[str, str], work: Work, settle: Callable[[float, float, int], None]) -> App:
-    """Return the queue of *site*: its tasks call *work*, and now and then *settle*."""
+def queue_of(site: str, conninfo: dict[str, str], work: Work) -> App:
+    """Return the queue of *site*: its tasks call *work*."""
     app = App(connector=PsycopgConnector(conninfo=make_conninfo("", **conninfo), min_size=1, max_size=4))
 
     def begin(run: str, shard: int, epoch: int) -> None:
@@ -31,11 +28,6 @@ def queue_of(site: str, conninfo: dict[str, str], work: Work, settle: Callable[[
     # What is left of it is given on by `settle`, under a new epoch.
     app.task(name="probe", queue=site, retry=False)(begin)
     app.task(name="apply", queue=site, retry=False)(begin)
-
-    @app.periodic(cron=EVERY, periodic_id=site)
-    @app.task(name="settle", queue=site, queueing_lock=f"settle {site}", priority=1, retry=False)
-    def settle_now(timestamp: int) -> None:
-        settle(SILENCE, AGAIN, MOST_EPOCHS)
 
     return app
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import Connection, func, insert, literal_column, select, text, tuple_, update
+from sqlalchemy import func, insert, literal_column, select, text
 
 from runbook.cluster.database import Database
-from runbook.cluster.tables import document, event, permit, refusal, result, rollout, run, shard, site, worker
+from runbook.cluster.tables import document, permit, refusal, rollout, run, shard, site, stop, worker
 from runbook.dataclass import dataclass
 from runbook.values.types import Json
 
-MOST_ROWS = 2000
+MOST_ROWS = 500
 """The maximum number of rows that are read at once."""
 LIVES = 10.0
 """The seconds since the last sign of life of a worker that is there."""
@@ -23,9 +22,8 @@ AGAIN = 60.0
 MOST_EPOCHS = 3
 """The number of workers that may fall silent over a shard; then it is given to no other."""
 
-Place = tuple[str, int]
-"""The place up to which rows were read: the transaction, and the id."""
-BEGINNING: Place = ("0", 0)
+Read = Mapping[tuple[int, int], int]
+"""The number of the last row that was read, by shard and epoch: each worker numbers what it hands in, in its order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +67,21 @@ class WorkerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """The events and results of a run that are new since the last time."""
+    """The events and results of a run that are new since the last time, in the order of their workers."""
 
-    events: tuple[tuple[int, Json], ...]
-    """Each event with the number of its shard."""
-    results: tuple[tuple[int, Json], ...]
-    """Each result with the number of its shard."""
-    upto: tuple[Place, Place]
+    rows: tuple[Row, ...]
+    read: Read
     whole: bool
     """Whether there was no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """An event, or the result of a host."""
+
+    shard: int
+    event: Json = None
+    result: Json = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +103,35 @@ class Runs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def begin(self, name: str, playbook: str, by: str) -> None:
-        """Begin the run *name*."""
+    def begin(
+        self,
+        name: str,
+        playbook: str,
+        by: str,
+        hosts: Sequence[str] = (),
+        attempt: str = "",
+        breaker: tuple[int, float] | None = None,
+    ) -> None:
+        """Begin the run *name* on *hosts*.
+
+        *attempt*: the first of the runs that it continues.  *breaker*: the number of hosts that its playbook may change
+        within so many seconds.
+        """
+        values = {"id": name, "playbook": playbook, "by": by, "hosts": list(hosts), "attempt": attempt}
+        most, within = breaker or (None, None)
         with self._database.begin() as connection:
-            connection.execute(insert(run).values(id=name, playbook=playbook, by=by))
+            connection.execute(insert(run).values(**values, breaker_hosts=most, breaker_within=within))
+
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """Return the hosts of the run *name*, in their order."""
+        with self._database.begin() as connection:
+            return tuple(connection.execute(select(run.c.hosts).where(run.c.id == name)).scalar() or ())
+
+    def stopped(self, name: str) -> tuple[int, str]:
+        """Return how urgently the run *name* was asked to end, and why; 0: it was not."""
+        with self._database.begin(alone=True) as connection:
+            row = connection.execute(select(stop.c.level, stop.c.why).where(stop.c.run == name)).first()
+        return (row.level, row.why) if row else (0, "")
 
     def order(
         self,
@@ -142,17 +171,24 @@ class Runs:
                 {"run": name, "phase": phase},
             )
 
-    def news(self, name: str, phase: str, after: tuple[Place, Place]) -> News:
-        """Return the news of one phase of the run *name* since *after*."""
-        with self._database.begin() as connection:
-            connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
-            heard, events_upto = _rows(connection, event, name, phase, after[0])
-            ends, results_upto = _rows(connection, result, name, phase, after[1])
+    def news(self, name: str, phase: str, read: Read) -> News:
+        """Return the news of one phase of the run *name* since *read*."""
+        places = list(read.items())
+        given = {
+            "run": name,
+            "phase": phase,
+            "most": MOST_ROWS,
+            "shards": [shard for (shard, _), _ in places],
+            "epochs": [epoch for (_, epoch), _ in places],
+            "numbers": [number for _, number in places],
+        }
+        with self._database.begin(alone=True) as connection:
+            rows = connection.execute(_NEWS, given).all()
+        last = {(row.shard, row.epoch): row.number for row in rows}
         return News(
-            events=tuple((row.shard, row.content) for row in heard if row.content is not None),
-            results=tuple((row.shard, row.content) for row in ends),
-            upto=(events_upto, results_upto),
-            whole=len(heard) < MOST_ROWS and len(ends) < MOST_ROWS,
+            rows=tuple(Row(shard=row.shard, event=row.event, result=row.result) for row in rows),
+            read={**read, **last},
+            whole=len(rows) < MOST_ROWS,
         )
 
     def shards(self, name: str) -> tuple[ShardState, ...]:
@@ -211,27 +247,6 @@ class Runs:
             words = {"silence": silence, "again": AGAIN, "most": MOST_EPOCHS}
             return int(connection.execute(text("SELECT settle(:silence, :again, :most)"), words).scalar() or 0)
 
-    def move_on(self, name: str, moved: Callable[[Any, float], Json]) -> None:
-        """Replace the rollout of the run *name* by what *moved* makes of it, and of PostgreSQL's time."""
-        now = func.extract("epoch", func.clock_timestamp())
-        with self._database.begin() as connection:
-            row = connection.execute(
-                select(rollout.c.state, now).where(rollout.c.run == name).with_for_update()
-            ).first()
-            if row is not None:
-                connection.execute(
-                    update(rollout).where(rollout.c.run == name).values(state=moved(row[0], float(row[1])))
-                )
-
-    def results(self, name: str, phase: str, hosts: Iterable[str]) -> tuple[Json, ...]:
-        """Return the results of *hosts* in one phase of the run *name*, however far the news has been read."""
-        numbers = select(shard.c.number).where(shard.c.run == name, shard.c.phase == phase)
-        query = select(result.c.content).where(
-            result.c.run == name, result.c.shard.in_(numbers), result.c.host.in_(list(hosts))
-        )
-        with self._database.begin() as connection:
-            return tuple(connection.execute(query).scalars())
-
     def sites(self) -> tuple[SiteState, ...]:
         """Return the sites, and their workers."""
         ago = func.extract("epoch", func.clock_timestamp() - worker.c.heartbeat)
@@ -281,21 +296,23 @@ class Runs:
             return tuple((row.phase, row.content) for row in connection.execute(query))
 
 
-def _rows(connection: Connection, table: Any, name: str, phase: str, after: Place) -> tuple[list[Any], Place]:
-    """Return the next rows of *table* for the run *name*, in an order to which nothing is added in front of them.
-
-    Ids are given before a transaction is committed; those of transactions that may still be open are left for later.
+_NEWS = text(
     """
-    query = (
-        select(table, literal_column("tx::text").label("transaction"))
-        .where(
-            table.c.run == name,
-            table.c.shard.in_(select(shard.c.number).where(shard.c.run == name, shard.c.phase == phase)),
-            tuple_(table.c.tx, table.c.id) > tuple_(text("CAST(:after AS xid8)").bindparams(after=after[0]), after[1]),
-            literal_column("tx < pg_snapshot_xmin(pg_current_snapshot())"),
-        )
-        .order_by(table.c.tx, table.c.id)
-        .limit(MOST_ROWS)
-    )
-    rows = list(connection.execute(query).all())
-    return rows, ((str(rows[-1].transaction), rows[-1].id) if rows else after)
+    SELECT shard.number AS shard, epoch.number AS epoch, new.number AS number, new.event AS event, new.result AS result
+    FROM shard CROSS JOIN LATERAL generate_series(0, shard.epoch) AS epoch (number)
+    LEFT JOIN unnest(CAST(:shards AS int[]), CAST(:epochs AS int[]), CAST(:numbers AS int[]))
+        AS seen (shard, epoch, number)
+        ON seen.shard = shard.number AND seen.epoch = epoch.number
+    CROSS JOIN LATERAL (
+        SELECT event.number, event.content AS event, CAST(NULL AS jsonb) AS result FROM event
+            WHERE event.run = shard.run AND event.shard = shard.number AND event.epoch = epoch.number
+                AND event.number > coalesce(seen.number, 0)
+        UNION ALL
+        SELECT result.number, NULL, result.content FROM result
+            WHERE result.run = shard.run AND result.shard = shard.number AND result.epoch = epoch.number
+                AND result.number > coalesce(seen.number, 0)
+        ORDER BY 1 LIMIT :most
+    ) AS new
+    WHERE shard.run = :run AND shard.phase = :phase ORDER BY shard.number, epoch.number, new.number LIMIT :most
+    """
+)

@@ -19,12 +19,14 @@ from runbook.cluster.database import Database, NoDatabase, Refused
 from runbook.dataclass import dataclass
 from runbook.execution.fleet.bounds import Bounds
 from runbook.execution.fleet.rollout import BatchEnded, Rollout
-from runbook.protocols import NotPermitted
+from runbook.protocols import NotPermitted, seconds_since_boot
 from runbook.text.printable import printable
 from runbook.values.result import Verdict
-from runbook.values.types import Json
 
 T = TypeVar("T")
+
+PERMIT_LASTS = 10.0
+"""The seconds within which a permitted write must be sent: after a longer standstill others may have gone on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,28 +127,44 @@ class Shard:
     def _lose(self) -> None:
         self.lost = self.lost or "this worker was silent for too long: the hosts are another worker's now"
 
-    def ask(self, host: str, step: str, command: int, words: str, *, owed: bool) -> NotPermitted | None:
+    def ask(
+        self, host: str, step: str, command: int, words: str, *, seconds: float, owed: bool
+    ) -> NotPermitted | float:
         """Take the permit for a write (``protocols.Permits``)."""
+        until = seconds_since_boot() + PERMIT_LASTS
+        refused = self._refused(host, step, command, printable(words[:200]), seconds)
+        if refused is None:
+            return 0.0 if owed else until
+        return 0.0 if owed and not refused.in_doubt else refused
+
+    def _refused(self, host: str, step: str, command: int, words: str, seconds: float) -> NotPermitted | None:
+        """Return the reason why the write is not permitted; None: it is, and nobody is permitted it again."""
         if self.lost:
-            return None if owed else NotPermitted(why=self.lost, ended=True)
+            return NotPermitted(why=self.lost, ended=True)
         try:
-            answer = self._call("permit", *self._mine(), self._worker, host, step, command, printable(words[:200]))
+            answer = self._call("permit", *self._mine(), self._worker, host, step, command, words, seconds)
         except Refused as error:  # also one that answers, and does not serve: a standby after a failover
-            return None if owed else NotPermitted(why=f"nobody permits it: {error}")
+            return NotPermitted(why=f"nobody permits it: {error}")
         match answer:
             case "":
                 return None
             case "given":
                 why = "it was permitted before, and may have been sent: it is not sent a second time"
                 return NotPermitted(why=why, in_doubt=True)
+            case "breaker":
+                why = "limits.breaker: as many hosts as it allows were changed; a person has to look at it"
+                return NotPermitted(why=why)
             case "stopped":
-                return None if owed else NotPermitted(why="the run was asked to end", ended=True)
+                return NotPermitted(why="the run was asked to end", ended=True)
         self._lose()
-        return None if owed else NotPermitted(why=self.lost, ended=True)
+        return NotPermitted(why=self.lost, ended=True)
 
-    def ship(self, events: Sequence[Json]) -> bool:
-        """Hand in events and results, in their order; whether the shard is still this worker's.  Raises NoDatabase."""
-        text_ = json.dumps(events, ensure_ascii=False).encode("utf-8", "replace").decode()  # half a surrogate
+    def ship(self, events: Sequence[str]) -> bool:
+        """Hand in events and results, in their order; whether the shard is still this worker's.
+
+        *events*: each as JSON, with its number.  Raises NoDatabase.
+        """
+        text_ = f"[{','.join(events)}]".encode("utf-8", "replace").decode()  # half a surrogate
         whole = self._call("ship", *self._mine(), _NUL.sub(r"\1\\ufffd", text_))  # PostgreSQL stores no NUL
         if not whole:
             self._lose()
@@ -187,22 +205,29 @@ class SharedRollout(Rollout):
     def _turn(self) -> Iterator[None]:
         which = {"run": self._which.run, "shard": self._which.shard, "epoch": self._which.epoch}
         with self._thread, self._database.begin() as connection:
-            kept, now = connection.execute(
-                text("SELECT rollout_of(:run, :shard, :epoch), extract(epoch FROM clock_timestamp())"), which
-            ).one()
-            if kept is None:
+            row = connection.execute(
+                text(
+                    "SELECT turns, gone, extract(epoch FROM clock_timestamp()) AS now"
+                    " FROM rollout_of(:run, :shard, :epoch)"
+                ),
+                which,
+            ).first()
+            if row is None:
                 raise NoDatabase("the shard is another worker's")
-            self._own_clock.time = float(now)
+            self._own_clock.time = float(row.now)
             try:
-                self.take_over(kept)
+                self.take_over(row.turns)
+                for host, (word, touched) in row.gone.items():
+                    otherwise = Verdict.UNKNOWN if touched else Verdict.NOT_STARTED
+                    self._end(host, Verdict(word) if word else otherwise, touched=touched)
             except (KeyError, TypeError, ValueError) as error:
                 raise NoDatabase(f"the rollout in the database is none: {error}") from None
-            before = json.dumps(kept, sort_keys=True)
+            before = json.dumps(row.turns)
             yield
-            after = json.dumps(self.kept(), sort_keys=True)
+            after = json.dumps(self.kept())
             if after != before:
                 connection.execute(
-                    text("SELECT keep_rollout(:run, :shard, :epoch, CAST(:kept AS jsonb))"), {**which, "kept": after}
+                    text("SELECT keep_rollout(:run, :shard, :epoch, CAST(:kept AS json))"), {**which, "kept": after}
                 )
 
     def ask(self, host: str) -> bool:

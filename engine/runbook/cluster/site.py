@@ -18,11 +18,11 @@ class Site:
         with self._database.begin(alone=True) as connection:
             return connection.execute(text("SELECT my_site()")).scalar() or ""
 
-    def hello(self, worker: str, version: str, shards: int, load: float) -> None:
+    def hello(self, worker: str, version: str, shards: int) -> None:
         """Say that *worker* lives, and that it has so many *shards* at work."""
-        words = {"worker": worker, "version": version, "shards": shards, "load": load}
+        words = {"worker": worker, "version": version, "shards": shards}
         with self._database.begin(alone=True) as connection:
-            connection.execute(text("SELECT hello(:worker, :version, :shards, :load)"), words)
+            connection.execute(text("SELECT hello(:worker, :version, :shards)"), words)
 
     def settle(self, silence: float, again: float, most: int) -> None:
         """Give the shards of workers that were silent for *silence* seconds to others, who have *again* seconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     DateTime,
     Float,
@@ -16,34 +17,17 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    UniqueConstraint,
     func,
-    text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
-from sqlalchemy.types import UserDefinedType
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB
 
 SCHEMA = "runbook"
 
 metadata = MetaData(schema=SCHEMA)
 
 
-class TransactionId(UserDefinedType[str]):
-    """The id of a transaction (``xid8``): ids below the oldest open one belong to transactions that have ended."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        """Return the name of the type."""
-        return "xid8"
-
-
 def _now() -> Column[object]:
     return Column("at", DateTime(timezone=True), nullable=False, server_default=func.now())
-
-
-def _transaction() -> Column[str]:
-    return Column("tx", TransactionId, nullable=False, server_default=text("pg_current_xact_id()"))
 
 
 site = Table(
@@ -59,9 +43,11 @@ run = Table(
     Column("id", Text, primary_key=True),
     Column("playbook", Text, nullable=False),
     Column("by", Text, nullable=False),
+    Column("hosts", ARRAY(Text), nullable=False, server_default="{}"),  # in their order
+    Column("attempt", Text, nullable=False, server_default=""),  # the first of the runs that it continues
+    Column("breaker_hosts", Integer),  # so many hosts may its playbook change within so many seconds
+    Column("breaker_within", Float),
     _now(),
-    Column("stop_level", Integer, nullable=False, server_default="0"),
-    Column("stop_why", Text, nullable=False, server_default=""),
     Column("ended", DateTime(timezone=True)),
 )
 
@@ -111,48 +97,44 @@ permit = Table(
     Column("epoch", Integer, nullable=False),
     Column("worker", Text, nullable=False),
     Column("words", Text, nullable=False, server_default=""),  # what is permitted, for people
+    Column("seconds", Float, nullable=False, server_default="0"),  # how long the command may take on the host
     _now(),
     ForeignKeyConstraint(["run", "shard"], [shard.c.run, shard.c.number]),  # kept as long as the run is
+    Index("permit_of_host", "host", "at"),
+    Index("permit_in_time", "at"),
 )
 
 event = Table(
     "event",
     metadata,
-    Column("id", BigInteger, Identity(), primary_key=True),
-    Column("run", Text, nullable=False),
-    Column("shard", Integer, nullable=False),
-    Column("epoch", Integer, nullable=False),
-    Column("number", Integer, nullable=False),
+    Column("run", Text, primary_key=True),
+    Column("shard", Integer, primary_key=True),
+    Column("epoch", Integer, primary_key=True),
+    Column("number", Integer, primary_key=True),  # as its worker counts events and results of the shard, from 1
     Column("site", Text, nullable=False),
     Column("content", JSONB, nullable=False),
-    _transaction(),
-    UniqueConstraint("run", "shard", "epoch", "number"),
     ForeignKeyConstraint(["run", "shard"], [shard.c.run, shard.c.number], ondelete="CASCADE"),
-    Index("event_in_order", "run", "tx", "id"),
 )
 
 result = Table(
     "result",
     metadata,
-    Column("id", BigInteger, Identity(), primary_key=True),
-    Column("run", Text, nullable=False),
-    Column("shard", Integer, nullable=False),
-    Column("host", Text, nullable=False),
+    Column("run", Text, primary_key=True),
+    Column("shard", Integer, primary_key=True),
+    Column("host", Text, primary_key=True),
     Column("epoch", Integer, nullable=False),
+    Column("number", Integer, nullable=False),
     Column("site", Text, nullable=False),
-    Column("in_doubt", Boolean, nullable=False, server_default="false"),
     Column("content", JSONB, nullable=False),
-    _transaction(),
-    UniqueConstraint("run", "shard", "host"),
     ForeignKeyConstraint(["run", "shard"], [shard.c.run, shard.c.number], ondelete="CASCADE"),
-    Index("result_in_order", "run", "tx", "id"),
+    Index("result_in_order", "run", "shard", "epoch", "number"),
 )
 
 rollout = Table(
     "rollout",
     metadata,
     Column("run", Text, ForeignKey(run.c.id, ondelete="CASCADE"), primary_key=True),
-    Column("state", JSONB, nullable=False),
+    Column("state", JSON, nullable=False),
 )
 """The hosts of runs with batches or other limits, and which of them may be changed: shared by all sites of a run."""
 
@@ -165,8 +147,18 @@ worker = Table(
     Column("started", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("heartbeat", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("shards", Integer, nullable=False, server_default="0"),
-    Column("load", Float),
 )
+
+settling = Table(
+    "settling",
+    metadata,
+    Column("one", Boolean, CheckConstraint("one"), primary_key=True, server_default="true"),
+    Column("at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("since", DateTime(timezone=True), nullable=False, server_default="-infinity"),
+)
+"""When somebody last looked for silent workers, and since when somebody has done so without a gap: in a gap PostgreSQL
+answered nobody, so that nobody could say that he lives.
+"""
 
 refusal = Table(
     "refusal",

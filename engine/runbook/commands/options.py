@@ -108,9 +108,29 @@ class FleetOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Through:
+    """The options about who works on the hosts."""
+
+    via: str = "local"
+    """``cluster``: the workers at the sites of the hosts; otherwise this process."""
+    cluster: str = ""
+    """The place of the cluster; empty: the environment says it."""
+    start_within: str = ""
+    """The time in which a worker must have begun each part."""
+    sign_with: str = ""
+    """The SSH key that signs what is ordered from workers."""
+
+    @property
+    def workers(self) -> bool:
+        """Whether workers carry it out."""
+        return self.via == "cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(FleetOptions):
     """The options of a run of a playbook."""
 
+    through: Through = field(default_factory=Through)
     given: GivenInputs = field(default_factory=GivenInputs)
     only: str | None = None
     """``diagnose``: change nothing, and plan no change."""
@@ -119,13 +139,6 @@ class RunOptions(FleetOptions):
     scratch: bool = False
     """Whether a dry run also runs the probes that write files of their own."""
     settle: bool = False
-    via: str = "local"
-    """``cluster``: the workers at the sites of the hosts carry it out."""
-    cluster: str = ""
-    start_within: str = ""
-    """The time in which a worker must have begun each part."""
-    sign_with: str = ""
-    """The SSH key that signs what is ordered from workers."""
     detach: bool = False
     typed: tuple[str, ...] = ()
     """The words of the command line; a dry run uses them to show the command for the real run."""

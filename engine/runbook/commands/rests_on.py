@@ -63,7 +63,7 @@ def origin_of(order: Order, command: str, *, diagnose_only: bool = False) -> Run
         version=__version__,
         process=this_process(),
         inputs_digest=digest_of(basis.known_inputs),
-        lent_secrets=bool(order.secret_values.masked),
+        lent_secrets=bool(order.secret_values.masked) or bool(order.remote and any(secret_uses(order.playbook))),
         diagnose_only=diagnose_only,
     )
 

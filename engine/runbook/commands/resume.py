@@ -18,12 +18,13 @@ from runbook.commands.input_files import (
     read_playbook,
     values_given,
 )
-from runbook.commands.options import FleetOptions, GivenInputs
+from runbook.commands.options import FleetOptions, GivenInputs, Through
+from runbook.commands.placed import at_its_place
 from runbook.commands.rests_on import changed_since, origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.sources import unapproved
 from runbook.commands.step_resolution import with_tags
-from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
+from runbook.commands.workspace import Person, order_for, perform
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.inventory.host_patterns import select
@@ -50,6 +51,7 @@ from runbook.values.types import plural
 class ResumeOptions(FleetOptions):
     """The options of ``runbook resume``."""
 
+    through: Through = field(default_factory=Through)
     given: GivenInputs = field(default_factory=GivenInputs)
     repeat: tuple[str, ...] = ()
     """The steps to send again although they may have been done."""
@@ -112,11 +114,11 @@ def _resume(
         inventory=inventory,
         selection=chosen,
     )
-    order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
-    origin_now = origin_of(replace(order, reason=order.reason or origin.reason), "resume")
+    order = at_its_place(replace(order, keeps_owed=True), options, options.through, hiding)
+    diagnoses = origin.diagnose_only
+    origin_now = origin_of(replace(order, reason=order.reason or origin.reason), "resume", diagnose_only=diagnoses)
     order = replace(
         order,
-        keeps_owed=True,
         origin=replace(origin_now, resumes=recorded.run, tags=origin.tags, skip_tags=origin.skip_tags),
         earlier=earlier,
         chain=tuple(recorded_run.run for recorded_run in chain),

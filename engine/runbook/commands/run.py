@@ -14,7 +14,6 @@ from runbook.secrets.detection import masked_argv
 
 if TYPE_CHECKING:
     from runbook.commands.one_run import Run
-    from runbook.commands.order import Order
     from runbook.commands.workspace import Person
 
 ONLY_PLAN = "--dry-run"
@@ -33,47 +32,32 @@ def run_playbook(name: str, options: RunOptions, person: Person) -> int:
 
 
 def _run(sources: Sources | None, options: RunOptions, person: Person, hiding: SecretMasking) -> int:
+    from runbook.commands.placed import at_its_place
     from runbook.commands.playbook_order import order_of, origin_of_playbook
     from runbook.commands.settle import settle_first
-    from runbook.commands.workspace import OpenRun, go, with_secrets_resolved
+    from runbook.commands.workspace import OpenRun, go
 
     order = order_of(sources, options, person, [])
     order = replace(order, keeps_owed=True)
-    if options.via == "cluster":
-        order = _through_cluster(order, options)
-        if options.detach:
-            from runbook.commands.cluster.client import begin_and_leave
+    if options.settle and options.through.workers:
+        raise ConfigError("--settle: what is owed is settled from here, without --via cluster")
+    order = at_its_place(order, options, options.through, hiding)
+    order = replace(order, origin=origin_of_playbook(order, options, "run"))
+    if options.detach and options.through.workers:
+        from runbook.commands.cluster.client import begin_and_leave
 
-            return begin_and_leave(order, options, person)
-    else:
-        order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
+        return begin_and_leave(order, options, person)
     if options.settle and (code := settle_first(order, options, person, hiding)):
         person.say(f"{order.playbook.name} was not begun: something may still be owed to its hosts")
         return code
-    order = replace(order, origin=origin_of_playbook(order, options, "run"))
     changing = not options.plan_only and bool(order.playbook.remediate)
     with OpenRun(order, options, person, hiding, changing=changing) as open_run:
-        if options.via == "cluster":
+        if options.through.workers:
             person.say(f"run {open_run.run.id}: if this is lost, `runbook attach {open_run.run.id}` follows it")
         code = go(open_run.run, options, person)
     if options.plan_only and open_run.run.waiting and options.output.output == "console" and options.typed:
         person.say(f"to do it, after a yes: {_typed_to_do_it(open_run.run, options)}")
     return open_run.code(code)
-
-
-def _through_cluster(order: Order, options: RunOptions) -> Order:
-    try:
-        from runbook.commands.cluster.client import through_cluster
-    except ModuleNotFoundError as error:
-        raise lacking(error) from None
-    return through_cluster(order, options)
-
-
-def lacking(error: ModuleNotFoundError) -> ConfigError:
-    """Return what to say of the missing module in *error*; raises *error* if it is one of ours."""
-    if error.name and error.name.partition(".")[0] == "runbook":
-        raise error
-    return ConfigError(f"the package {error.name} is not installed: pip install 'runbook-engine[cluster]'")
 
 
 def _typed_to_do_it(run: Run, options: RunOptions) -> str:

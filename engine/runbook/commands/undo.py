@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
-from runbook.codec import to_json
 from runbook.commands.continuing import ALL_THE_SAME, hosts_meant, inventory_again, other_machines
 from runbook.commands.history.recording import records_folder
-from runbook.commands.history.undo_steps import HostUndo, undo_steps
+from runbook.commands.history.undo_steps import COMMAND, HostUndo, assignments_of_undo, playbook_of_undo, undo_steps
 from runbook.commands.history.undone import limits_of_undo
-from runbook.commands.options import FleetOptions
+from runbook.commands.options import FleetOptions, Through
 from runbook.commands.order import Order
+from runbook.commands.placed import at_its_place
 from runbook.commands.plan import PlanFile, save_plan
-from runbook.commands.rests_on import changed_since, digest_of, origin_of
+from runbook.commands.rests_on import changed_since, origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
-from runbook.commands.workspace import Person, order_for, perform, with_secrets_resolved
+from runbook.commands.workspace import Person, order_for, perform
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
-from runbook.execution.fleet import Assignment
 from runbook.records.finding_runs import LAST, latest_run, load_run
 from runbook.records.index import RunRow
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.recorded_run import RecordedRun, RunState
 from runbook.text.name_ranges import fold
 from runbook.values.inventory import Inventory, LeftOut, Selection
-from runbook.values.playbook import Playbook
 from runbook.values.result import Mode
 from runbook.values.run_origin import RunOrigin
 from runbook.values.types import plural
 
-COMMAND = "undo"
 EXIT_NOTHING_UNDOABLE = 1
 """The exit code if a run has changed hosts, but none of its changes can be undone."""
 
@@ -39,6 +36,7 @@ EXIT_NOTHING_UNDOABLE = 1
 class UndoOptions(FleetOptions):
     """The options of ``runbook undo``."""
 
+    through: Through = field(default_factory=Through)
     plan: str = ""
     """The file in which to save the plan of the undo; then nothing is changed."""
     expires: str = "24h"
@@ -59,7 +57,7 @@ def undo(run: str, options: UndoOptions, person: Person) -> int:
             return save_plan(
                 order, undone, options, person, hiding, PlanFile(path=options.plan, expires=options.expires)
             )
-        order = with_secrets_resolved(order, hiding, changes=not options.plan_only)
+        order = at_its_place(order, options, options.through, hiding)
         return perform(order, options, person, hiding)
 
 
@@ -83,18 +81,12 @@ def undo_order(run: str, options: UndoOptions, person: Person, *, approved: bool
     selection = _selection(steps, inventory)
     if not selection.hosts:
         raise ConfigError(f"no host of run {recorded.run} that was changed is in the inventory any more")
-    every = tuple(step for host in selection.hosts for step in steps[host.name].steps)
     changes = not options.plan_only and not approved
     limits = limits_of_undo(recorded, lambda it: load_run(folder, it), person.say, changes=changes)
-    own = {host.name: [to_json(step) for step in steps[host.name].steps] for host in selection.hosts}
-    playbook = Playbook(
-        name=COMMAND, remediate=every, limits=limits, digest=digest_of({"run": recorded.run, "steps": own})
-    )
-    assignments = {
-        name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={}, secrets={})
-        for name, it in steps.items()
-    }
+    playbook = playbook_of_undo(recorded.run, {host.name: steps[host.name].steps for host in selection.hosts})
+    playbook = replace(playbook, limits=limits)
     order = order_for(playbook, replace(options, force=False), person, inventory=inventory, selection=selection)
+    assignments = assignments_of_undo(playbook, {name: it.steps for name, it in steps.items()})
     origin_now = replace(origin_of(order, COMMAND), undoes=recorded.run)
     count = plural(len(selection.hosts), "host")
     person.say(f"run {recorded.run} of {recorded.started.playbook}: {count} with changes that can be undone")

@@ -78,6 +78,8 @@ class Command:
     """
     valid_for: float = 0.0
     """For a probe: the seconds for which one answer serves every equal probe while a plan is made."""
+    send_before: float = field(default=0.0, compare=False)
+    """For a write that others permitted: the time from which it must not be sent (``seconds_since_boot``); 0: none."""
     keep: Keep | None = None
     """The place in the record for the packed output of the command; None for ordinary output."""
     unkillable: bool = False

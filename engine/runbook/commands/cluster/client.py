@@ -9,32 +9,31 @@ from dataclasses import replace
 from datetime import datetime
 
 from runbook.cluster.database import Database, place_of_cluster
+from runbook.cluster.past import PermittedPast
 from runbook.cluster.runs import Runs
 from runbook.codec import from_json
 from runbook.commands.cluster.remote_fleet import (
     RemoteFleet,
-    Through,
+    Workers,
     options_at_sites,
     refuse_unfit,
     sites_of,
 )
-from runbook.commands.cluster.site_order import SiteOrder, order_at_site
+from runbook.commands.cluster.site_order import SiteOrder, order_at_site, origin_at_site
 from runbook.commands.history.recording import recording_of, records_folder
 from runbook.commands.one_run import Part, Run
-from runbook.commands.options import Connecting, Output, Recording, RunOptions
+from runbook.commands.options import Connecting, FleetOptions, Output, Recording, RunOptions, Through
 from runbook.commands.order import Order, no_record
 from runbook.commands.plans.approvals import default_key
-from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking
 from runbook.commands.workspace import Person, outputs_of
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.execution.executor import Consent
-from runbook.execution.fleet import Bounds, Cancellation, Fleet
+from runbook.execution.fleet import Cancellation, Fleet
 from runbook.protocols import NotPermitted
 from runbook.records.journal import ENDING
 from runbook.values.inventory import Inventory, Selection
-from runbook.values.run_origin import InputsByPlaybook
 from runbook.values.units import time_span
 
 START_WITHIN = "60s"
@@ -49,33 +48,33 @@ class AttachOptions:
     recording: Recording
 
 
-def through_cluster(order: Order, options: RunOptions) -> Order:
+def through_cluster(order: Order, options: FleetOptions, given: Through) -> Order:
     """Return *order* with its hosts worked on by the workers of their sites.  Raises ConfigError."""
-    if options.settle:
-        raise ConfigError("--settle: what is owed is settled from here, without --via cluster")
     if options.connecting.ask_become_pass or options.connecting.become_password_file:
         raise ConfigError("a password for sudo does not travel to a site: give it to `runbook worker` there")
-    if options.detach and _is_limited(order):
-        words = "--detach: somebody has to wait for a run with limits, whose workers may fall silent"
-        raise ConfigError(Problem(message=words, hint="leave --detach out"))
     refuse_unfit(order)
-    runs = Runs(Database(place_of_cluster(options.cluster)))
+    database = Database(place_of_cluster(given.cluster))
+    if wrong := database.wrong_clock():
+        words = f"this machine orders nothing: {wrong}, and an order counts for a limited time"
+        raise ConfigError(Problem(message=words, hint="set the clocks (NTP)"))
+    runs = Runs(database)
     sites_of(order.selection.hosts, runs.sites())
-    through = Through(
+    workers = Workers(
         runs=runs,
-        key=options.sign_with or _own_key(),
-        start_within=time_span(options.start_within or START_WITHIN),
-        options=options_at_sites(options, options.limits),
+        key=given.sign_with or _own_key(),
+        start_within=time_span(given.start_within or START_WITHIN),
+        options=options_at_sites(options),
     )
 
     def remote(fleet: Fleet, of_order: Order, run: str, started: datetime) -> Fleet:
-        return RemoteFleet.of(fleet, of_order, through, run, started)
+        return RemoteFleet.of(fleet, of_order, workers, run, started)
 
-    return replace(order, remote=remote, keeps_owed=False)
+    name = order.playbook.name
 
+    def past(run: str, resumes: str) -> PermittedPast:
+        return PermittedPast(database, name, run, (resumes,) if resumes else ())
 
-def _is_limited(order: Order) -> bool:
-    return bool(order.playbook.remediate) and Bounds.of(order.playbook.limits, order.selection.hosts).any
+    return replace(order, remote=remote, keeps_owed=False, past=past)
 
 
 def _own_key() -> str:
@@ -103,13 +102,13 @@ def attach(run: str, options: AttachOptions, person: Person) -> int:
     """Follow the run *run* to its end.  Returns its exit code; raises ConfigError."""
     runs = Runs(Database(place_of_cluster(options.cluster)))
     with SecretMasking(tuple) as hiding:
-        order, phase, by, started = _ordered(run, runs)
-        through = Through(runs=runs, key="", start_within=0.0, options={}, ordered=True)
+        ordered, order = _ordered(run, runs)
+        workers = Workers(runs=runs, key="", start_within=0.0, options={}, ordered=True)
         order = replace(
             order,
-            remote=lambda fleet, of_order, name, at: RemoteFleet.of(fleet, of_order, through, name, at),
+            remote=lambda fleet, of_order, name, at: RemoteFleet.of(fleet, of_order, workers, name, at),
         )
-        order = replace(order, origin=replace(origin_of(order, "attach"), by=by))
+        order = replace(order, origin=origin_at_site(ordered, order, "attach"))
         recording = options.recording
         folder = records_folder(recording.records or "")
         if f"{run}{ENDING}" in folder.names(ENDING):
@@ -119,7 +118,7 @@ def attach(run: str, options: AttachOptions, person: Person) -> int:
         outputs = outputs_of(options.output, sys.stdout, person.say, stop)
         person.speak_through(outputs.aside)
         person.can_stop(stop)
-        part = Part(started_at=started, by=by, attempt="", permits=_Nothing(), rollout=None)
+        part = Part(started_at=ordered.started_at, by=ordered.by, attempt="", permits=_Nothing(), rollout=None)
         with outputs:
             followed = Run(
                 order,
@@ -130,31 +129,34 @@ def attach(run: str, options: AttachOptions, person: Person) -> int:
                 part=part,
             )
             hiding.learn(followed.secrets)
-            code = followed.plan_only() if phase == "probe" else followed.go(Consent.YES)
+            code = followed.plan_only() if ordered.phase == "probe" else followed.go(Consent.YES)
         return outputs.code(code)
 
 
 class _Nothing:
     """Permits nothing: who follows a run sends nothing."""
 
-    def ask(self, host: str, step: str, command: int, words: str, *, owed: bool) -> NotPermitted:
+    def ask(self, host: str, step: str, command: int, words: str, *, seconds: float, owed: bool) -> NotPermitted:
         return NotPermitted(why="this process only follows the run", ended=True)
 
 
-def _ordered(run: str, runs: Runs) -> tuple[Order, str, str, str]:
-    """Return the order of the run *run*, its last phase, who began it, and when.  Raises ConfigError."""
+def _ordered(run: str, runs: Runs) -> tuple[SiteOrder, Order]:
+    """Return the last phase of the run *run* as it was ordered, over all sites.  Raises ConfigError."""
     found = [from_json(SiteOrder, _tree(content)) for _, content in runs.orders(run)]
     if not found:
         raise ConfigError(f"the cluster has no run {run!r}")
     phase = "apply" if any(each.phase == "apply" for each in found) else "probe"
     mine = [each for each in found if each.phase == phase]
-    whole = replace(mine[0], inventory=_joined([each.inventory for each in mine]), profile_inputs=_merged(mine))
+    whole = replace(
+        mine[0],
+        inventory=_joined([each.inventory for each in mine]),
+        profile_inputs={name: given for each in mine for name, given in each.profile_inputs.items()},
+        undo={name: steps for each in mine for name, steps in each.undo.items()},
+    )
     order = order_at_site(whole, tuple(host for each in mine for host in each.hosts), Connecting())
-    numbers = {
-        host: number for each in runs.shards(run) if each.phase == phase for number, host in enumerate(each.hosts)
-    }
-    hosts = tuple(sorted(order.selection.hosts, key=lambda host: numbers.get(host.name, 0)))
-    return replace(order, selection=Selection(hosts=hosts)), phase, whole.by, whole.started_at
+    places = {name: place for place, name in enumerate(runs.hosts(run))}
+    hosts = tuple(sorted(order.selection.hosts, key=lambda host: places.get(host.name, 0)))
+    return whole, replace(order, selection=Selection(hosts=hosts))
 
 
 def _tree(content: str) -> Mapping[str, object]:
@@ -165,7 +167,3 @@ def _tree(content: str) -> Mapping[str, object]:
 def _joined(inventories: list[Inventory]) -> Inventory:
     hosts = {host.name: host for each in inventories for host in each.hosts}
     return replace(inventories[0], hosts=tuple(hosts.values()), groups={}, profiles=())
-
-
-def _merged(orders: list[SiteOrder]) -> Mapping[str, InputsByPlaybook]:
-    return {name: given for each in orders for name, given in each.profile_inputs.items()}

@@ -34,5 +34,6 @@ def doubtful(
         error=why,
         findings=fresh.findings if fresh else (),
         steps=(*looks, *made),
+        owed=fresh.owed if fresh else (),
         seconds=fresh.seconds if fresh else 0.0,
     )

@@ -8,15 +8,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, fields, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
-from runbook.cluster.clock import FixedClock
 from runbook.cluster.database import NoDatabase, Refused
-from runbook.cluster.runs import AGAIN, BEGINNING, NewShard, Runs, ShardState, SiteState
+from runbook.cluster.runs import AGAIN, NewShard, Read, Runs, ShardState, SiteState
 from runbook.codec import from_json
 from runbook.commands.cluster.doubt import doubtful
-from runbook.commands.cluster.site_order import SiteOrder, inventory_of, refuse_secrets, signed_text, texts_of
+from runbook.commands.cluster.site_order import (
+    ReadTexts,
+    SiteOrder,
+    inventory_of,
+    refuse_secrets,
+    signed_text,
+    texts_of,
+)
+from runbook.commands.history.remembering import pool_of
+from runbook.commands.options import FleetOptions
 from runbook.commands.order import Order
 from runbook.commands.plan import iso
 from runbook.commands.plans.document import RECORDED
@@ -24,15 +30,16 @@ from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.execution.executor import Consent
 from runbook.execution.executor.permitted import shown_host
-from runbook.execution.fleet import Bounds, Fleet, Planned, waits
+from runbook.execution.fleet import Bounds, Fleet, Planned
 from runbook.execution.fleet.bounds import value_of
-from runbook.execution.fleet.host_work import has_work
-from runbook.execution.fleet.rollout import Rollout, Turn
+from runbook.execution.fleet.host_work import has_steps
+from runbook.execution.fleet.rollout import Rollout
 from runbook.text.name_ranges import fold
 from runbook.values.event import Event, HostPlanned, Waiting
 from runbook.values.inventory import Host
 from runbook.values.owed import NotedIn, Owed
-from runbook.values.result import HostPlan, HostResult, Status, Verdict
+from runbook.values.result import HostPlan, HostResult, Verdict
+from runbook.values.run_origin import RunOrigin
 from runbook.values.types import Json, seconds
 
 POLL = 0.2
@@ -50,8 +57,8 @@ WORDS = {"yes": Consent.YES, "shown": Consent.SHOWN, "none": Consent.NONE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Through:
-    """The options of a run through workers."""
+class Workers:
+    """The workers of a cluster, for one run."""
 
     runs: Runs
     key: str
@@ -64,21 +71,29 @@ class Through:
     """Whether it was ordered before, and is only followed."""
 
 
-def options_at_sites(options: object, limits: object) -> Mapping[str, Json]:
-    """Return what a site needs of the options of ``runbook run``, by the names that ``made_from`` takes."""
-    found = {name: getattr(limits, name) for name in RECORDED if hasattr(limits, name)}
-    names = ("tags", "skip_tags", "force", "only", "scratch", "plan_only")
-    found |= {name: _listed(getattr(options, name)) for name in names}
-    connecting = {name: getattr(options.connecting, name) for name in CONNECTING}  # type: ignore[attr-defined]
-    return {**found, **connecting, "timeout": limits.timeout, "wait_lock": limits.wait_lock, "include_not_ready": True}  # type: ignore[attr-defined]
+def options_at_sites(options: FleetOptions) -> Mapping[str, Json]:
+    """Return what a site needs of *options*, by the names that ``made_from`` takes."""
+    limits, connecting = options.limits, options.connecting
+    return {
+        **{name: getattr(limits, name) for name in RECORDED if hasattr(limits, name)},
+        **{name: getattr(connecting, name) for name in CONNECTING},
+        "force": options.force,
+        "plan_only": options.plan_only,
+        "scratch": getattr(options, "scratch", False),  # `run` has it
+        "timeout": limits.timeout,
+        "wait_lock": limits.wait_lock,
+        "include_not_ready": True,
+    }
 
 
 CONNECTING = ("parallel", "strict_host_keys", "connect_timeout", "shell_timeout")
 """The options for connecting that hold at a site, too."""
 
 
-def _listed(value: object) -> Json:
-    return list(value) if isinstance(value, tuple) else value  # type: ignore[return-value]
+def _options_of(origin: RunOrigin) -> Mapping[str, Json]:
+    """Return the options about the steps of a run, which a run that continues another one has from that."""
+    only = {"only": "diagnose"} if origin.diagnose_only else {}
+    return {"tags": list(origin.tags), "skip_tags": list(origin.skip_tags), **only}
 
 
 def sites_of(hosts: Sequence[Host], known: Sequence[SiteState]) -> Mapping[str, str]:
@@ -105,10 +120,6 @@ def refuse_unfit(order: Order) -> None:
     book, problems = order.playbook, []
     if book.comparisons:
         problems.append(Problem(message=f"{book.name} compares hosts with each other, which workers cannot"))
-    own = (each.playbook.limits for each in order.assignments.values())
-    if book.remediate and (book.limits.remember or any(limits.remember for limits in own)):
-        words = f"{book.name} has limits that count earlier runs (attempts, cooldown, breaker)"
-        problems.append(Problem(message=f"{words}, and workers do not have their records"))
     if problems:
         raise ConfigError(*(replace(problem, hint="run it without --via cluster") for problem in problems))
 
@@ -133,24 +144,33 @@ class _Followed:
         return len(self.results) == len(self.hosts)
 
 
+@dataclass(slots=True)
+class _SoFar:
+    """A run over its phases."""
+
+    read: Read = field(default_factory=dict)
+    """The place up to which the news was read."""
+    shards: int = 0
+    """The number of shards that were ordered."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFleet(Fleet):
     """The hosts of a run, worked on by workers at their sites."""
 
     order: Order
-    through: Through
+    workers: Workers
     run_id: str
     started: datetime
     hosts_of: dict[int, frozenset[str]] = field(default_factory=dict)
     """The hosts of each shard, by its number."""
-    upto: list[object] = field(default_factory=lambda: [(BEGINNING, BEGINNING), 0])
-    """The place up to which the news was read, and the number of shards so far."""
+    so_far: _SoFar = field(default_factory=lambda: _SoFar())
 
     @classmethod
-    def of(cls, fleet: Fleet, order: Order, through: Through, run_id: str, started: datetime) -> RemoteFleet:
+    def of(cls, fleet: Fleet, order: Order, workers: Workers, run_id: str, started: datetime) -> RemoteFleet:
         """Return *fleet* with its work done elsewhere."""
         same = {each.name: getattr(fleet, each.name) for each in fields(fleet)}
-        return cls(**same, order=order, through=through, run_id=run_id, started=started)
+        return cls(**same, order=order, workers=workers, run_id=run_id, started=started)
 
     def plan(self, hosts: Sequence[Host]) -> tuple[Planned, ...]:
         """Have every host probed, and return its plan."""
@@ -171,7 +191,7 @@ class RemoteFleet(Fleet):
 
     def carry_out(self, planned: Sequence[Planned], consent: Consent) -> tuple[HostResult, ...]:
         """Have done what the plans show, or less."""
-        work = [each for each in planned if each.plan and _has_work(each)]
+        work = [each for each in planned if has_steps(each.plan)]
         heard = self._phase("apply", [each.host for each in work], consent, work)
         return tuple(
             heard.results[each.host.name]
@@ -186,19 +206,21 @@ class RemoteFleet(Fleet):
         heard = _Followed(phase, {host.name: host for host in hosts})
         if not hosts:
             return heard
-        if not self.through.ordered:
+        if not self.workers.ordered:
             self.order_only(phase, hosts, consent, shown)
         return self._follow(heard)
 
     def order_only(self, phase: str, hosts: Sequence[Host], consent: Consent, shown: Sequence[Planned] = ()) -> None:
         """Order *phase* for *hosts* from the workers of their sites.  Raises ConfigError."""
-        runs, known = self.through.runs, self.through.runs.sites()
+        runs, known = self.workers.runs, self.workers.runs.sites()
         sites = sites_of(hosts, known)
-        path = str(Path(self.order.playbook.path).absolute())
-        texts = texts_of(path, self.order.playbook.digest)
-        until = datetime.now(UTC) + timedelta(seconds=self.through.start_within) + GOOD_FOR
+        origin = self.order.origin
+        assert origin
+        path = origin.playbook
+        texts = texts_of(path, origin.playbook_digest) if path else ReadTexts()
+        until = datetime.now(UTC) + timedelta(seconds=self.workers.start_within) + GOOD_FOR
         bounds = Bounds.of(self.playbook.limits, hosts) if self.playbook.remediate and phase == "apply" else None
-        orders = {}
+        orders, breaker = {}, self._breaker()
         for site in dict.fromkeys(sites.values()):
             own = tuple(host for host in hosts if sites[host.name] == site)
             names = {host.name for host in own}
@@ -214,14 +236,20 @@ class RemoteFleet(Fleet):
                     reason=self.order.reason,
                     deadline=iso(self.started + timedelta(seconds=self.order.deadline)) if self.order.deadline else "",
                     playbook=path,
-                    digest=self.order.playbook.digest,
+                    digest=origin.playbook_digest,
                     texts=texts.texts,
                     opened=texts.opened,
                     inputs=self.order.inputs,
                     profile_inputs={name: it for name, it in self.order.profile_inputs.items() if name in names},
                     inventory=inventory_of(self.order, own),
                     hosts=tuple(host.name for host in own),
-                    options=self.through.options,
+                    options={**self.workers.options, **_options_of(origin)},
+                    earlier={name: it for name, it in self.order.earlier.items() if name in names},
+                    chain=self.order.chain,
+                    repeats=tuple(sorted(self.order.repeats)),
+                    undoes=origin.undoes,
+                    undo={name: self.playbook_of(name).remediate for name in names} if origin.undoes else {},
+                    breaker=breaker[0] if breaker else 0,
                     bounds=bounds if bounds and bounds.any else None,
                     shown={
                         each.host.name: shown_host(each.plan) for each in shown if each.plan and each.host.name in names
@@ -231,28 +259,41 @@ class RemoteFleet(Fleet):
                     },
                 ),
                 self.order,
-                self.through.key,
+                self.workers.key,
             )
         turns = None
         if bounds and bounds.any:
             turns = Rollout([host.name for host in hosts], bounds, self.clock, self._batch_ended).kept()
         most = len(hosts) if turns else MOST_HOSTS  # a shard that waits for its turn keeps others from beginning
-        shards = shards_of(hosts, sites, known, phase, most=most, first=int(self.upto[1]))  # type: ignore[call-overload]
-        self.upto[1] = int(self.upto[1]) + len(shards)  # type: ignore[call-overload]
+        shards = shards_of(hosts, sites, known, phase, most=most, first=self.so_far.shards)
+        self.so_far.shards += len(shards)
         if not runs.known(self.run_id):
-            runs.begin(self.run_id, self.order.playbook.name, str(self.run.facts["by"]))
+            every = [host.name for host in self.order.selection.hosts]
+            runs.begin(
+                self.run_id,
+                self.order.playbook.name,
+                str(self.run.facts["by"]),
+                every,
+                attempt=self.order.chain[0] if self.order.chain else "",
+                breaker=self._breaker(),
+            )
         try:
-            runs.order(self.run_id, phase, orders, shards, self.through.start_within, turns)
+            runs.order(self.run_id, phase, orders, shards, self.workers.start_within, turns)
         except NoDatabase as error:  # perhaps after the commit
             if not self._is_ordered(phase):
                 raise error
+
+    def _breaker(self) -> tuple[int, float] | None:
+        """Return the limit ``breaker`` as the number of hosts and the seconds; None: there is none."""
+        limit = self.playbook.limits.breaker if self.playbook.remediate else None
+        return (limit.hosts.at_most(pool_of(self.order)), limit.within) if limit else None
 
     def _is_ordered(self, phase: str) -> bool:
         """Whether *phase* was ordered, although the answer to that was lost.  Raises NoDatabase if nobody can say."""
         deadline = time.monotonic() + ASK_AGAIN
         while True:
             try:
-                return any(each.phase == phase for each in self.through.runs.shards(self.run_id))
+                return any(each.phase == phase for each in self.workers.runs.shards(self.run_id))
             except NoDatabase as error:
                 if time.monotonic() > deadline:
                     words = (
@@ -278,22 +319,23 @@ class RemoteFleet(Fleet):
     def _ended_phase(self, heard: _Followed) -> _Followed:
         if heard.phase == "apply":
             with suppress(Refused):  # then it ends with its shards
-                self.through.runs.end(self.run_id)
+                self.workers.runs.end(self.run_id)
         return heard
 
     def _hear(self, heard: _Followed) -> bool:
         """Report the news; whether there is no more for now."""
-        news = self.through.runs.news(self.run_id, heard.phase, self.upto[0])  # type: ignore[arg-type]
-        for number, content in news.events:
-            event = self._event(number, content)
+        news = self.workers.runs.news(self.run_id, heard.phase, self.so_far.read)
+        for row in news.rows:
+            if row.result is not None:
+                self._take(heard, from_json(HostResult, row.result))
+                continue
+            event = self._event(row.shard, row.event)
             if event is None:
                 continue
             if isinstance(event, HostPlanned):
                 heard.plans[event.plan.host] = event.plan
             self.run.emit(event)
-        for _, content in news.results:
-            self._take(heard, from_json(HostResult, content))
-        self.upto[0] = news.upto
+        self.so_far.read = news.read
         return news.whole
 
     def _event(self, number: int, content: Json) -> Event | None:
@@ -304,7 +346,7 @@ class RemoteFleet(Fleet):
             return None
         host = event.plan.host if isinstance(event, HostPlanned) else getattr(event, "host", "")
         if host and number not in self.hosts_of:
-            self.hosts_of.update({each.number: frozenset(each.hosts) for each in self.through.runs.shards(self.run_id)})
+            self.hosts_of.update({each.number: frozenset(each.hosts) for each in self.workers.runs.shards(self.run_id)})
         return event if not host or host in self.hosts_of.get(number, ()) else None
 
     def _take(self, heard: _Followed, result: HostResult) -> None:
@@ -313,7 +355,7 @@ class RemoteFleet(Fleet):
         if not result.steps:  # a site that refuses the order does not know its steps
             why = result.error or "refused at its site"
             if result.verdict is Verdict.UNKNOWN:
-                permitted = self.through.runs.permitted(self.run_id, [result.host]).get(result.host, ())
+                permitted = self.workers.runs.permitted(self.run_id, [result.host]).get(result.host, ())
                 result = doubtful(self.playbook_of(result.host), result.host, permitted, why)
             else:
                 result = self._not_started(heard.hosts[result.host], why)
@@ -324,13 +366,17 @@ class RemoteFleet(Fleet):
 
     def _look_after(self, heard: _Followed, whole: bool) -> None:
         """Pass a request to end on, and give every host a result that no worker will tell of any more."""
-        runs, now, level = self.through.runs, time.monotonic(), self.stop.level()
+        runs, now, level = self.workers.runs, time.monotonic(), self.stop.level()
         if level > heard.asked_level:
             runs.stop(self.run_id, level, self.stop.why)
             heard.asked_level, heard.looked = level, 0.0
         if now - heard.looked < LOOK or not whole:
             return
         heard.looked = now
+        asked, why = runs.stopped(self.run_id)
+        if asked > level:  # by somebody else who follows it
+            self.stop.ask(why, level=asked)
+            heard.asked_level = level = asked
         runs.settle()
         if heard.asked_level:
             runs.stop(self.run_id, level, self.stop.why)  # what was given on meanwhile is closed, too
@@ -341,36 +387,12 @@ class RemoteFleet(Fleet):
             return
         while not self._hear(heard):  # a shard that has ended has handed in everything before
             pass
-        missing = [host for each in closed for host in each.hosts if host not in heard.results]
-        for content in runs.results(self.run_id, heard.phase, missing):  # which the news may not show yet
-            self._take(heard, from_json(HostResult, content))
         left = {
             host: each for each in closed for host in each.hosts if host not in heard.results and host in heard.hosts
         }
         permitted = runs.permitted(self.run_id, left) if left else {}
         for host, each in left.items():
             self._take(heard, self._without_word(heard, host, each, permitted.get(host, ())))
-        self._record_ends(heard)
-
-    def _record_ends(self, heard: _Followed) -> None:
-        """Record in the rollout the ends of hosts that no worker has recorded, so that others get their places."""
-        if heard.phase != "apply" or not self.playbook.remediate:
-            return
-        bounds = Bounds.of(self.playbook.limits, list(heard.hosts.values()))
-        if not bounds.any:
-            return
-
-        def moved(kept: Any, now: float) -> Json:
-            clock = FixedClock(now)
-            rollout = Rollout(list(heard.hosts), bounds, clock, self._batch_ended)
-            rollout.take_over(kept)
-            for host, result in heard.results.items():
-                if kept["turns"].get(host) not in (None, Turn.ENDED.name):
-                    touched = result.verdict is not Verdict.NOT_STARTED
-                    rollout.ended(host, result.verdict, touched=touched)
-            return rollout.kept()
-
-        self.through.runs.move_on(self.run_id, moved)
 
     def _say_silent(self, heard: _Followed, shards: Sequence[ShardState]) -> None:
         """Report each shard whose worker has fallen silent, once."""
@@ -391,7 +413,7 @@ class RemoteFleet(Fleet):
         if each.worker:
             why = f"the workers at {each.site} fell silent over it, the last of them {each.worker}"
         else:
-            why = f"no worker at {each.site} began it within {seconds(self.through.start_within)} (--start-within)"
+            why = f"no worker at {each.site} began it within {seconds(self.workers.start_within)} (--start-within)"
         self.stop.spent = self.stop.spent or why
         return self._not_started(heard.hosts[host], why)
 
@@ -437,13 +459,3 @@ def shards_of(
     place = {host.name: number for number, host in enumerate(hosts)}
     made.sort(key=lambda each: place[each.hosts[0]])
     return [replace(each, number=first + number) for number, each in enumerate(made)]
-
-
-def _has_work(planned: Planned) -> bool:
-    """Whether there is anything to carry out; the diagnosis itself stays with the worker."""
-    return has_work(planned) or _waits(planned)
-
-
-def _waits(planned: Planned) -> bool:
-    results = planned.plan.results if planned.plan else ()
-    return any(waits(each) or each.status in (Status.WOULD_CHANGE, Status.BLOCKED) for each in results)

@@ -11,18 +11,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from runbook.cluster.database import Database, NoDatabase, Refused
+from runbook.cluster.past import PermittedPast
 from runbook.cluster.runs import SILENCE
 from runbook.cluster.shard import Claim, Shard, ShardId, SharedRollout
 from runbook.cluster.shipper import Shipper
 from runbook.commands.cluster.doubt import doubtful
-from runbook.commands.cluster.site_order import SiteOrder, order_at_site, read_order
+from runbook.commands.cluster.site_order import SiteOrder, order_at_site, origin_at_site, read_order
 from runbook.commands.history.recording import recording_of
 from runbook.commands.nobody import Nobody
 from runbook.commands.one_run import Part, Run
 from runbook.commands.options import Connecting, Recording
 from runbook.commands.order import Order
 from runbook.commands.plans.narrowing import Narrowing
-from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import InternalError, SecretMasking
 from runbook.commands.workspace import with_secrets_resolved
 from runbook.dataclass import dataclass
@@ -66,8 +66,10 @@ def work_on(which: ShardId, place: Workplace) -> None:
         return
     stop = Cancellation()
     with _Heart(shard, stop):
-        shipper = Shipper(shard, claim.permitted)
+        shipper = Shipper(shard)
         try:
+            if wrong := place.database.wrong_clock():
+                raise ConfigError(f"{place.name} begins nothing: {wrong}, and an order counts for a limited time")
             order, by = read_order(claim.content, claim.signature, place.site, place.signers)
             _check(claim, order, which)
             place.say(f"{which}: {plural(len(claim.hosts), 'host')}, {order.phase} {order.playbook}, signed by {by}")
@@ -140,8 +142,6 @@ def _work(
     with SecretMasking(tuple) as hiding:
         bounds = signed.bounds if signed.phase == "apply" else None
         shared = shard.rollout(signed.hosts, bounds) if bounds else None
-        if shared:
-            _tell_ends(claim, shared(lambda *_: None), doubt)
         if doubt:
             _probe_again(doubt, claim, signed, shard, shipper, stop, place, hiding)
         if not rest:
@@ -152,7 +152,7 @@ def _work(
             started_at=signed.started_at,
             by=signed.by,
             attempt=f"{shard.which.shard}.{shard.which.epoch}",
-            permits=shard,
+            permits=shipper,
             rollout=_kept(shared, made) if shared else None,
         )
         recording = Recording(records=str(folder), no_record=False)
@@ -215,9 +215,10 @@ def _order(
 ) -> Order:
     order = order_at_site(signed, hosts, place.connecting)
     left = _left(signed)
-    order = replace(order, keeps_owed=True, deadline=left, reason=signed.reason)
+    past = PermittedPast(place.database, order.playbook.name, signed.run, signed.chain)
+    order = replace(order, keeps_owed=True, deadline=left, reason=signed.reason, past=lambda *_: past)
     order = with_secrets_resolved(order, hiding, changes=changes)
-    return replace(order, origin=replace(origin_of(order, "worker"), by=signed.by))
+    return replace(order, origin=origin_at_site(signed, order, "worker"))
 
 
 def _left(signed: SiteOrder) -> float:
@@ -249,14 +250,6 @@ def _probe_again(
         shipper.on(
             HostFinished(result=run.hidden(doubtful(playbook, host, claim.permitted[host], why, fresh.get(host))))
         )
-
-
-def _tell_ends(claim: Claim, rollout: SharedRollout, doubt: tuple[str, ...]) -> None:
-    """Record in the shared rollout the ends of hosts that an earlier worker may not have recorded."""
-    for host in doubt:
-        rollout.ended(host, Verdict.UNKNOWN, touched=True)
-    for host, verdict in claim.ends.items():
-        rollout.ended(host, verdict, touched=True)
 
 
 class _Heart:

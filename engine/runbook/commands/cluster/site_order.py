@@ -13,12 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from runbook.codec import from_json, to_json
+from runbook.commands.history.undo_steps import as_written, assignments_of_undo, playbook_of_undo
 from runbook.commands.input_files import FilesRead, parse_checked
 from runbook.commands.nobody import Nobody
 from runbook.commands.options import Connecting, GivenInputs, RunOptions, made_from
 from runbook.commands.order import Order, hidden_inputs, secrets_of_order
 from runbook.commands.plans.approvals import checked, sign
 from runbook.commands.playbook_order import order_of
+from runbook.commands.rests_on import origin_of
 from runbook.commands.sources import Sources
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
@@ -26,9 +28,11 @@ from runbook.execution.fleet.bounds import Bounds
 from runbook.plugins import discover
 from runbook.secrets.masking import Masking, masked
 from runbook.text_files import read_text
+from runbook.values.earlier_change import EarlierChange
 from runbook.values.inventory import Host, Inventory, Selection
 from runbook.values.plan import Finding
-from runbook.values.run_origin import InputsByPlaybook
+from runbook.values.playbook import Playbook, Share, Step
+from runbook.values.run_origin import InputsByPlaybook, RunOrigin
 from runbook.values.shown import ShownHost
 from runbook.values.types import Json
 from runbook.version import __version__
@@ -71,12 +75,24 @@ class SiteOrder:
     hosts: tuple[str, ...]
     """The hosts to work on; the inventory may have others, which steps name with ``on``."""
     options: Mapping[str, Json]
+    breaker: int = 0
+    """The number of hosts of the limit ``breaker``, over all sites; 0: there is none."""
     bounds: Bounds | None = None
     """The limits of the whole run, on all its sites; None: there are none."""
     shown: Mapping[str, ShownHost] = field(default_factory=dict)
     """The plan that the person has seen and agreed to, by host."""
     seen: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     """The findings of that plan, by host."""
+    earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
+    """The changes of the runs that this one continues, by host."""
+    chain: tuple[str, ...] = ()
+    """The ids of these runs, the first one first."""
+    repeats: tuple[str, ...] = ()
+    """The steps that are sent again although their outcome in these runs is unknown."""
+    undoes: str = ""
+    """The run that this one undoes; then no file is its playbook."""
+    undo: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    """The steps that undo it, by host."""
 
     def text(self) -> str:
         """Return the text that is signed."""
@@ -178,19 +194,8 @@ def order_at_site(order: SiteOrder, hosts: tuple[str, ...], connecting: Connecti
     Raises ConfigError.
     """
 
-    def include(name: str, file: str) -> tuple[str, str]:
-        place = order.opened[f"{name}\n{file}"]
-        return place, order.texts[_absolute(place)]
-
-    book = parse_checked(
-        order.texts[_absolute(order.playbook)],
-        Path(order.playbook),
-        discover(),
-        include,
-        lambda name, file, _: include(name, file)[1],
-        called=f"{order.site}:{order.playbook}",
-    )
-    if book.digest != order.digest:
+    book = _playbook(order)
+    if book.digest != order.digest and not order.undoes:
         raise ConfigError("the playbook in the order is not the one that the order names")
     inventory = replace(order.inventory, hosts=tuple(_at_home(host) for host in order.inventory.hosts))
     by_name = {host.name: host for host in inventory.hosts}
@@ -213,7 +218,56 @@ def order_at_site(order: SiteOrder, hosts: tuple[str, ...], connecting: Connecti
         given=GivenInputs(),
         selection=Selection(hosts=tuple(by_name[name] for name in hosts)),
     )
-    return order_of(sources, options, Nobody(), [])
+    made = order_of(sources, options, Nobody(), [])
+    own = assignments_of_undo(book, {name: steps for name, steps in _steps_of(order).items() if name in hosts})
+    limit = made.playbook.limits.breaker
+    if limit and order.breaker:  # a percentage is of the whole inventory, which the site does not have
+        limits = replace(made.playbook.limits, breaker=replace(limit, hosts=Share(number=order.breaker)))
+        made = replace(made, playbook=replace(made.playbook, limits=limits))
+    return replace(
+        made,
+        assignments=own if order.undoes else made.assignments,
+        earlier={name: it for name, it in order.earlier.items() if name in hosts},
+        chain=order.chain,
+        repeats=frozenset(order.repeats),
+    )
+
+
+def _playbook(order: SiteOrder) -> Playbook:
+    """Return the playbook in *order*.  Raises ConfigError."""
+    if order.undoes:
+        return playbook_of_undo(order.undoes, _steps_of(order))
+
+    def include(name: str, file: str) -> tuple[str, str]:
+        place = order.opened[f"{name}\n{file}"]
+        return place, order.texts[_absolute(place)]
+
+    return parse_checked(
+        order.texts[_absolute(order.playbook)],
+        Path(order.playbook),
+        discover(),
+        include,
+        lambda name, file, _: include(name, file)[1],
+        called=f"{order.site}:{order.playbook}",
+    )
+
+
+def _steps_of(order: SiteOrder) -> Mapping[str, tuple[Step, ...]]:
+    """Return the steps of an undo, by host; nothing in them is a template."""
+    return {name: tuple(map(as_written, steps)) for name, steps in order.undo.items()}
+
+
+def origin_at_site(signed: SiteOrder, order: Order, command: str) -> RunOrigin:
+    """Return the origin of a run that *command* carries out or follows: *order*, made from *signed*."""
+    given = made_from(RunOptions, signed.options)
+    return replace(
+        origin_of(order, command, diagnose_only=given.diagnoses_only),
+        by=signed.by,
+        tags=given.tags,
+        skip_tags=given.skip_tags,
+        resumes=signed.chain[-1] if signed.chain else "",
+        undoes=signed.undoes,
+    )
 
 
 def _absolute(path: str) -> str:

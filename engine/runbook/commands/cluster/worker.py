@@ -11,7 +11,15 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from runbook.cluster.database import Database, Refused, add_client, add_site, make_schema, place_of_cluster
+from runbook.cluster.database import (
+    Database,
+    Refused,
+    add_client,
+    add_site,
+    make_schema,
+    place_of_cluster,
+    remove_runs,
+)
 from runbook.cluster.queue import queue_of, work_off
 from runbook.cluster.runs import AGAIN, MOST_EPOCHS, SILENCE, Runs, SiteState
 from runbook.cluster.shard import ShardId
@@ -24,9 +32,12 @@ from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
 from runbook.text.printable import printable
-from runbook.values.types import plural
+from runbook.values.types import plural, seconds
+from runbook.values.units import time_span
 from runbook.version import __version__
 
+LEAST_AGE = 86400.0
+"""The seconds for which the permits of a run are kept at least: an order is good for hours."""
 HELLO = 3.0
 """The seconds between two signs of life of a worker."""
 CONNECTIONS = 4
@@ -82,7 +93,7 @@ def worker(options: WorkerOptions) -> int:
     hello = threading.Thread(target=_say_hello, args=(Site(database), name, at_work), daemon=True)
     hello.start()
     _say(f"worker {name} at {site}, version {__version__}: ready")
-    work_off(lambda: queue_of(site, database.conninfo, work, Site(database).settle), site, name, options.shards, _say)
+    work_off(lambda: queue_of(site, database.conninfo, work), site, name, options.shards, _say)
     _say(f"worker {name} at {site}: ended")
     return 0
 
@@ -128,8 +139,8 @@ def _records(given: str) -> Path:
 def _say_hello(site: Site, name: str, at_work: _AtWork) -> None:
     while True:
         with suppress(Refused):  # it is asked again; what is at work knows by itself that nothing is permitted
-            site.hello(name, __version__, at_work.number, os.getloadavg()[0])
-            site.settle(SILENCE, AGAIN, MOST_EPOCHS)  # also where all that the queue may begin is at work
+            site.hello(name, __version__, at_work.number)
+            site.settle(SILENCE, AGAIN, MOST_EPOCHS)
         time.sleep(HELLO)
 
 
@@ -152,6 +163,17 @@ def init_cluster(options: InitOptions) -> int:
     for role in options.client:
         add_client(database, role)
         print(f"client {role}: may begin and follow runs")
+    return 0
+
+
+def prune_cluster(cluster: str, older_than: str) -> int:
+    """Remove old runs and silent workers from the database.  Returns the exit code; raises ConfigError."""
+    age = time_span(older_than)
+    if age < LEAST_AGE:
+        words = f"--older-than {older_than}: without its permits a signed order could be carried out again"
+        raise ConfigError(Problem(message=words, hint=f"at least {seconds(LEAST_AGE)}"))
+    runs, workers = remove_runs(Database(place_of_cluster(cluster)), age)
+    print(f"removed {plural(runs, 'run')} and {plural(workers, 'silent worker')}")
     return 0
 
 

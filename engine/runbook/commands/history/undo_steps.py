@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from runbook.codec import to_json
+from runbook.commands.rests_on import digest_of
 from runbook.dataclass import dataclass
+from runbook.execution.fleet import Assignment
 from runbook.records.reading import sent_changes
 from runbook.records.recorded_run import RecordedRun
 from runbook.secrets.names import MASK
 from runbook.values.event import ChangeStarted
 from runbook.values.plan import Risk
-from runbook.values.playbook import Phase, Step
+from runbook.values.playbook import Phase, Playbook, Step
 from runbook.values.types import Json, Raw
 from runbook.values.undo import UndoFile, UndoStep
 
 CONTROLLER = "controller"
+COMMAND = "undo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,10 +207,15 @@ def _step(steps: list[Step], reversal: _Reversal, action: str, name: str, args: 
         phase=Phase.REMEDIATE,
         action=action,
         name=name,
-        args={key: _raw(value) for key, value in args.items()},
+        args=_raw(args),
         on=event.on,
         become=event.become,
     )
+
+
+def as_written(step: Step) -> Step:
+    """Return *step* of an undo as it was before JSON: nothing in it is a template."""
+    return replace(step, args=_raw(step.args))
 
 
 def _arguments(it: _Reversal, file: UndoFile, run: str, *, hides: bool) -> dict[str, Json]:
@@ -226,6 +235,21 @@ def _arguments(it: _Reversal, file: UndoFile, run: str, *, hides: bool) -> dict[
     }
 
 
-def _raw(value: Json) -> Any:
-    """Return *value* marked so that it is not read as a template."""
-    return Raw(value)
+def playbook_of_undo(run: str, steps: Mapping[str, Sequence[Step]]) -> Playbook:
+    """Return the playbook that undoes the changes of *run* with *steps*, by host."""
+    own = {host: [to_json(step) for step in its] for host, its in steps.items()}
+    every = tuple(step for its in steps.values() for step in its)
+    return Playbook(name=COMMAND, remediate=every, digest=digest_of({"run": run, "steps": own}))
+
+
+def assignments_of_undo(playbook: Playbook, steps: Mapping[str, Sequence[Step]]) -> Mapping[str, Assignment]:
+    """Return the playbook of each host, with the steps of its own."""
+    return {
+        name: Assignment(playbook=replace(playbook, remediate=tuple(its)), parts={}, secrets={})
+        for name, its in steps.items()
+    }
+
+
+def _raw(args: Mapping[str, Any]) -> Any:
+    """Return *args* marked so that nothing in them is read as a template."""
+    return {key: Raw(value) for key, value in args.items()}

@@ -13,7 +13,7 @@ from runbook.connections.sessions.programs import batch, needed
 from runbook.connections.sessions.session import Check, ConfinedSession, GroupKiller, SharedGroup, ShellSession
 from runbook.connections.sessions.shell import Access, PasswordRefused
 from runbook.errors import Cancelled, ConnectionLost, Unreachable
-from runbook.protocols import Interrupt, Password
+from runbook.protocols import Interrupt, Password, seconds_since_boot
 from runbook.values.command import Command, Completed, Effect
 
 S = TypeVar("S", ShellSession, GroupKiller)
@@ -26,6 +26,10 @@ LEAST_ROOM = 256 * 1024
 
 AT_ONCE = 64 * 1024
 """The characters of commands that are sent to a session before their answers are awaited."""
+
+TOO_LATE = (
+    "this process, or the way to the host, stood still after the write was permitted; others may have gone on since"
+)
 
 
 class SessionConnection:
@@ -265,6 +269,8 @@ class SessionConnection:
             return Completed(exit_code=None, refused=f"the host starts no more shells: {error}")
         try:
             self._may_send(command)
+            if command.send_before and seconds_since_boot() >= command.send_before:
+                return Completed(exit_code=None, refused=TOO_LATE)
             token = session.token()
             attempt = self._attempt(command, token, session, user)
             session.give(session.teach(needed([command], root=session.root)), batch([(command, token)]))

@@ -9,6 +9,7 @@ from runbook.execution.diagnosis.host_context import HostContext
 from runbook.execution.diagnosis.items import with_environment
 from runbook.execution.diagnosis.probing import prepared
 from runbook.onhost.fetched_output import unpacked
+from runbook.protocols import NotPermitted
 from runbook.values.command import Command, Completed
 from runbook.values.kept_file import Keep, KeptFile, NotKept
 from runbook.values.plan import Change
@@ -54,9 +55,10 @@ def send(context: HostContext, step: Step, change: Change, lock: str = "") -> Se
         return done
     step = with_environment(step, context.sending_scope(step.part))
     for number, command in enumerate(change.commands):
-        if _is_refused(context, step, number, command, done):
+        command = prepared(replace(command, lock=lock), step)
+        if (permitted := _permitted(context, step, number, command, done)) is None:
             break
-        _send(context, step, replace(command, lock=lock), done)
+        _send(context, step, permitted, done)
         if done.status is not Status.CHANGED:
             break
     if done.sent:
@@ -64,27 +66,29 @@ def send(context: HostContext, step: Step, change: Change, lock: str = "") -> Se
             if done.lost:
                 done.why = f"{done.why}; clean-up not sent: {command.brief()}"
                 continue
-            _send(context, step, replace(command, owed=True, lock=lock), done)
+            _send(context, step, prepared(replace(command, owed=True, lock=lock), step), done)
     return done
 
 
-def _is_refused(context: HostContext, step: Step, number: int, command: Command, done: SendResult) -> bool:
-    """Whether the run has no permit for *command*, the command with that *number* of *step*, which *done* then says."""
+def _permitted(context: HostContext, step: Step, number: int, command: Command, done: SendResult) -> Command | None:
+    """Return *command*, which is the command with that *number* of *step*, as it may be sent.
+
+    None: the run has no permit for it, as *done* then says.
+    """
     if context.run.permits is None:
-        return False
+        return command
     owed = step.always and context.changes.made
-    refused = context.run.permits.ask(context.host.name, step.id, number, command.brief(), owed=owed)
-    if refused is None:
-        return False
-    status = Status.UNKNOWN if refused.in_doubt else Status.CANCELLED if refused.ended else Status.FAILED
-    done.ends(
-        status, f"not sent: {command.brief()}: {refused.why}" if done.sent else f"nothing was sent: {refused.why}"
-    )
-    return True
+    host, seconds = context.host.name, command.timeout
+    answer = context.run.permits.ask(host, step.id, number, command.brief(), seconds=seconds, owed=owed)
+    if not isinstance(answer, NotPermitted):
+        return replace(command, send_before=answer)
+    status = Status.UNKNOWN if answer.in_doubt else Status.CANCELLED if answer.ended else Status.FAILED
+    words = f"not sent: {command.brief()}" if done.sent else "nothing was sent"
+    done.ends(status, f"{words}: {answer.why}")
+    return None
 
 
 def _send(context: HostContext, step: Step, command: Command, done: SendResult) -> None:
-    command = prepared(command, step)
     context.hangs.forget()  # a change may be what makes a program answer again
     done_before = done.sent
     done.sent = True

@@ -393,17 +393,23 @@ def _candidate(planned: Planned) -> Candidate:
 
 
 def has_work(planned: Planned) -> bool:
-    """Whether there is anything to carry out on the host."""
-    return needs_turn(planned) or any(map(waits, _results(planned)))
+    """Whether there is anything to carry out on the host; a plan without its diagnosis was given up."""
+    return planned.seen is not None and has_steps(planned.plan)
+
+
+def has_steps(plan: HostPlan | None) -> bool:
+    """Whether *plan* has any step that is carried out."""
+    return plan is not None and any(waits(step) or step.status in TO_CHANGE for step in plan.results)
 
 
 def needs_turn(planned: Planned) -> bool:
     """Whether the plan may send a command that changes the host."""
-    return any(step.status in (Status.WOULD_CHANGE, Status.BLOCKED) for step in _results(planned))
+    if planned.seen is None or planned.plan is None:
+        return False
+    return any(step.status in TO_CHANGE for step in planned.plan.results)
 
 
-def _results(planned: Planned) -> tuple[StepResult, ...]:
-    return planned.plan.results if planned.plan and planned.seen else ()
+TO_CHANGE = (Status.WOULD_CHANGE, Status.BLOCKED)
 
 
 def waits(result: StepResult) -> bool:

@@ -69,7 +69,7 @@ class Rollout:
             yield
 
     def kept(self) -> Json:
-        """Return the stage of every host and the batches as JSON, for ``take_over``."""
+        """Return the stage of every host, in their order, and the batches as JSON, for ``take_over``."""
         return {
             "turns": {host: turn.name for host, turn in self._turns.items()},
             "changing": sorted(self._changing),
@@ -119,32 +119,37 @@ class Rollout:
         """Return a waiting host of *among* whose change begins now; None if none of them may begin."""
         with self._turn():
             self._roll()
-            room = self._room() if self._open() else 0
+            room, left = (self._room(), self._left()) if self._open() else (0, 0)
             for host in among:
                 if host in self._changing:  # its beginning was recorded, and the answer to that was lost
                     return host
             for host, turn in self._turns.items():
-                if room <= 0:
+                if room <= 0 or left <= 0:
                     return None
-                if turn is Turn.WAITS and host in among and self._free(host):
+                may_begin = turn is Turn.WAITS and self._free(host)
+                if may_begin and host in among:
                     self._begin(host)
                     return host
                 room -= turn in CLAIMING
+                left -= may_begin  # it is another process's to begin
             return None
 
     def ended(self, host: str, verdict: Verdict, *, touched: bool) -> None:
         """Record that *host* has its result; *touched*: a command was sent that may have changed it."""
         with self._turn():
-            self._is(host, Turn.ENDED)
-            if host in self._changing:
-                self._changing.remove(host)
-                self._at_once.subtract(self._bounds.groups.get(host, ()))
-            if verdict in UNWELL:
-                self._unwell[host] = verdict
-            if not touched and host in self._batch:
-                self._batch.remove(host)
-            if self._batch and not self._changing:
-                self._quiet_since = self._clock.now()
+            self._end(host, verdict, touched=touched)
+
+    def _end(self, host: str, verdict: Verdict, *, touched: bool) -> None:
+        self._is(host, Turn.ENDED)
+        if host in self._changing:
+            self._changing.remove(host)
+            self._at_once.subtract(self._bounds.groups.get(host, ()))
+        if verdict in UNWELL:
+            self._unwell[host] = verdict
+        if not touched and host in self._batch:
+            self._batch.remove(host)
+        if self._batch and not self._changing:
+            self._quiet_since = self._clock.now()
 
     def stopped(self) -> str:
         """Return the reason why no further host is started, not even for a probe; empty: hosts may start."""
@@ -170,7 +175,7 @@ class Rollout:
 
     def _open(self) -> bool:
         """Whether any change may begin now, as far as this does not depend on the host."""
-        bounds, unwell = self._bounds, len(self._unwell)
+        bounds = self._bounds
         if self._failed or self._enough():
             return False
         if self._clock.now() < self._rests_until:
@@ -178,7 +183,7 @@ class Rollout:
         if not bounds.max_unavailable:
             return True
         known = self._turns_of[Turn.PROBED] == 0  # else one of them may yet turn out to be unavailable
-        return known and len(self._changing) + unwell < bounds.max_unavailable
+        return known and self._left() > 0
 
     def _free(self, host: str) -> bool:
         """Whether the groups of *host* (``max_concurrent_per``) allow one more host to be changed."""
@@ -189,17 +194,18 @@ class Rollout:
         """Return the number of places that are left in the batch."""
         return self._bounds.size(self._number) - len(self._batch) if self._bounds.batches else len(self._turns) + 1
 
+    def _left(self) -> int:
+        """Return the number of hosts whose change may begin before ``max_unavailable`` is reached."""
+        limit = self._bounds.max_unavailable
+        return limit - len(self._changing) - len(self._unwell) if limit else len(self._turns) + 1
+
     def _has_place(self, host: str) -> bool:
         """Whether there is a place for *host*, after a place for each earlier host that may still need one."""
         bounds = self._bounds
         if not (bounds.batches or bounds.max_unavailable):
             return True
         before = [turn for _, turn in takewhile(lambda it: it[0] != host, self._turns.items())]
-        left = bounds.max_unavailable - len(self._changing) - len(self._unwell)
-        waiting = before.count(Turn.WAITS)
-        return sum(turn in CLAIMING for turn in before) < self._room() and (
-            not bounds.max_unavailable or waiting < left
-        )
+        return sum(turn in CLAIMING for turn in before) < self._room() and before.count(Turn.WAITS) < self._left()
 
     def _begin(self, host: str) -> None:
         self._is(host, Turn.CHANGED)

@@ -13,12 +13,8 @@ down_revision = None
 
 def upgrade() -> None:
     """Make everything in the schema ``runbook``, which the connection's search path names."""
-    for text in (
-        SchemaManager.get_schema(),
-        None,
-        files("runbook.cluster.migrations.versions").joinpath("v0001.sql").read_text(),
-    ):
-        if text is None:
-            metadata.create_all(op.get_bind())
-        else:
-            op.get_bind().connection.cursor().execute(text)  # several statements, with colons of their own
+    connection = op.get_bind()
+    cursor = connection.connection.cursor()  # of psycopg: the texts are several statements, with colons of their own
+    cursor.execute(SchemaManager.get_schema())
+    metadata.create_all(connection)
+    cursor.execute(files("runbook.cluster.migrations.versions").joinpath("v0001.sql").read_text())

@@ -6,6 +6,13 @@ CREATE FUNCTION my_site() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER SET 
     SELECT name FROM site WHERE role = session_user
 $$;
 
+-- Whether workers of the site are at work on the run, or were a moment ago: then its shards may still be begun.
+CREATE FUNCTION goes_on(of_run text, at_site text) RETURNS boolean
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM shard WHERE run = of_run AND site = at_site AND worker <> '' AND state IN ('working', 'done')
+                       AND heartbeat > clock_timestamp() - interval '60 s')
+$$;
+
 -- Begins a shard: whether the caller has it. Nobody else has it then: `state` changes once for each epoch.
 CREATE FUNCTION claim(of_run text, of_shard int, of_epoch int, by_worker text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
@@ -13,7 +20,7 @@ BEGIN
     UPDATE shard SET state = 'working', worker = by_worker, heartbeat = clock_timestamp()
         FROM run
         WHERE shard.run = of_run AND number = of_shard AND epoch = of_epoch AND state = 'waiting' AND site = my_site()
-            AND start_before > clock_timestamp() AND run.id = of_run AND run.ended IS NULL
+            AND (start_before > clock_timestamp() OR goes_on(of_run, site)) AND run.id = of_run AND run.ended IS NULL
             AND NOT EXISTS (SELECT FROM stop WHERE stop.run = of_run);
     RETURN FOUND;
 END $$;
@@ -31,31 +38,56 @@ BEGIN
     END IF;
 END $$;
 
+-- The hosts that runs of the playbook were permitted to change in so many seconds, without those of the run that asks. A site
+-- learns the names of its own hosts, and only how many others there are.
+CREATE FUNCTION changed_hosts(of_playbook text, besides text, of_seconds float) RETURNS SETOF text
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
+    SELECT CASE WHEN my_site() IS NULL OR site = my_site() THEN host
+                ELSE site || ' ' || rank() OVER (PARTITION BY site ORDER BY host) END
+        FROM (SELECT DISTINCT permit.site, host FROM permit JOIN run ON run.id = permit.run
+                  WHERE playbook = of_playbook AND run.id <> besides
+                      AND permit.at > clock_timestamp() - make_interval(secs => of_seconds)) AS changed
+$$;
+
+-- Whether the limit `breaker` of the run allows one more host to be changed; held until the transaction ends.
+CREATE FUNCTION breaker_allows(of_run text, on_host text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
+DECLARE
+    ours run%ROWTYPE;
+BEGIN
+    SELECT * INTO ours FROM run WHERE id = of_run AND breaker_hosts IS NOT NULL;
+    IF NOT FOUND THEN RETURN true; END IF;
+    PERFORM pg_advisory_xact_lock(hashtext('runbook breaker ' || ours.playbook));
+    RETURN (SELECT count(DISTINCT host) FILTER (WHERE host <> on_host) FROM permit JOIN run ON run.id = permit.run
+                WHERE playbook = ours.playbook
+                    AND permit.at > clock_timestamp() - make_interval(secs => ours.breaker_within)) < ours.breaker_hosts;
+END $$;
+
 -- Permits one write: returns an empty text once for each run, host, step and command, and afterwards, or where the run is
 -- to end or the shard is another's by now, why not. The locks on the rows make it wait for a stop or a new epoch that is
 -- being committed, and those wait for it.
 CREATE FUNCTION permit(of_run text, of_shard int, of_epoch int, by_worker text, on_host text, of_step text, of_command int,
-                       in_words text) RETURNS text
+                       in_words text, of_seconds float) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
 DECLARE
     ours shard%ROWTYPE;
-    level int;
 BEGIN
     SELECT * INTO ours FROM shard
         WHERE run = of_run AND number = of_shard AND epoch = of_epoch AND state = 'working' AND worker = by_worker
             AND site = my_site() AND phase = 'apply' AND on_host = ANY (hosts)
         FOR SHARE;
     IF NOT FOUND THEN RETURN 'epoch'; END IF;
-    SELECT stop_level INTO level FROM run WHERE id = of_run AND ended IS NULL FOR SHARE;
-    IF level IS NULL OR level > 0 OR EXISTS (SELECT FROM stop WHERE run = of_run) THEN RETURN 'stopped'; END IF;
-    INSERT INTO permit (run, host, step, command, shard, site, epoch, worker, words)
-        VALUES (of_run, on_host, of_step, of_command, of_shard, ours.site, of_epoch, by_worker, in_words)
+    PERFORM FROM run WHERE id = of_run AND ended IS NULL FOR SHARE;
+    IF NOT FOUND OR EXISTS (SELECT FROM stop WHERE run = of_run) THEN RETURN 'stopped'; END IF;
+    IF NOT breaker_allows(of_run, on_host) THEN RETURN 'breaker'; END IF;
+    INSERT INTO permit (run, host, step, command, shard, site, epoch, worker, words, seconds)
+        VALUES (of_run, on_host, of_step, of_command, of_shard, ours.site, of_epoch, by_worker, in_words, of_seconds)
         ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN RETURN 'given'; END IF;
     RETURN '';
 END $$;
 
--- Takes events in, in order, and the results in them: [{"n": 1, "event": {...}, "result": {...}, "in_doubt": false}, ...].
+-- Takes events and results in, in their order: [{"n": 1, "event": {...}}, {"n": 2, "result": {...}}, ...].
 -- What was taken in before is left out. Events of an epoch that has passed are evidence, and no results.
 CREATE FUNCTION ship(of_run text, of_shard int, of_epoch int, shipped jsonb) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
@@ -67,16 +99,14 @@ BEGIN
     IF NOT FOUND THEN RETURN false; END IF;
     INSERT INTO event (run, shard, epoch, number, site, content)
         SELECT of_run, of_shard, of_epoch, (one->>'n')::int, ours.site, one->'event'
-            FROM jsonb_array_elements(shipped) WITH ORDINALITY AS given (one, place) ORDER BY place
+            FROM jsonb_array_elements(shipped) AS given (one) WHERE jsonb_typeof(one->'event') = 'object'
         ON CONFLICT DO NOTHING;
     is_current := ours.epoch = of_epoch AND ours.state = 'working';
     IF is_current THEN
-        INSERT INTO result (run, shard, host, epoch, site, in_doubt, content)
-            SELECT of_run, of_shard, one->'result'->>'host', of_epoch, ours.site, coalesce((one->>'in_doubt')::boolean, false),
-                   one->'result'
-                FROM jsonb_array_elements(shipped) WITH ORDINALITY AS given (one, place)
+        INSERT INTO result (run, shard, host, epoch, number, site, content)
+            SELECT of_run, of_shard, one->'result'->>'host', of_epoch, (one->>'n')::int, ours.site, one->'result'
+                FROM jsonb_array_elements(shipped) AS given (one)
                 WHERE jsonb_typeof(one->'result') = 'object' AND one->'result'->>'host' = ANY (ours.hosts)
-                ORDER BY place
             ON CONFLICT DO NOTHING;
     END IF;
     RETURN is_current;
@@ -86,41 +116,59 @@ END $$;
 CREATE FUNCTION finish(of_run text, of_shard int, of_epoch int, by_worker text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
 BEGIN
-    UPDATE shard SET state = 'done'
+    UPDATE shard SET state = 'done', heartbeat = clock_timestamp()
         WHERE run = of_run AND number = of_shard AND epoch = of_epoch AND state = 'working' AND worker = by_worker
             AND site = my_site();
     RETURN FOUND;
 END $$;
 
--- Returns which hosts of the run may be changed, and holds it for the caller until its transaction ends.
-CREATE FUNCTION rollout_of(of_run text, of_shard int, of_epoch int) RETURNS jsonb
+-- Returns which hosts of the run may be changed, and holds it for the caller until its transaction ends. `gone`: the hosts
+-- whose ends nobody has recorded and nobody will, because their worker fell silent or none began them: with their verdict,
+-- if they have one, and whether they may have been changed. Those on which a command may still run are not among them.
+CREATE FUNCTION rollout_of(of_run text, of_shard int, of_epoch int) RETURNS TABLE (turns json, gone jsonb)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
 DECLARE
-    turns jsonb;
+    kept json;
+    stages jsonb;
 BEGIN
     PERFORM FROM shard WHERE run = of_run AND number = of_shard AND epoch = of_epoch AND state = 'working' AND site = my_site()
         FOR SHARE;
-    IF NOT FOUND THEN RETURN NULL; END IF;
-    SELECT state INTO turns FROM rollout WHERE run = of_run FOR UPDATE;
-    RETURN turns;
+    IF NOT FOUND THEN RETURN; END IF;
+    SELECT state INTO kept FROM rollout WHERE run = of_run FOR UPDATE;
+    stages := kept->'turns';
+    RETURN QUERY SELECT kept, coalesce(jsonb_object_agg(host.name, jsonb_build_array(result.content->>'verdict', sent.epoch IS NOT NULL)), '{}')
+        FROM shard CROSS JOIN unnest(hosts) AS host (name)
+        LEFT JOIN result ON result.run = of_run AND result.shard = shard.number AND result.host = host.name
+        LEFT JOIN LATERAL (
+            SELECT max(permit.epoch) AS epoch, max(at + make_interval(secs => seconds + 30)) AS until
+                FROM permit WHERE permit.run = of_run AND permit.host = host.name
+        ) AS sent ON true
+        WHERE shard.run = of_run AND phase = 'apply' AND stages->>host.name <> 'ENDED'
+            AND (state = 'done' OR result.epoch < shard.epoch OR sent.epoch < shard.epoch)
+            AND (sent.until IS NULL OR sent.until < clock_timestamp() OR result.content->>'verdict' <> 'unknown');
 END $$;
 
-CREATE FUNCTION keep_rollout(of_run text, of_shard int, of_epoch int, kept jsonb) RETURNS void
+CREATE FUNCTION keep_rollout(of_run text, of_shard int, of_epoch int, kept json) RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
     UPDATE rollout SET state = kept WHERE run = of_run AND EXISTS (
         SELECT FROM shard WHERE run = of_run AND number = of_shard AND epoch = of_epoch AND state = 'working' AND site = my_site())
 $$;
 
-CREATE FUNCTION hello(by_worker text, of_version text, at_work int, its_load float) RETURNS void
+CREATE FUNCTION hello(by_worker text, of_version text, at_work int) RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
-    INSERT INTO worker (site, name, version, shards, load) VALUES (my_site(), by_worker, of_version, at_work, its_load)
+    INSERT INTO worker (site, name, version, shards) VALUES (my_site(), by_worker, of_version, at_work)
         ON CONFLICT (site, name) DO UPDATE
-        SET version = of_version, shards = at_work, load = its_load, heartbeat = clock_timestamp()
+        SET version = of_version, shards = at_work, heartbeat = clock_timestamp()
 $$;
 
 CREATE FUNCTION refuse(of_run text, by_worker text, because text) RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
     INSERT INTO refusal (site, run, worker, why) VALUES (my_site(), of_run, by_worker, because)
+$$;
+
+CREATE FUNCTION works_on(at_site text, of_run text) RETURNS boolean
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM shard WHERE run = of_run AND site = at_site AND state = 'working')
 $$;
 
 CREATE FUNCTION task_of(one shard) RETURNS procrastinate_job_to_defer_v1
@@ -131,13 +179,16 @@ CREATE FUNCTION task_of(one shard) RETURNS procrastinate_job_to_defer_v1
 $$;
 
 -- Gives the shards of workers that have been silent to others, under a new epoch, and closes those that nobody has begun in
--- time: [seconds of silence, seconds to begin again, the most epochs]. A site settles its own, a client all. Returns how many.
+-- time: [seconds of silence, seconds to begin again, the most epochs]. A site settles its own and those of the runs that it
+-- works on, a client all. Returns how many.
 CREATE FUNCTION settle(silence float, again float, most int) RETURNS int
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = runbook, pg_temp AS $$
 DECLARE
     one shard%ROWTYPE;
     settled int := 0;
     mine text := my_site();
+    moment timestamptz;
+    heard timestamptz;
 BEGIN
     IF mine IS NULL AND NOT pg_has_role(session_user, 'runbook_client', 'MEMBER') THEN RETURN 0; END IF;
     IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = session_user) THEN -- nobody takes living workers' shards
@@ -145,15 +196,19 @@ BEGIN
         most := greatest(most, 2);
     END IF;
     IF NOT pg_try_advisory_xact_lock(hashtext('runbook settle ' || coalesce(mine, ''))) THEN RETURN 0; END IF;
+    UPDATE settling SET at = clock_timestamp(),
+            since = CASE WHEN at < clock_timestamp() - interval '10 s' THEN clock_timestamp() ELSE since END
+        RETURNING at, since INTO moment, heard;
     UPDATE shard SET state = 'done', epoch = epoch + 1
-        WHERE state = 'waiting' AND start_before <= clock_timestamp() AND (mine IS NULL OR site = mine);
+        WHERE state = 'waiting' AND start_before <= moment AND NOT goes_on(run, site)
+            AND (mine IS NULL OR site = mine OR works_on(mine, run));
     GET DIAGNOSTICS settled = ROW_COUNT;
     FOR one IN
         UPDATE shard SET epoch = epoch + 1, state = CASE WHEN epoch + 1 < most THEN 'waiting' ELSE 'done' END,
                 start_before = clock_timestamp() + make_interval(secs => again)
             WHERE state = 'working' -- while PostgreSQL itself was away, nobody could say that he lives
-                AND greatest(heartbeat, pg_postmaster_start_time()) < clock_timestamp() - make_interval(secs => silence)
-                AND (mine IS NULL OR site = mine)
+                AND greatest(heartbeat, pg_postmaster_start_time(), heard) < moment - make_interval(secs => silence)
+                AND (mine IS NULL OR site = mine OR works_on(mine, run))
             RETURNING *
     LOOP
         settled := settled + 1;
@@ -174,8 +229,7 @@ CREATE FUNCTION complete_stop(of_run text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = runbook, pg_temp SET lock_timeout = '3s' AS $$
 BEGIN
     UPDATE shard SET state = 'done', epoch = epoch + 1 WHERE run = of_run AND state = 'waiting';
-    UPDATE run SET stop_level = stop.level, stop_why = stop.why FROM stop
-        WHERE id = of_run AND stop.run = of_run AND stop_level < stop.level;
+    PERFORM FROM run WHERE id = of_run FOR UPDATE;
 EXCEPTION WHEN lock_not_available THEN
     NULL; -- somebody holds the row; what is in `stop` counts all the same
 END $$;
@@ -194,14 +248,15 @@ GRANT INSERT ON run, document, shard, rollout TO runbook_client;
 GRANT UPDATE ON rollout TO runbook_client;
 GRANT INSERT, SELECT, UPDATE ON procrastinate_jobs, procrastinate_events TO runbook_client;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA runbook TO runbook_client;
-GRANT EXECUTE ON FUNCTION my_site(), task_of(shard), settle(float, float, int), ask_stop(text, int, text),
+GRANT EXECUTE ON FUNCTION my_site(), changed_hosts(text, text, float), task_of(shard), settle(float, float, int), ask_stop(text, int, text),
     complete_stop(text), end_run(text) TO runbook_client;
 
 -- Workers read what is of their site, and write through the functions above alone.
-GRANT SELECT ON site, run, document, shard, permit, event, result TO runbook_site;
-GRANT EXECUTE ON FUNCTION my_site(), claim(text, int, int, text), beat(text, int, int, text), finish(text, int, int, text),
-    permit(text, int, int, text, text, text, int, text), ship(text, int, int, jsonb), rollout_of(text, int, int),
-    keep_rollout(text, int, int, jsonb), hello(text, text, int, float), refuse(text, text, text), settle(float, float, int)
+GRANT SELECT ON site, document, shard, permit, event, result TO runbook_site;
+GRANT SELECT (id, playbook, by, at, ended, attempt) ON run TO runbook_site;
+GRANT EXECUTE ON FUNCTION my_site(), changed_hosts(text, text, float), claim(text, int, int, text), beat(text, int, int, text), finish(text, int, int, text),
+    permit(text, int, int, text, text, text, int, text, float), ship(text, int, int, jsonb), rollout_of(text, int, int),
+    keep_rollout(text, int, int, json), hello(text, text, int), refuse(text, text, text), settle(float, float, int)
     TO runbook_site;
 GRANT SELECT, INSERT, UPDATE, DELETE ON procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers,
     procrastinate_workers TO runbook_site;
@@ -217,6 +272,8 @@ BEGIN
     END LOOP;
 END $$;
 
+INSERT INTO settling DEFAULT VALUES;
+
 ALTER TABLE site ENABLE ROW LEVEL SECURITY;
 ALTER TABLE run ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stop ENABLE ROW LEVEL SECURITY;
@@ -227,7 +284,6 @@ ALTER TABLE event ENABLE ROW LEVEL SECURITY;
 ALTER TABLE result ENABLE ROW LEVEL SECURITY;
 ALTER TABLE procrastinate_jobs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE procrastinate_events ENABLE ROW LEVEL SECURITY;
-ALTER TABLE procrastinate_periodic_defers ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY client ON site TO runbook_client USING (true);
 CREATE POLICY client ON run TO runbook_client USING (true);
@@ -250,4 +306,3 @@ CREATE POLICY own ON result FOR SELECT TO runbook_site USING (site = my_site());
 CREATE POLICY own ON procrastinate_jobs TO runbook_site USING (queue_name = my_site());
 CREATE POLICY own ON procrastinate_events TO runbook_site
     USING (EXISTS (SELECT FROM procrastinate_jobs WHERE procrastinate_jobs.id = job_id));
-CREATE POLICY own ON procrastinate_periodic_defers TO runbook_site USING (periodic_id = my_site());
