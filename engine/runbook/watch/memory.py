@@ -1,0 +1,456 @@
+"""What a watcher knows, as a fold over its events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from enum import StrEnum
+from typing import assert_never
+
+from runbook.dataclass import dataclass
+from runbook.values.plan import Presence, Risk
+from runbook.values.watch_rule import Rule
+from runbook.watch.events import (
+    Alerted,
+    Answered,
+    Approved,
+    Asked,
+    Began,
+    BreakerReset,
+    Ended,
+    Faulted,
+    Held,
+    NotProposed,
+    Probed,
+    Proposed,
+    Reading,
+    Rejected,
+    Released,
+    Started,
+    Tripped,
+    WatchEvent,
+)
+
+LONGEST_GAP = 180.0
+"""Seconds between two readings after which what was seen before does not count as seen all the while; more if the
+rule probes less often.
+"""
+MOST_RUNS = 50
+"""The runs of a rule on a host that are remembered, and its episodes that a person has refused."""
+MOST_TIMES = 100
+"""The times at which a fault began on a host that are remembered."""
+ALERT_LASTS = 24 * 3600.0
+"""Seconds after which an alert that was not heard of again does not count as firing."""
+
+
+class Source(StrEnum):
+    """Where a trigger comes from."""
+
+    CLOCK = "clock"
+    ALERT = "alert"
+    PERSON = "person"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """A hint that something may be wrong with a host; it never says what to do, and gives no arguments."""
+
+    rule: str
+    host: str
+    source: Source
+    episode: str
+    """The identity of what may be wrong: the same as long as it lasts."""
+    since: float
+    """The time when it began."""
+    heard: float = 0.0
+    """The time when an alert was last heard of; 0: it is no alert."""
+    firing: bool = True
+    by: str = ""
+    """The person who asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run of a rule on a host."""
+
+    rule: str
+    episode: str
+    digest: str
+    began: float
+    ended: float = 0.0
+    """0: it is not known to have ended."""
+    run: str = ""
+    verdict: str = ""
+    cured: bool = False
+    changed: bool = True
+    locked: bool = False
+    """Whether nothing was done because another run was at work on the host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A plan that waits."""
+
+    rule: str
+    host: str
+    episode: str
+    digest: str
+    file: str
+    at: float
+    until: float
+    risk: Risk
+    signature: str
+    say: str
+    requester: str = ""
+    approvals: tuple[tuple[str, float], ...] = ()
+    """The people who agreed, each with the time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A host that people want to be left alone."""
+
+    host: str
+    until: float
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostMemory:
+    """What is known of one host for one rule."""
+
+    alerts: tuple[Trigger, ...] = ()
+    asked: Trigger | None = None
+    seen: Reading | None = None
+    """The last reading that counts."""
+    seen_at: float = 0.0
+    present_since: float = 0.0
+    """The time of the first reading with the fault, since it was last absent; 0: it is absent, or was never seen."""
+    present_for: float = 0.0
+    """Seconds between readings with the fault; the time around an unknown reading does not count."""
+    began: tuple[float, ...] = ()
+    """The times at which the fault began."""
+    runs: tuple[PastRun, ...] = ()
+    proposal: Proposal | None = None
+    no_plan: str = ""
+    """Why no plan could be made since the last reading with other work."""
+    rejected: tuple[str, ...] = ()
+    """The episodes for which a person has refused a plan, each ``EPISODE by NAME``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleMemory:
+    """What is known of all hosts of one rule."""
+
+    well: int = 0
+    """The hosts on which the fault was absent when all were last probed."""
+    well_at: float = 0.0
+    changed: tuple[tuple[float, str], ...] = ()
+    """The hosts that runs of the rule have changed, each with the time."""
+    tripped: str = ""
+    """Why the breaker has tripped; empty: it has not, or a person has reset it."""
+    reset_at: float = 0.0
+    reset_by: str = ""
+    calm_since: float = 0.0
+    """After a reset: the time since which fewer hosts have the fault than the breaker permits to be changed; 0: that
+    has lasted long enough, or need not.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """All that a decision about one trigger rests on."""
+
+    is_host_known: bool = True
+    host: HostMemory = field(default_factory=HostMemory)
+    rule: RuleMemory = field(default_factory=RuleMemory)
+    runs_of_others: tuple[PastRun, ...] = ()
+    """The runs of other rules on the host."""
+    hold: Hold | None = None
+    started: float = 0.0
+    """The time when the watcher was last started."""
+
+
+Change = Callable[[HostMemory], HostMemory]
+ChangeRule = Callable[[RuleMemory], RuleMemory]
+
+
+class Remembered:
+    """Everything that a watcher knows; ``take`` is the only way to change it."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules: Mapping[str, Rule] = {rule.name: rule for rule in rules}
+        self.started = 0.0
+        self.holds: dict[str, Hold] = {}
+        self.proposals: dict[str, tuple[str, str]] = {}
+        """The rule and the host of each plan that waits, by digest."""
+        self._hosts: dict[tuple[str, str], HostMemory] = {}
+        self._of_host: dict[str, set[str]] = {}
+        self._rules: dict[str, RuleMemory] = {}
+        self._answers: dict[tuple[str, str], Answered] = {}
+        self._faulty: dict[str, set[str]] = {}
+        """The hosts on which the fault of each rule is present, or for which an alert fires."""
+
+    def memory(self, rule: str, host: str, *, is_host_known: bool = True) -> Memory:
+        """Return what a decision about *host* by *rule* rests on."""
+        others = (self.host(other, host).runs for other in sorted(self._of_host.get(host, ())) if other != rule)
+        return Memory(
+            is_host_known=is_host_known,
+            host=self.host(rule, host),
+            rule=self.rule(rule),
+            runs_of_others=tuple(run for runs in others for run in runs),
+            hold=self.holds.get(host),
+            started=self.started,
+        )
+
+    def host(self, rule: str, host: str) -> HostMemory:
+        """Return what is known of *host* for *rule*."""
+        return self._hosts.get((rule, host), NOTHING)
+
+    def answer(self, rule: str, host: str) -> Answered | None:
+        """Return the last answer about *host* by *rule*; None: there was none."""
+        return self._answers.get((rule, host))
+
+    def rule(self, rule: str) -> RuleMemory:
+        """Return what is known of all hosts of *rule*."""
+        return self._rules.get(rule, NO_HOST)
+
+    def faulty(self, rule: str) -> frozenset[str]:
+        """Return the hosts that have the fault of *rule*, as last read, or for which an alert fires."""
+        return frozenset(self._faulty.get(rule, ()))
+
+    def remembered_hosts(self) -> Iterator[tuple[str, str]]:
+        """Yield each rule and host of which something is known."""
+        yield from tuple(self._hosts)
+
+    def triggers(self, rule: str, host: str) -> Iterator[Trigger]:
+        """Yield the triggers of *rule* for *host* that are not over: of people, of alerts, of the clock."""
+        known = self.host(rule, host)
+        if known.asked:
+            yield known.asked
+        yield from (alert for alert in known.alerts if alert.firing)
+        there = self.rules.get(rule)
+        if there and (there.on.every or there.on.cron) and known.present_since:
+            since = known.present_since
+            yield Trigger(rule=rule, host=host, source=Source.CLOCK, episode=seen_episode(since), since=since)
+
+    def take(self, event: WatchEvent) -> None:
+        """Take in what happened."""
+        match event:
+            case Started():
+                self.started = event.at
+            case Alerted():
+                self._change(event.rule, event.host, lambda it: _alerted(it, event))
+                self._count(event.rule, event.host, event.at)
+            case Asked():
+                asked = Trigger(
+                    rule=event.rule, host=event.host, source=Source.PERSON, episode=f"asked@{event.at:.3f}",
+                    since=event.at, by=event.by,
+                )  # fmt: skip
+                self._change(event.rule, event.host, lambda it: replace(it, asked=asked))
+            case Probed():
+                self._probed(event)
+            case Proposed():
+                self._propose(event)
+            case NotProposed():
+                self._withdraw(event.rule, event.host)
+                self._change(event.rule, event.host, lambda it: replace(it, no_plan=event.why))
+            case Approved():
+                self._of_proposal(event.digest, lambda it: _approved(it, event))
+            case Rejected():
+                self._of_proposal(event.digest, lambda it: _rejected(it, event))
+                self.proposals.pop(event.digest, None)
+            case Began():
+                self._begin(event)
+            case Ended():
+                self._end(event)
+            case Held():
+                self.holds[event.host] = Hold(host=event.host, until=event.until, by=event.by, why=event.why)
+            case Released():
+                self.holds.pop(event.host, None)
+            case Tripped():
+                self._change_rule(event.rule, lambda it: replace(it, tripped=event.why))
+            case BreakerReset():
+                self._change_rule(
+                    event.rule,
+                    lambda it: replace(
+                        it, tripped="", reset_at=event.at, reset_by=event.by, calm_since=event.at, changed=()
+                    ),
+                )
+            case Answered():
+                self._answers[(event.rule, event.host)] = event
+                self._change(event.rule, event.host, lambda it: _answered(it, event))
+            case Faulted():
+                pass
+            case _:
+                assert_never(event)
+
+    def _change(self, rule: str, host: str, change: Change) -> None:
+        self._hosts[(rule, host)] = change(self.host(rule, host))
+        self._of_host.setdefault(host, set()).add(rule)
+
+    def _change_rule(self, rule: str, change: ChangeRule) -> None:
+        self._rules[rule] = change(self.rule(rule))
+
+    def _of_proposal(self, digest: str, change: Change) -> None:
+        if place := self.proposals.get(digest):
+            self._change(*place, change)
+
+    def _withdraw(self, rule: str, host: str) -> None:
+        if before := self.host(rule, host).proposal:
+            self.proposals.pop(before.digest, None)
+            self._change(rule, host, lambda it: replace(it, proposal=None))
+
+    def _propose(self, event: Proposed) -> None:
+        self._withdraw(event.rule, event.host)
+        made = Proposal(
+            rule=event.rule, host=event.host, episode=event.episode, digest=event.digest, file=event.file, at=event.at,
+            until=event.until, risk=event.risk, signature=event.signature, say=event.say, requester=event.requester,
+        )  # fmt: skip
+        self.proposals[event.digest] = (event.rule, event.host)
+        self._change(event.rule, event.host, lambda it: replace(it, proposal=made, no_plan=""))
+
+    def _probed(self, event: Probed) -> None:
+        rule = self.rules.get(event.rule)
+        gap = max(LONGEST_GAP, 3 * rule.on.every) if rule else LONGEST_GAP
+        for reading in event.readings:
+            self._read(event.rule, reading, event.at, gap)
+            self._count(event.rule, reading.host, event.at)
+        if event.whole:
+            self._change_rule(event.rule, lambda it: replace(it, well=event.well, well_at=event.at))
+        self._calm(event.rule, event.at)
+
+    def _count(self, rule: str, host: str, at: float) -> None:
+        """Count *host* among the hosts that have the fault, or not."""
+        known, faulty = self.host(rule, host), self._faulty.setdefault(rule, set())
+        is_faulty = bool(known.present_since) or any(alert.firing for alert in known.alerts)
+        (faulty.add if is_faulty else faulty.discard)(host)
+        self._calm(rule, at)
+
+    def _calm(self, name: str, at: float) -> None:
+        rule, known = self.rules.get(name), self.rule(name)
+        limit = rule.breaker if rule else None
+        if not limit or not known.calm_since:
+            return
+        if len(self._faulty.get(name, ())) >= limit.hosts:
+            self._change_rule(name, lambda it: replace(it, calm_since=at))
+        elif at - known.calm_since >= limit.quiet:
+            self._change_rule(name, lambda it: replace(it, calm_since=0.0))
+
+    def _read(self, rule: str, reading: Reading, at: float, gap: float) -> None:
+        before = self.host(rule, reading.host)
+        after = _read(before, reading, at, gap)
+        if before.proposal and not after.proposal:
+            self.proposals.pop(before.proposal.digest, None)
+        self._change(rule, reading.host, lambda _: after)
+
+    def _begin(self, event: Began) -> None:
+        begun = PastRun(
+            rule=event.rule, episode=event.episode, digest=event.digest, began=event.at,
+        )  # fmt: skip
+        self._withdraw(event.rule, event.host)
+        self._change(event.rule, event.host, lambda it: replace(it, runs=(*it.runs, begun)[-MOST_RUNS:]))
+        self._change_rule(event.rule, lambda it: replace(it, changed=(*it.changed, (event.at, event.host))[-1000:]))
+
+    def _end(self, event: Ended) -> None:
+        self._change(event.rule, event.host, lambda it: _ended(it, event))
+        for other in self._of_host.get(event.host, ()):
+            self._change(other, event.host, _unseen)
+            self._count(other, event.host, event.at)
+        if not event.changed:
+            self._change_rule(event.rule, lambda it: replace(it, changed=_without_last(it.changed, event.host)))
+
+
+def seen_episode(since: float) -> str:
+    """Return the identity of a fault that the watcher's own probes have seen since the time *since*."""
+    return f"seen@{since:.3f}"
+
+
+def _without_last(changed: tuple[tuple[float, str], ...], host: str) -> tuple[tuple[float, str], ...]:
+    last = max((number for number, (_, name) in enumerate(changed) if name == host), default=-1)
+    return tuple(each for number, each in enumerate(changed) if number != last)
+
+
+def _alerted(known: HostMemory, event: Alerted) -> HostMemory:
+    made = Trigger(
+        rule=event.rule, host=event.host, source=Source.ALERT, episode=event.episode, since=event.since,
+        heard=event.at, firing=event.firing,
+    )  # fmt: skip
+    before = next((each for each in known.alerts if each.episode == event.episode), None)
+    if before and not before.firing:  # a resolved episode stays so, whatever comes late
+        return known
+    others = tuple(
+        each for each in known.alerts if each.episode != event.episode and event.at - each.heard <= 2 * ALERT_LASTS
+    )
+    return replace(known, alerts=(*others, made)[-MOST_RUNS:])
+
+
+def _read(known: HostMemory, reading: Reading, at: float, gap: float) -> HostMemory:
+    """Return *known* after *reading*: a healthy one clears the fault, an unknown one neither counts nor clears."""
+    if reading.presence is Presence.PRESENT:
+        broken = not known.present_since or at - known.seen_at > gap
+        before = known.seen.presence if known.seen else None
+        counted = at - known.seen_at if before is Presence.PRESENT and not broken else 0.0
+        return replace(
+            known,
+            seen=reading,
+            seen_at=at,
+            present_since=at if broken else known.present_since,
+            present_for=counted if broken else known.present_for + counted,
+            began=(*known.began, at)[-MOST_TIMES:] if not known.present_since else known.began,
+            no_plan=known.no_plan if known.seen and known.seen.signature == reading.signature else "",
+        )
+    if reading.presence is Presence.UNKNOWN:
+        return replace(known, seen=reading, seen_at=at)
+    return replace(known, seen=reading, seen_at=at, present_since=0.0, present_for=0.0, proposal=None, no_plan="")
+
+
+def _approved(known: HostMemory, event: Approved) -> HostMemory:
+    waiting = known.proposal
+    assert waiting
+    if event.at > waiting.until or any(name == event.by for name, _ in waiting.approvals):
+        return known
+    return replace(known, proposal=replace(waiting, approvals=(*waiting.approvals, (event.by, event.at))))
+
+
+def _rejected(known: HostMemory, event: Rejected) -> HostMemory:
+    waiting = known.proposal
+    assert waiting
+    refused = f"{waiting.episode} by {event.by}"
+    asked = known.asked if known.asked and known.asked.episode != waiting.episode else None
+    return replace(known, proposal=None, asked=asked, rejected=(*known.rejected, refused)[-MOST_RUNS:])
+
+
+def _ended(known: HostMemory, event: Ended) -> HostMemory:
+    runs = tuple(
+        replace(
+            run,
+            ended=event.at,
+            run=event.run,
+            verdict=event.verdict,
+            cured=event.cured,
+            changed=event.changed,
+            locked=event.locked,
+        )
+        if run.digest == event.digest and not run.ended
+        else run
+        for run in known.runs
+    )
+    return replace(known, runs=runs, asked=None)
+
+
+def _answered(known: HostMemory, event: Answered) -> HostMemory:
+    over = known.asked and known.asked.episode == event.episode and event.decision in OVER
+    return replace(known, asked=None) if over else known
+
+
+def _unseen(known: HostMemory) -> HostMemory:
+    """Return *known* without what was seen before a change of the host."""
+    return replace(known, seen=None, seen_at=0.0, present_since=0.0, present_for=0.0)
+
+
+OVER = ("ignore", "escalate")
+"""The decisions after which a person's question is answered."""
+NOTHING = HostMemory()
+NO_HOST = RuleMemory()

@@ -1,0 +1,136 @@
+"""A watcher with a virtual clock, and a fleet of simulated hosts that it probes and changes."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from runbook.values.plan import Presence, Risk
+from runbook.values.watch_rule import Rule
+from runbook.watch.cycle import Cycle
+from runbook.watch.events import Ended, Probed, Proposed, Reading, Started, WatchEvent
+from runbook.watch.memory import Proposal, Remembered, Trigger
+
+T0 = 1_800_000_000.0
+"""The time at which the watcher is started."""
+
+
+@dataclass
+class SimulatedHost:
+    """A host with a fault, or without."""
+
+    faulty: bool = False
+    answers: bool = True
+    cures: bool = True
+    """Whether a run takes the fault away."""
+    work: str = "kill 1"
+    """What a plan would do."""
+    risk: Risk = Risk.KILLS_PROCESSES
+    runs: list[float] = field(default_factory=list)
+
+
+class VirtualFleet:
+    """The watcher's cycle over simulated hosts; probes take a second, plans two, runs five."""
+
+    def __init__(self, rules: list[Rule], hosts: Mapping[str, SimulatedHost]) -> None:
+        self.now = T0
+        self.hosts = dict(hosts)
+        self.rules = {rule.name: rule for rule in rules}
+        self.kept: list[WatchEvent] = []
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = count()
+        self.cycle = self._started()
+
+    def _started(self) -> Cycle:
+        cycle = Cycle(
+            Remembered(self.rules.values()),
+            {name: tuple(sorted(self.hosts)) for name in self.rules},
+            self.kept.append,
+            self,
+        )
+        for event in self.kept:
+            cycle.take(event)
+        cycle.keep(Started(at=self.now))
+        return cycle
+
+    def restart(self) -> None:
+        """End the watcher without a word, and start it again: it knows what it has kept."""
+        self._later.clear()
+        self.cycle = self._started()
+
+    def at(self, seconds: float, do: Callable[[], None]) -> None:
+        """Do something *seconds* after the start."""
+        heapq.heappush(self._later, (T0 + seconds, next(self._number), do))
+
+    def say(self, event: WatchEvent) -> None:
+        """Hand in *event*, as a person or a webhook does."""
+        self.cycle.keep(event)
+
+    def run_until(self, seconds: float) -> None:
+        """Let time pass until *seconds* after the start."""
+        end = T0 + seconds
+        while self.now <= end:
+            while self._later and self._later[0][0] <= self.now:
+                heapq.heappop(self._later)[2]()
+            due = self.cycle.step(self.now)
+            following = self._later[0][0] if self._later else float("inf")
+            self.now = max(self.now + 0.001, min(due, following))
+        self.now = end
+
+    def runs(self, host: str) -> list[float]:
+        """Return the seconds after the start at which *host* was changed."""
+        return [at - T0 for at in self.hosts[host].runs]
+
+    def of(self, kind: type) -> list[WatchEvent]:
+        """Return all events of a kind."""
+        return [event for event in self.kept if isinstance(event, kind)]
+
+    def _after(self, seconds: float, event: Callable[[], WatchEvent]) -> None:
+        heapq.heappush(self._later, (self.now + seconds, next(self._number), lambda: self.cycle.keep(event())))
+
+    def reading(self, name: str) -> Reading:
+        """Return what a probe of the host *name* says now."""
+        host = self.hosts[name]
+        if not host.answers:
+            return Reading(host=name, presence=Presence.UNKNOWN, say="no answer")
+        if not host.faulty:
+            return Reading(host=name, presence=Presence.ABSENT)
+        return Reading(
+            host=name, presence=Presence.PRESENT, say="faulty", changes=1, risk=host.risk, signature=host.work
+        )
+
+    def probe(self, rule: Rule, hosts: tuple[str, ...], *, whole: bool) -> None:
+        def made() -> Probed:
+            readings = tuple(map(self.reading, hosts))
+            well = sum(each.presence is Presence.ABSENT for each in readings)
+            return Probed(at=self.now, rule=rule.name, readings=readings, well=well, whole=whole)
+
+        self._after(1.0, made)
+
+    def plan(self, rule: Rule, trigger: Trigger) -> None:
+        number = next(self._number)
+
+        def made() -> Proposed:
+            host = self.hosts[trigger.host]
+            return Proposed(
+                at=self.now, rule=rule.name, host=trigger.host, episode=trigger.episode, digest=f"{number:064x}",
+                file=f"/plans/{number}", until=self.now + rule.approve.within, risk=host.risk, signature=host.work,
+                say="it would end 1 process", requester=trigger.by,
+            )  # fmt: skip
+
+        self._after(2.0, made)
+
+    def apply(self, rule: Rule, proposal: Proposal) -> None:
+        host = self.hosts[proposal.host]
+        host.runs.append(self.now)
+
+        def made() -> Ended:
+            host.faulty = host.faulty and not host.cures
+            return Ended(
+                at=self.now, rule=rule.name, host=proposal.host, digest=proposal.digest, run=f"run-{len(host.runs)}",
+                verdict="unresolved" if host.faulty else "resolved", cured=not host.faulty, changed=True,
+            )  # fmt: skip
+
+        self._after(5.0, made)
