@@ -142,9 +142,6 @@ def _reasons(error: Exception) -> str:
 def _converter() -> Any:
     from cattrs import Converter
     from cattrs.gen import make_dict_structure_fn, override
-    from cattrs.strategies import configure_tagged_union
-
-    from runbook.values import event, plan
 
     converter = Converter(forbid_extra_keys=True)
     converter.register_structure_hook_func(_is_json, lambda data, _: data)
@@ -158,9 +155,19 @@ def _converter() -> Any:
         return make_dict_structure_fn(kind, converter, **renamed)
 
     converter.register_structure_hook_factory(is_dataclass, structure_dataclass)
-    unions: tuple[Any, ...] = (plan.Decision, event.Event)
-    for union in unions:
-        configure_tagged_union(union, converter, tag_name="kind", tag_generator=_tag)
+
+    def structure_union(union: Any) -> Any:
+        by_kind = {_tag(member): member for member in get_args(union)}
+
+        def made(data: Any, _: Any) -> Any:
+            kind = by_kind.get(data["kind"])
+            if kind is None:
+                raise ValueError(f"{data['kind']!r} is none of: {', '.join(by_kind)}")
+            return converter.structure({name: value for name, value in data.items() if name != "kind"}, kind)
+
+        return made
+
+    converter.register_structure_hook_factory(_is_tagged_union, structure_union)
     return converter
 
 
@@ -176,6 +183,14 @@ def _is_json(kind: Any) -> bool:
     """Whether *kind* is ``Json``, in any of the forms that resolving its recursion leaves."""
     members = set(get_args(kind))
     return kind is Json or {str, int, float, bool} <= members
+
+
+def _is_tagged_union(kind: Any) -> bool:
+    """Whether *kind* is a union of dataclasses, each of which has a field ``kind``."""
+    members = get_args(kind)
+    return len(members) > 1 and all(
+        is_dataclass(each) and any(field.name == "kind" for field in fields(each)) for each in members
+    )
 
 
 def _tag(kind: Any) -> str:

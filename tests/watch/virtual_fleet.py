@@ -47,13 +47,17 @@ class VirtualFleet:
         cycle = Cycle(
             Remembered(self.rules.values()),
             {name: tuple(sorted(self.hosts)) for name in self.rules},
-            self.kept.append,
+            self._keep,
             self,
         )
         for event in self.kept:
             cycle.take(event)
         cycle.keep(Started(at=self.now))
         return cycle
+
+    def _keep(self, event: WatchEvent) -> tuple[WatchEvent, ...]:
+        self.kept.append(event)
+        return (event,)
 
     def restart(self) -> None:
         """End the watcher without a word, and start it again: it knows what it has kept."""

@@ -13,9 +13,11 @@ from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.text_files import read_text
 from runbook.values.playbook import Playbook, Step
-from runbook.values.types import Json, plural
+from runbook.values.types import Json, plural, seconds
 
 FILE = "checks.json"
+RULES = "watch"
+"""The folder of the watcher's rules, in the working directory."""
 
 
 def believed_note(book: Playbook) -> str:
@@ -66,6 +68,8 @@ class Checked:
     text: str
     good: bool
     warned: bool = False
+    is_rule: bool = False
+    """Whether it is a rule of the watcher."""
 
 
 def checked(names: Sequence[str]) -> Iterator[Checked]:
@@ -80,7 +84,8 @@ def checked(names: Sequence[str]) -> Iterator[Checked]:
             result = _known(cache.recall(path))
             if not result:
                 result, files = _checked(name, path)
-                cache.keep(path, files, {"text": result.text, "warned": result.warned})
+                if not result.is_rule:  # whose playbook is another file
+                    cache.keep(path, files, {"text": result.text, "warned": result.warned})
             yield result
         except ConfigError as error:
             yield Checked(_masked(name, str(error)), good=False)
@@ -96,15 +101,31 @@ def _known(kept: Any) -> Checked | None:
 
 def _checked(name: str, path: Path) -> tuple[Checked, FilesRead]:
     from runbook.language.lint.linter import warnings_in
+    from runbook.language.watch_rules import looks_like_rule
     from runbook.plugins import discover
 
     actions, text, files = discover(), read_text(path), FilesRead()
+    if looks_like_rule(text):
+        return Checked(_rule_line(path), good=True, is_rule=True), files
     book = read_playbook(path, actions, files)
     warnings = warnings_in(book, text, actions)
     count = f"{plural(len(book.steps), 'step')}, {plural(len(book.findings), 'finding')}"
     said = f"{path}: good ({count}{', ' + plural(len(warnings), 'warning') if warnings else ''})"
     lines = [*map(str, warnings), said, *filter(None, [believed_note(book)])]
     return Checked(_masked(name, "\n".join(lines)), good=True, warned=bool(warnings)), files
+
+
+def _rule_line(path: Path) -> str:
+    """Return a line about the watcher's rule in *path*.  Raises ConfigError with every mistake in it."""
+    from runbook.commands.watch.rule_files import read_rule
+
+    rule = read_rule(path)
+    listens = [
+        *([f"the alert {rule.on.alert}"] if rule.on.alert else []),
+        *([f"every {seconds(rule.on.every)}"] if rule.on.every else []),
+        *([f"cron {rule.on.cron}"] if rule.on.cron else []),
+    ]
+    return f"{path}: good (a rule: {', '.join(listens)}; then {rule.then} {rule.playbook})"
 
 
 def _masked(name: str, text: str) -> str:
@@ -120,7 +141,8 @@ def named_files(names: Sequence[str]) -> tuple[str, ...]:
     """
     found: list[str] = []
     folders = [str(folder) for folder in own_folders()]
-    for name in names or [*folders[:1], *filter(os.path.isdir, folders[1:])]:
+    rules = [RULES] if os.path.isdir(RULES) else []
+    for name in names or [*folders[:1], *filter(os.path.isdir, folders[1:]), *rules]:
         if not Path(name).is_dir():
             found.append(name)
             continue

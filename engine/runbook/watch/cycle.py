@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, assert_never
 
 from runbook.values.watch_rule import Rule
@@ -63,11 +63,13 @@ class Cycle:
         self,
         remembered: Remembered,
         hosts: Mapping[str, tuple[str, ...]],
-        keep: Callable[[WatchEvent], None],
+        keep: Callable[[WatchEvent], Iterable[WatchEvent]],
         work: Work,
         next_cron: Callable[[str, float], float] = lambda text, after: FOREVER,
     ) -> None:
-        """Prepare the cycle.  *hosts*: the hosts of each rule.  *keep* stores an event, or raises.
+        """Prepare the cycle.  *hosts*: the hosts of each rule.
+
+        *keep* stores an event, or raises; it returns all events that were stored since, also those of others, in order.
 
         *next_cron* returns the next time of five fields of cron after a time.
         """
@@ -100,8 +102,13 @@ class Cycle:
 
     def keep(self, event: WatchEvent) -> None:
         """Store *event*, and take it in.  Raises what the store raises; nothing is taken in then."""
-        self._keep(event)
-        self.take(event)
+        for stored in self._keep(event):
+            self.take(stored)
+
+    def release(self) -> None:
+        """Forget the work under way, of which nothing will be heard."""
+        self._probing.clear()
+        self._at_work.clear()
 
     def step(self, now: float) -> float:
         """Do what is due at *now*.  Returns the time of the next step, if nothing happens before."""

@@ -346,6 +346,8 @@ class Remembered:
         self._change(rule, reading.host, lambda _: after)
 
     def _begin(self, event: Began) -> None:
+        if any(run.digest == event.digest for run in self.host(event.rule, event.host).runs):
+            return
         begun = PastRun(
             rule=event.rule, episode=event.episode, digest=event.digest, began=event.at,
         )  # fmt: skip

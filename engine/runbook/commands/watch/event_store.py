@@ -1,0 +1,171 @@
+"""Keep the events of the watcher in SQLite: appended in order, and never changed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from runbook.codec import from_json, to_json
+from runbook.dataclass import dataclass
+from runbook.errors import ConfigError, RunbookError
+from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
+from runbook.watch.events import Answered, Probed, WatchEvent
+
+FILE = "watch.sqlite"
+LOCK = "watch.lock"
+KEPT_DAYS = 30
+"""The days for which events are kept."""
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS events (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, rule TEXT NOT NULL,
+    host TEXT NOT NULL, body TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS by_time ON events (at);
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """An event with its place in the order of all events."""
+
+    number: int
+    event: WatchEvent
+
+
+def watch_folder(given: str = "") -> PrivateFolder:
+    """Return the directory of the watcher's state: *given*, or the user's own.  Raises ConfigError."""
+    try:
+        folder = PrivateFolder(Path(given).expanduser().absolute() if given else state_directory("watch"))
+        folder.make()
+    except Unsafe as error:
+        raise ConfigError(f"--state: {error.strerror}") from error
+    except OSError as error:
+        raise ConfigError(f"--state {given}: {error.strerror}") from error
+    return folder
+
+
+class EventStore:
+    """The events of one watcher; several processes may read and append."""
+
+    def __init__(self, folder: PrivateFolder) -> None:
+        """Open the store, or make it.  Raises ConfigError."""
+        self._folder = folder
+        try:
+            self._base = _opened(folder)
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigError(f"{folder.path / FILE} cannot be opened: {_reason(error)}") from error
+
+    def append(self, *events: WatchEvent) -> None:
+        """Append *events* in one transaction; when this returns, they are on the disk.  Raises StoreError."""
+        try:
+            with self._base:
+                self._base.executemany(
+                    "INSERT INTO events (at, kind, rule, host, body) VALUES (?, ?, ?, ?, ?)", map(_row, events)
+                )
+        except sqlite3.Error as error:
+            raise StoreError(f"the watcher's events cannot be written: {error}") from error
+
+    def since(self, number: int, *, rule: str = "", host: str = "", at: float = 0.0) -> Iterator[Stored]:
+        """Yield the events after the one with *number*, in order.  *at*: the earliest time.  Raises StoreError."""
+        text = "SELECT number, body FROM events WHERE number > ? AND at >= ?"
+        values: list[object] = [number, at]
+        if rule:
+            text, values = f"{text} AND rule = ?", [*values, rule]
+        if host:
+            text, values = f"{text} AND host IN (?, '')", [*values, host]
+        try:
+            for found, body in self._base.execute(f"{text} ORDER BY number", values):
+                yield Stored(number=found, event=event_from(json.loads(body)))
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise StoreError(f"the watcher's events cannot be read: {error}") from error
+
+    def prune(self, now: float) -> None:
+        """Remove old events, and sooner those that say no more than the ones after them.  Raises StoreError."""
+        old, older = now - 7 * 86400, now - KEPT_DAYS * 86400
+        kinds = (_kind(Answered), _kind(Probed))
+        try:
+            with self._base:
+                self._base.execute("DELETE FROM events WHERE at < ? AND kind <> 'held'", (older,))
+                self._base.execute("DELETE FROM events WHERE at < ? AND kind IN (?, ?)", (old, *kinds))
+        except sqlite3.Error as error:
+            raise StoreError(f"old events cannot be removed: {error}") from error
+
+    def close(self) -> None:
+        """Close the database."""
+        self._base.close()
+
+
+class StoreError(RunbookError):
+    """The events cannot be written or read: nothing may be changed meanwhile."""
+
+
+@contextmanager
+def only_watcher(folder: PrivateFolder) -> Iterator[None]:
+    """Make sure that this is the only watcher with this state.  Raises ConfigError if there is another."""
+    file = folder.appending(LOCK)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another watcher is at work with the state in {folder.path}") from None
+        yield
+    finally:
+        os.close(file)
+
+
+def to_line(event: WatchEvent) -> str:
+    """Return *event* as a line of JSON."""
+    return json.dumps(to_json(event), ensure_ascii=False, separators=(",", ":"))
+
+
+def event_from(tree: object) -> WatchEvent:
+    """Return the event in *tree*, parsed JSON.  Raises ValueError or TypeError if it is none."""
+    return from_json(WatchEvent, tree)  # type: ignore[arg-type]  # a union is a type to cattrs
+
+
+def events_in(lines: Sequence[str], file: str) -> Iterator[WatchEvent]:
+    """Yield the events in *lines* of *file*, as ``to_line`` writes them.  Raises ConfigError."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield event_from(json.loads(line))
+            except (ValueError, TypeError) as error:
+                raise ConfigError(f"{file}:{number}: not an event of `runbook watch log --output jsonl`") from error
+
+
+def _kind(event: type) -> str:
+    return str(event.__dataclass_fields__["kind"].default)  # type: ignore[attr-defined]
+
+
+def _row(event: WatchEvent) -> tuple[float, str, str, str, str]:
+    rule, host = str(getattr(event, "rule", "")), str(getattr(event, "host", ""))
+    return event.at, event.kind, rule, host, to_line(event)
+
+
+def _opened(folder: PrivateFolder) -> sqlite3.Connection:
+    file = folder.appending(FILE)  # mode 600, and no link
+    try:
+        there = os.fstat(file)
+        base = sqlite3.connect(folder.path / FILE, timeout=10, check_same_thread=False)
+    finally:
+        os.close(file)
+    try:
+        if not os.path.samestat(there, os.stat(folder.path / FILE, follow_symlinks=False)):
+            raise Unsafe(f"{FILE} was exchanged")
+        base.execute("PRAGMA journal_mode = WAL")
+        base.execute("PRAGMA synchronous = FULL")  # what has begun must be known after a loss of power
+        with base:
+            base.executescript(_SCHEMA)
+    except BaseException:
+        base.close()
+        raise
+    return base
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

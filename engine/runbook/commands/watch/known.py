@@ -1,0 +1,187 @@
+"""Read what a watcher knows, and pass it the word of a person."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from runbook.commands.plan import this_user
+from runbook.commands.sources import inventory_for
+from runbook.commands.watch.event_store import EventStore, Stored, to_line, watch_folder
+from runbook.commands.watch.options import WatchOptions
+from runbook.commands.watch.rule_files import hosts_of_rules, read_rules
+from runbook.dataclass import dataclass
+from runbook.errors import ConfigError, Problem
+from runbook.text.suggestions import suggest
+from runbook.values.types import seconds
+from runbook.values.units import time_span
+from runbook.values.watch_rule import Rule
+from runbook.watch.events import Approved, Asked, BreakerReset, Held, Rejected, Released, WatchEvent
+from runbook.watch.memory import Proposal, Remembered
+from runbook.watch.policy import counting_approvals
+
+SHORTEST_DIGEST = 8
+"""The characters of a plan's digest that name it."""
+
+
+class Known:
+    """The rules, and what the watcher knows of their hosts; a person's word is appended to it."""
+
+    def __init__(self, rules: tuple[Rule, ...], store: EventStore) -> None:
+        self.rules, self.store = {rule.name: rule for rule in rules}, store
+        self.remembered = Remembered(rules)
+        self.last = 0
+        self.catch_up()
+
+    def catch_up(self) -> tuple[Stored, ...]:
+        """Take in what others have appended, and return it."""
+        new = tuple(self.store.since(self.last))
+        for stored in new:
+            self.remembered.take(stored.event)
+            self.last = stored.number
+        return new
+
+    def proposals(self) -> list[Proposal]:
+        """Return the plans that wait for a person, the oldest first."""
+        found = [self.remembered.host(*place).proposal for place in self.remembered.proposals.values()]
+        return sorted((each for each in found if each), key=lambda each: (each.at, each.host))
+
+    def proposal(self, digest: str, now: float) -> Proposal:
+        """Return the plan that waits whose digest begins with *digest*.  Raises ConfigError."""
+        found = [each for each in self.proposals() if each.digest.startswith(digest)]
+        if len(digest) < SHORTEST_DIGEST or len(found) != 1:
+            waiting = [each.digest[:SHORTEST_DIGEST] for each in self.proposals()]
+            hint = f"these wait: {', '.join(waiting)}" if waiting else "no plan waits"
+            raise ConfigError(Problem(message=f"no plan that waits is called {digest!r}", hint=hint))
+        if now > found[0].until:
+            raise ConfigError(f"plan {digest} expired {seconds(now - found[0].until)} ago; a new one is made")
+        return found[0]
+
+    def approve(self, digest: str, by: str, now: float) -> tuple[Approved, str]:
+        """Append that *by* agrees to a plan; also returns what follows from it.  Raises ConfigError."""
+        plan = self.proposal(digest, now)
+        rule = self.rules.get(plan.rule)
+        if rule is None:
+            raise ConfigError(f"the rule {plan.rule!r} of this plan is gone")
+        if by in dict(plan.approvals):
+            raise ConfigError(f"{by} has approved it already: that counts once")
+        if rule.approve.by and by not in rule.approve.by:
+            raise ConfigError(f"{by} may not approve for the rule {rule.name}: {', '.join(rule.approve.by)} may")
+        if by == plan.requester and not rule.approve.requester_counts:
+            raise ConfigError(f"{by} asked for this plan: another person has to approve it")
+        made = Approved(at=now, digest=plan.digest, by=by)
+        self.store.append(made)
+        self.catch_up()
+        left = rule.approve.count - len(counting_approvals(rule, self._now(plan)))
+        return made, f"{left} more must agree" if left > 0 else "the host is probed again, then it is carried out"
+
+    def reject(self, digest: str, by: str, why: str, now: float) -> Proposal:
+        """Append that *by* refuses a plan, and return the plan.  Raises ConfigError."""
+        plan = self.proposal(digest, now)
+        self.append(Rejected(at=now, digest=plan.digest, by=by, why=why))
+        return plan
+
+    def ask(self, rule: str, host: str, by: str, now: float) -> None:
+        """Append that *by* wants *rule* to look at *host*.  Raises ConfigError if the rule is unknown."""
+        self.append(Asked(at=now, rule=self.named(rule).name, host=host, by=by))
+
+    def reset(self, rule: str, by: str, now: float) -> None:
+        """Append that *by* lets a rule go on whose breaker has tripped.  Raises ConfigError."""
+        name = self.named(rule).name
+        if not self.remembered.rule(name).tripped:
+            raise ConfigError(f"the breaker of the rule {name} has not tripped")
+        self.append(BreakerReset(at=now, rule=name, by=by))
+
+    def named(self, name: str) -> Rule:
+        """Return the rule *name*.  Raises ConfigError."""
+        if name not in self.rules:
+            raise ConfigError(Problem(message=f"there is no rule {name!r}", hint=suggest(name, self.rules)))
+        return self.rules[name]
+
+    def append(self, event: WatchEvent) -> None:
+        """Append *event*, and take it in."""
+        self.store.append(event)
+        self.catch_up()
+
+    def _now(self, plan: Proposal) -> Proposal:
+        return self.remembered.host(plan.rule, plan.host).proposal or plan
+
+
+@contextmanager
+def opened(options: WatchOptions) -> Iterator[Known]:
+    """Open what the watcher of *options* knows.  Raises ConfigError."""
+    store = EventStore(watch_folder(options.state))
+    try:
+        yield Known(read_rules(options.rules), store)
+    finally:
+        store.close()
+
+
+def me() -> str:
+    """Return the name of the user who runs this program; under sudo, of the one who ran sudo."""
+    user = this_user(datetime.now(UTC))
+    return user.sudo_user or user.user
+
+
+def known_host(host: str, options: WatchOptions) -> str:
+    """Return *host*, if the inventory has it.  Raises ConfigError."""
+    names = [each.name for each in inventory_for(options.choosing, "").hosts]
+    if host not in names:
+        raise ConfigError(Problem(message=f"the inventory has no host {host!r}", hint=suggest(host, names)))
+    return host
+
+
+def host_of_rule(known: Known, rule: str, host: str, options: WatchOptions) -> str:
+    """Return *host*, if it is one of the hosts of *rule*.  Raises ConfigError."""
+    found = known.named(rule)
+    hosts = hosts_of_rules((found,), inventory_for(options.choosing, ""))[rule]
+    if host not in hosts:
+        words = f"none of the hosts of the rule {rule} ({found.hosts}) is called {host!r}"
+        raise ConfigError(Problem(message=words, hint=suggest(host, hosts)))
+    return host
+
+
+def hold(options: WatchOptions, host: str, lasts: str, why: str) -> float:
+    """Append that all rules must leave *host* alone for a time, and return until when.  Raises ConfigError."""
+    now = time.time()
+    until = now + time_span(lasts)
+    with opened(options) as known:
+        known.append(Held(at=now, host=known_host(host, options), until=until, by=me(), why=why))
+    return until
+
+
+def release(options: WatchOptions, host: str) -> None:
+    """Append that the hold of *host* is over.  Raises ConfigError if there is none."""
+    now = time.time()
+    with opened(options) as known:
+        there = known.remembered.holds.get(host)
+        if there is None or there.until <= now:
+            raise ConfigError(f"nobody has asked for {host} to be left alone")
+        known.append(Released(at=now, host=host, by=me()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    """The conditions of ``watch log``; an empty field is none."""
+
+    rule: str = ""
+    host: str = ""
+    since: str = ""
+    """A time before now, as on a command line."""
+
+
+def log_lines(options: WatchOptions, query: LogQuery, shown: str) -> Iterator[str]:
+    """Yield the events that match *query*, oldest first, as lines; *shown*: ``console`` or ``jsonl``."""
+    from runbook.commands.watch.wording import event_line
+
+    at = time.time() - time_span(query.since) if query.since else 0.0
+    store = EventStore(watch_folder(options.state))
+    try:
+        for stored in store.since(0, rule=query.rule, host=query.host, at=at):
+            line = to_line(stored.event) if shown == "jsonl" else event_line(stored.event)
+            if line:
+                yield line
+    finally:
+        store.close()

@@ -1,0 +1,19 @@
+"""The options of ``runbook watch`` and ``runbook serve``."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from runbook.commands.options import Choosing
+from runbook.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """The options of every command of the watcher."""
+
+    rules: tuple[str, ...] = ()
+    """Files or folders of rules; empty: ``./watch``."""
+    state: str = ""
+    """The directory of the watcher's state; empty: the user's own."""
+    choosing: Choosing = field(default_factory=Choosing)
