@@ -99,7 +99,7 @@ class Scene:
         own = {**os.environ, **self.environment, "RUNBOOK_CLUSTER": self.cluster.place(f"runbook_site_{site}"),
                "XDG_STATE_HOME": str(self.folder / f"worker-{number}"), "RUNBOOK_LOCK_PLACES": str(locks)}  # fmt: skip
         log = self.folder / f"worker-{number}.log"
-        given = ("--shards", "1", "--allowed-signers", str(self.signers), *words)
+        given = ("--shards", "1", "--accept-new-host-keys", "--allowed-signers", str(self.signers), *words)
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [*PROGRAM, "worker", *given], env=own, cwd=self.folder, stdout=file, stderr=file, stdin=subprocess.DEVNULL,

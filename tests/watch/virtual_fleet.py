@@ -47,17 +47,18 @@ class VirtualFleet:
         cycle = Cycle(
             Remembered(self.rules.values()),
             {name: tuple(sorted(self.hosts)) for name in self.rules},
-            self._keep,
+            self.say,
             self,
         )
+        self.cycle = cycle
         for event in self.kept:
-            cycle.take(event)
-        cycle.keep(Started(at=self.now))
+            self._take(event)
+        self.say(Started(at=self.now))
         return cycle
 
-    def _keep(self, event: WatchEvent) -> tuple[WatchEvent, ...]:
-        self.kept.append(event)
-        return (event,)
+    def _take(self, event: WatchEvent) -> None:
+        self.cycle.remembered.take(event)
+        self.cycle.note(event)
 
     def restart(self) -> None:
         """End the watcher without a word, and start it again: it knows what it has kept."""
@@ -70,7 +71,8 @@ class VirtualFleet:
 
     def say(self, event: WatchEvent) -> None:
         """Hand in *event*, as a person or a webhook does."""
-        self.cycle.keep(event)
+        self.kept.append(event)
+        self._take(event)
 
     def run_until(self, seconds: float) -> None:
         """Let time pass until *seconds* after the start."""
@@ -92,7 +94,7 @@ class VirtualFleet:
         return [event for event in self.kept if isinstance(event, kind)]
 
     def _after(self, seconds: float, event: Callable[[], WatchEvent]) -> None:
-        heapq.heappush(self._later, (self.now + seconds, next(self._number), lambda: self.cycle.keep(event())))
+        heapq.heappush(self._later, (self.now + seconds, next(self._number), lambda: self.say(event())))
 
     def reading(self, name: str) -> Reading:
         """Return what a probe of the host *name* says now."""

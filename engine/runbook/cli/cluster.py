@@ -11,10 +11,10 @@ from runbook.cli.options import (
     CONTEXT,
     FILE,
     cluster_option,
-    connection_options,
     output_options,
     parallel_option,
     recorded_options,
+    unattended_connection_options,
 )
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ def cluster_prune(cluster: str, older_than: str) -> int:
     help="Directory of its records. Default: $XDG_STATE_HOME/runbook/worker.",
 )
 @parallel_option
-@connection_options
+@unattended_connection_options
 def worker(**options: Any) -> int:
     """Work on the hosts of a site, for runs that people begin elsewhere with `runbook run --via cluster`.
 

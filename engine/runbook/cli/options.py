@@ -176,8 +176,7 @@ output_options = shared(
     ),
     verbosity_options,
 )
-connection_options = shared(
-    click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose host key is not known yet."),
+_connecting = (
     *secret_options,
     click.option(
         "--connect-timeout",
@@ -188,6 +187,20 @@ connection_options = shared(
     ),
     shell_timeout_option,
 )
+connection_options = shared(
+    click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose host key is not known yet."),
+    *_connecting,
+)
+unattended_connection_options = shared(
+    click.option(
+        "--strict-host-keys/--accept-new-host-keys",
+        default=True,
+        show_default=True,
+        help="Refuse hosts whose host key is not known yet, for nobody sees the key; or take and remember it.",
+    ),
+    *_connecting,
+)
+"""Those of a command that nobody sits at."""
 fleet_options = shared(
     inventory_option, parallel_option, limit_options, output_options, connection_options, not_ready_option
 )

@@ -7,7 +7,14 @@ from typing import Any, TypeVar
 
 import click
 
-from runbook.cli.options import CONTEXT, FILE, inventory_option
+from runbook.cli.options import (
+    CONTEXT,
+    FILE,
+    inventory_option,
+    parallel_option,
+    records_option,
+    unattended_connection_options,
+)
 from runbook.text.printable import printable
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -28,7 +35,7 @@ state_option = click.option(
 )
 
 
-def _watch_options(command: T) -> T:
+def watch_options(command: T) -> T:
     for option in (state_option, inventory_option, rules_option):
         command = option(command)
     return command
@@ -49,10 +56,27 @@ def watch() -> None:
     """
 
 
+@watch.command("run", context_settings=CONTEXT)
+@watch_options
+@unattended_connection_options
+@parallel_option
+@records_option
+def watch_run(**options: Any) -> int:
+    """Carry out the rules until Ctrl-C or SIGTERM, and print what is heard, seen, decided and done.
+
+    Hosts whose key is not known are refused. A run that changes a host goes on by itself when this ends.
+    """
+    from runbook.commands.options import made_from
+    from runbook.commands.watch.options import ServeOptions
+    from runbook.commands.watch.running import watch
+
+    return watch(made_from(ServeOptions, options))
+
+
 @watch.command("explain", context_settings=CONTEXT)
 @click.argument("rule")
 @click.argument("host")
-@_watch_options
+@watch_options
 def watch_explain(rule: str, host: str, **options: Any) -> None:
     """Show each question that decides what RULE does about HOST, with its answer now. Connects to no host."""
     from runbook.commands.watch.explaining import explain
@@ -62,7 +86,7 @@ def watch_explain(rule: str, host: str, **options: Any) -> None:
 
 @watch.command("replay", context_settings=CONTEXT)
 @click.argument("file", type=FILE)
-@_watch_options
+@watch_options
 def watch_replay(file: str, **options: Any) -> None:
     """Show what the rules would have decided over the events in FILE, of `runbook watch log --output jsonl`.
 
@@ -90,7 +114,7 @@ def watch_log(output: str, state: str, **query: str) -> None:
 
 
 @watch.command("inbox", context_settings=CONTEXT)
-@_watch_options
+@watch_options
 def watch_inbox(**options: Any) -> None:
     """Show the plans that wait for a person, the oldest first."""
     import time
@@ -112,7 +136,7 @@ plan_argument = click.argument("plan")
 
 @watch.command("approve", context_settings=CONTEXT)
 @plan_argument
-@_watch_options
+@watch_options
 def watch_approve(plan: str, **options: Any) -> None:
     """Agree to the PLAN of a rule, by the beginning of its digest; the host is probed again before it is done."""
     import time
@@ -127,7 +151,7 @@ def watch_approve(plan: str, **options: Any) -> None:
 @watch.command("reject", context_settings=CONTEXT)
 @plan_argument
 @click.option("--why", default="", help="The reason, for others.")
-@_watch_options
+@watch_options
 def watch_reject(plan: str, why: str, **options: Any) -> None:
     """Refuse the PLAN of a rule: nothing is done for this episode of the fault."""
     import time
@@ -142,7 +166,7 @@ def watch_reject(plan: str, why: str, **options: Any) -> None:
 @watch.command("ask", context_settings=CONTEXT)
 @click.argument("rule")
 @click.argument("host")
-@_watch_options
+@watch_options
 def watch_ask(rule: str, host: str, **options: Any) -> None:
     """Ask for RULE to look at HOST now. The fault need not have lasted; all other questions are asked as ever."""
     import time
@@ -159,7 +183,7 @@ def watch_ask(rule: str, host: str, **options: Any) -> None:
 @click.argument("host")
 @click.option("--for", "lasts", metavar="DURATION", required=True, help="How long: 4h, 7d.")
 @click.option("--why", default="", help="The reason, for others.")
-@_watch_options
+@watch_options
 def watch_hold(host: str, lasts: str, why: str, **options: Any) -> None:
     """Let all rules leave HOST alone for a time. Runs of people are not held up by it."""
     from runbook.commands.watch.known import hold
@@ -170,7 +194,7 @@ def watch_hold(host: str, lasts: str, why: str, **options: Any) -> None:
 
 @watch.command("release", context_settings=CONTEXT)
 @click.argument("host")
-@_watch_options
+@watch_options
 def watch_release(host: str, **options: Any) -> None:
     """Let rules act on HOST again, before its hold is over."""
     from runbook.commands.watch.known import release
@@ -181,7 +205,7 @@ def watch_release(host: str, **options: Any) -> None:
 
 @watch.command("reset", context_settings=CONTEXT)
 @click.argument("rule")
-@_watch_options
+@watch_options
 def watch_reset(rule: str, **options: Any) -> None:
     """Let RULE go on after its breaker has tripped, once the fleet has been well for its `quiet` time."""
     import time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, assert_never
 
 from runbook.values.watch_rule import Rule
@@ -63,13 +63,14 @@ class Cycle:
         self,
         remembered: Remembered,
         hosts: Mapping[str, tuple[str, ...]],
-        keep: Callable[[WatchEvent], Iterable[WatchEvent]],
+        keep: Callable[[WatchEvent], None],
         work: Work,
         next_cron: Callable[[str, float], float] = lambda text, after: FOREVER,
     ) -> None:
         """Prepare the cycle.  *hosts*: the hosts of each rule.
 
-        *keep* stores an event, or raises; it returns all events that were stored since, also those of others, in order.
+        *keep* stores an event, or raises.  Whatever is stored, also by others, is taken in by *remembered*, and then
+        handed to ``note``.
 
         *next_cron* returns the next time of five fields of cron after a time.
         """
@@ -81,9 +82,8 @@ class Cycle:
         """The rules with a probe under way."""
         self._at_work: set[Place] = set()
 
-    def take(self, event: WatchEvent) -> None:
-        """Take in an event that is stored already."""
-        self.remembered.take(event)
+    def note(self, event: WatchEvent) -> None:
+        """Have decided again what *event*, which is stored and taken in, may have changed."""
         match event:
             case Probed():
                 self._probing.discard(event.rule)
@@ -99,11 +99,6 @@ class Cycle:
                 self._due[(event.rule, event.host)] = 0.0
             case _:  # a person's word may concern every host
                 self._due = dict.fromkeys(self._due, 0.0)
-
-    def keep(self, event: WatchEvent) -> None:
-        """Store *event*, and take it in.  Raises what the store raises; nothing is taken in then."""
-        for stored in self._keep(event):
-            self.take(stored)
 
     def release(self) -> None:
         """Forget the work under way, of which nothing will be heard."""
@@ -172,7 +167,7 @@ class Cycle:
                 self._apply(rule, trigger, now)
             case Escalate(why=why):
                 if answer.question is Question.BREAKER and not self.remembered.rule(rule.name).tripped:
-                    self.keep(Tripped(at=now, rule=rule.name, why=why.removeprefix("the breaker trips: ")))
+                    self._keep(Tripped(at=now, rule=rule.name, why=why.removeprefix("the breaker trips: ")))
                 self._due[place] = FOREVER
             case Ignore():
                 pass
@@ -182,7 +177,7 @@ class Cycle:
     def _apply(self, rule: Rule, trigger: Trigger, now: float) -> None:
         proposal = self.remembered.host(rule.name, trigger.host).proposal
         assert proposal
-        self.keep(
+        self._keep(
             Began(
                 at=now,
                 rule=rule.name,
@@ -210,7 +205,7 @@ class Cycle:
         )
         before = self.remembered.answer(trigger.rule, trigger.host)
         if before is None or _identity(before) != _identity(made):
-            self.keep(made)
+            self._keep(made)
 
 
 def _identity(answer: Answered) -> tuple[str, str, str]:

@@ -309,17 +309,26 @@ class Remembered:
             until=event.until, risk=event.risk, signature=event.signature, say=event.say, requester=event.requester,
         )  # fmt: skip
         self.proposals[event.digest] = (event.rule, event.host)
+        before = self.host(event.rule, event.host).seen
+        say = before.say if before else event.say
+        seen = Reading(
+            host=event.host, presence=Presence.PRESENT, say=say, changes=1, risk=event.risk, signature=event.signature
+        )
+        self._read(event.rule, seen, event.at, self._gap(event.rule))  # a plan is a probe, too
         self._change(event.rule, event.host, lambda it: replace(it, proposal=made, no_plan=""))
 
     def _probed(self, event: Probed) -> None:
-        rule = self.rules.get(event.rule)
-        gap = max(LONGEST_GAP, 3 * rule.on.every) if rule else LONGEST_GAP
+        gap = self._gap(event.rule)
         for reading in event.readings:
             self._read(event.rule, reading, event.at, gap)
             self._count(event.rule, reading.host, event.at)
         if event.whole:
             self._change_rule(event.rule, lambda it: replace(it, well=event.well, well_at=event.at))
         self._calm(event.rule, event.at)
+
+    def _gap(self, name: str) -> float:
+        rule = self.rules.get(name)
+        return max(LONGEST_GAP, 3 * rule.on.every) if rule else LONGEST_GAP
 
     def _count(self, rule: str, host: str, at: float) -> None:
         """Count *host* among the hosts that have the fault, or not."""

@@ -19,6 +19,8 @@ JUST_NOW = 30.0
 """Seconds before a change within which the fault must have been seen once more."""
 AFTERMATH = 300.0
 """Seconds after a run in which an alert that begins may come from the run itself."""
+WAITING = 300.0
+"""Seconds between two probes of a host whose plan waits for a person: it vanishes when the fault is gone."""
 AGAIN = 60.0
 """Seconds after which a question is asked again whose answer no event announces."""
 
@@ -325,13 +327,17 @@ def _approval(facts: _Facts) -> Decision | str:
         return Escalate(why=f"no plan can be made: {known.no_plan}")
     plan = facts.plan
     if plan is None:
+        before = known.proposal
+        if before and facts.now < (again := before.at + AGAIN):  # work that is never the same twice
+            return Wait(until=again, why=f"{_why_no_plan(facts)}; a new one is made a minute after the last")
         return Propose(why=_why_no_plan(facts))
     if rule.then is Then.APPLY and rule.risk.at_least(plan.risk):
         return f"its risk is {plan.risk}, and {rule.risk} needs no approval"
     good = counting_approvals(rule, plan)
     if len(good) < rule.approve.count:
         has = f" (has {len(good)} of {rule.approve.count})" if rule.approve.count > 1 else ""
-        return Wait(until=plan.until, why=f"plan {plan.digest[:8]} ({plan.risk}) waits for an approval{has}")
+        until = min(plan.until, known.seen_at + WAITING)
+        return Wait(until=until, why=f"plan {plan.digest[:8]} ({plan.risk}) waits for an approval{has}")
     return f"approved by {', '.join(good)}"
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from runbook.commands.sources import inventory_for
-from runbook.commands.watch.event_store import EventStore, events_in, watch_folder
+from runbook.commands.watch.event_store import events_in, watch_folder
+from runbook.commands.watch.known import Known
 from runbook.commands.watch.options import WatchOptions
 from runbook.commands.watch.rule_files import hosts_of_rules, read_rules
 from runbook.commands.watch.wording import DECISIONS, answer_words, moment
@@ -35,13 +36,9 @@ def explain(name: str, host: str, options: WatchOptions) -> str:
     every = [each.name for each in inventory.hosts]
     if host not in every:
         raise ConfigError(Problem(message=f"the inventory has no host {host!r}", hint=suggest(host, every)))
-    remembered = Remembered(rules)
-    store = EventStore(watch_folder(options.state))
-    try:
-        for stored in store.since(0):
-            remembered.take(stored.event)
-    finally:
-        store.close()
+    known = Known(rules, watch_folder(options.state))
+    known.close()
+    remembered = known.remembered
     now = time.time()
     triggers = [*remembered.triggers(rule.name, host)] or [_none(rule, host)]
     return "\n".join(
@@ -124,7 +121,7 @@ class _Replay:
                 due = max(self._cycle.step(now), now + 0.001)
                 yield from self._new()
             self._cycle.release()
-            self._cycle.take(event)
+            self._take(event)
             due = max(self._cycle.step(event.at), event.at + 0.001)
             yield from self._new()
 
@@ -135,11 +132,15 @@ class _Replay:
         yield from self._said
         self._said.clear()
 
-    def _keep(self, event: WatchEvent) -> tuple[WatchEvent, ...]:
+    def _take(self, event: WatchEvent) -> None:
+        self._cycle.remembered.take(event)
+        self._cycle.note(event)
+
+    def _keep(self, event: WatchEvent) -> None:
+        """Show an answer; a run that was not is not taken for one that was."""
         if isinstance(event, Answered):
             self._said.append(f"{moment(event.at)} {event.rule} {event.host}: {answer_words(event)}")
-            return (event,)
-        return ()  # a run that was not is not taken for one that was
+            self._take(event)
 
     def probe(self, rule: Rule, hosts: tuple[str, ...], *, whole: bool) -> None:
         """Do nothing: the readings are in the file."""

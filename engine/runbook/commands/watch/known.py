@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -14,6 +14,7 @@ from runbook.commands.watch.options import WatchOptions
 from runbook.commands.watch.rule_files import hosts_of_rules, read_rules
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
+from runbook.records.private_folder import PrivateFolder
 from runbook.text.suggestions import suggest
 from runbook.values.types import seconds
 from runbook.values.units import time_span
@@ -29,19 +30,24 @@ SHORTEST_DIGEST = 8
 class Known:
     """The rules, and what the watcher knows of their hosts; a person's word is appended to it."""
 
-    def __init__(self, rules: tuple[Rule, ...], store: EventStore) -> None:
-        self.rules, self.store = {rule.name: rule for rule in rules}, store
+    def __init__(self, rules: tuple[Rule, ...], folder: PrivateFolder) -> None:
+        """Read all events in *folder*.  Raises ConfigError, StoreError."""
+        self.rules, self.folder = {rule.name: rule for rule in rules}, folder
+        self.store = EventStore(folder)
         self.remembered = Remembered(rules)
         self.last = 0
+        """The number of the last event that was taken in."""
+        self.listeners: list[Callable[[Stored], None]] = []
+        """Called with each event, after it was taken in."""
         self.catch_up()
 
-    def catch_up(self) -> tuple[Stored, ...]:
-        """Take in what others have appended, and return it."""
-        new = tuple(self.store.since(self.last))
-        for stored in new:
+    def catch_up(self) -> None:
+        """Take in what was appended, by others too."""
+        for stored in tuple(self.store.since(self.last)):
             self.remembered.take(stored.event)
             self.last = stored.number
-        return new
+            for listener in self.listeners:
+                listener(stored)
 
     def proposals(self) -> list[Proposal]:
         """Return the plans that wait for a person, the oldest first."""
@@ -72,8 +78,7 @@ class Known:
         if by == plan.requester and not rule.approve.requester_counts:
             raise ConfigError(f"{by} asked for this plan: another person has to approve it")
         made = Approved(at=now, digest=plan.digest, by=by)
-        self.store.append(made)
-        self.catch_up()
+        self.append(made)
         left = rule.approve.count - len(counting_approvals(rule, self._now(plan)))
         return made, f"{left} more must agree" if left > 0 else "the host is probed again, then it is carried out"
 
@@ -100,10 +105,14 @@ class Known:
             raise ConfigError(Problem(message=f"there is no rule {name!r}", hint=suggest(name, self.rules)))
         return self.rules[name]
 
-    def append(self, event: WatchEvent) -> None:
-        """Append *event*, and take it in."""
-        self.store.append(event)
+    def append(self, *events: WatchEvent) -> None:
+        """Append *events*, and take them in.  Raises StoreError."""
+        self.store.append(*events)
         self.catch_up()
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
 
     def _now(self, plan: Proposal) -> Proposal:
         return self.remembered.host(plan.rule, plan.host).proposal or plan
@@ -112,11 +121,11 @@ class Known:
 @contextmanager
 def opened(options: WatchOptions) -> Iterator[Known]:
     """Open what the watcher of *options* knows.  Raises ConfigError."""
-    store = EventStore(watch_folder(options.state))
+    known = Known(read_rules(options.rules), watch_folder(options.state))
     try:
-        yield Known(read_rules(options.rules), store)
+        yield known
     finally:
-        store.close()
+        known.close()
 
 
 def me() -> str:

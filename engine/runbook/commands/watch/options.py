@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from runbook.commands.options import Choosing
+from runbook.commands.options import Choosing, Connecting, Recording
 from runbook.dataclass import dataclass
 
 
@@ -17,3 +17,15 @@ class WatchOptions:
     state: str = ""
     """The directory of the watcher's state; empty: the user's own."""
     choosing: Choosing = field(default_factory=Choosing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions(WatchOptions):
+    """The options of ``runbook serve``."""
+
+    config: str = ""
+    """The file with addresses, tokens and messages; empty: none."""
+    listen: str = ""
+    """``HOST:PORT`` in place of that of the file."""
+    connecting: Connecting = field(default_factory=Connecting)
+    recording: Recording = field(default_factory=Recording)

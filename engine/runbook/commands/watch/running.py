@@ -1,0 +1,77 @@
+"""The command ``watch run``: carry out the rules until asked to end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from runbook.commands.watch.event_store import Stored, only_watcher, watch_folder
+from runbook.commands.watch.known import Known
+from runbook.commands.watch.options import ServeOptions
+from runbook.commands.watch.rule_files import read_rules
+from runbook.commands.watch.watcher import Watcher
+from runbook.commands.watch.wording import event_line
+from runbook.errors import ConfigError
+from runbook.text.printable import on_one_line
+from runbook.values.types import plural
+
+
+@contextmanager
+def running(options: ServeOptions, say: Callable[[str], None]) -> Iterator[Watcher]:
+    """Let the only watcher with this state run.  Raises ConfigError with every mistake in the rules."""
+    if options.connecting.ask_become_pass:
+        raise ConfigError("--ask-become-pass: nobody can be asked later; give --become-password-file FILE")
+    folder = watch_folder(options.state)
+    with only_watcher(folder):
+
+        def open_known() -> Known:
+            return Known(read_rules(options.rules), folder)
+
+        watcher = Watcher(open_known, options, say)
+        for name, hosts in sorted(watcher.hosts.items()):
+            rule = watcher.known.rules[name]
+            say(f"rule {name}: {plural(len(hosts), 'host')}; then {rule.then} {rule.playbook}")
+        watcher.start()
+        try:
+            yield watcher
+        finally:
+            watcher.end()
+
+
+def watch(options: ServeOptions) -> int:
+    """Carry out the rules, and print what is heard, seen, decided and done.  Returns the exit code."""
+    asked = asked_to_end()
+
+    def show(stored: Stored) -> None:
+        if line := event_line(stored.event):
+            sys.stdout.write(f"{on_one_line(line)}\n")
+            sys.stdout.flush()
+
+    with running(options, complain) as watcher:
+        with watcher.lock:
+            watcher.listeners.append(show)
+        asked.wait()
+        complain("ending: probes are ended, a run that changes a host goes on by itself")
+    return 0
+
+
+def complain(line: str) -> None:
+    """Print *line* on stderr."""
+    sys.stderr.write(f"runbook: {on_one_line(line)}\n")
+    sys.stderr.flush()
+
+
+def asked_to_end() -> threading.Event:
+    """Return an event that is set by SIGINT and SIGTERM."""
+    event = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        event.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    return event

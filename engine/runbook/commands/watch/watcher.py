@@ -1,0 +1,245 @@
+"""Run the watcher: one loop over the store of events, the cycle, and the programs that do the work."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from runbook.commands.sources import inventory_for
+from runbook.commands.watch.event_store import Stored
+from runbook.commands.watch.known import Known
+from runbook.commands.watch.options import ServeOptions
+from runbook.commands.watch.programs import Programs
+from runbook.commands.watch.rule_files import hosts_of_rules
+from runbook.dataclass import dataclass
+from runbook.errors import RunbookError
+from runbook.inventory.listing_program import forget_lists
+from runbook.values.plan import Presence
+from runbook.values.types import plural, seconds
+from runbook.watch.alerts import AlertSeen, Payload, hosts_named
+from runbook.watch.cycle import Cycle
+from runbook.watch.events import Alerted, Faulted, Probed, Started, WatchEvent
+from runbook.watch.memory import NOTHING
+
+PAUSE = 0.5
+"""Seconds between two looks at what others have stored."""
+LATE = 60.0
+"""Seconds without a cycle after which the watcher says that it is stuck."""
+AFTER_A_FAULT = 5.0
+"""Seconds until the watcher begins anew after a fault of its own."""
+READ_AGAIN = 60.0
+"""Seconds after which the inventory is read again."""
+PRUNED_EVERY = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """The alerts of a payload, counted."""
+
+    new: int = 0
+    """Those that began or were resolved, for a host of a rule."""
+    known: int = 0
+    no_rule: int = 0
+    no_host: int = 0
+    """Those whose host is none of their rule's."""
+    truncated: int = 0
+    malformed: int = 0
+
+
+class Watcher:
+    """A watcher with a thread of its own; all that it knows may be read under ``lock``."""
+
+    def __init__(self, open_known: Callable[[], Known], options: ServeOptions, say: Callable[[str], None]) -> None:
+        """Open the store and read the inventory.  Raises ConfigError."""
+        self.lock = threading.RLock()
+        self._open_known, self._options, self._say = open_known, options, say
+        self._heard: queue.SimpleQueue[WatchEvent] = queue.SimpleQueue()
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self.known = open_known()
+        self.hosts: Mapping[str, tuple[str, ...]] = self._read_hosts()
+        self._read_at = self._pruned_at = time.monotonic()
+        self._cycle_at = time.monotonic()
+        self._fault = ""
+        self.listeners: list[Callable[[Stored], None]] = []
+        """Called with each event that is taken in, in a thread of the watcher or of who appends, under ``lock``."""
+        self.counted = Heard()
+        """All alerts since the start."""
+        self._programs = Programs(self.known.folder, options, self._hear)
+        self._cycle: Cycle | None = None
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """End probes, and stop to decide; runs that change a host go on by themselves."""
+        self._stop.set()
+        self._wake.set()
+        self._programs.end()
+        self._thread.join(timeout=10)
+
+    def wake(self) -> None:
+        """Have the next cycle begin now."""
+        self._wake.set()
+
+    def health(self) -> tuple[bool, str]:
+        """Return whether the watcher decides, and if not, why."""
+        silent = time.monotonic() - self._cycle_at
+        if self._fault:
+            return False, self._fault
+        if silent > LATE:
+            return False, f"the last cycle was {seconds(silent)} ago"
+        return True, ""
+
+    @property
+    def cycle_age(self) -> float:
+        """The seconds since the last whole cycle."""
+        return time.monotonic() - self._cycle_at
+
+    def heard(self, payload: Payload) -> Heard:
+        """Store what is new in *payload*, and count it; nothing is decided here.  Raises StoreError."""
+        now, new = time.time(), []
+        count = {"known": 0, "no_rule": 0, "no_host": 0}
+        with self.lock:
+            for alert in payload.alerts:
+                named = [*hosts_named(alert, self.known.rules)]
+                count["no_rule"] += not named
+                for rule, host in named:
+                    if host not in self.hosts.get(rule.name, ()):
+                        count["no_host"] += 1
+                    elif self._is_known(rule.name, host, alert, now):
+                        count["known"] += 1
+                    else:
+                        new.append(_alerted(rule.name, host, alert, now))
+            if new:
+                self.known.append(*new)
+            made = Heard(new=len(new), truncated=payload.truncated, malformed=payload.malformed, **count)
+            total = self.counted
+            self.counted = Heard(
+                **{name: getattr(total, name) + getattr(made, name) for name in Heard.__dataclass_fields__}
+            )
+        if new:
+            self._wake.set()
+        return made
+
+    def _is_known(self, rule: str, host: str, alert: AlertSeen, now: float) -> bool:
+        """Whether *alert* says nothing that is not known; one that goes on is stored again after an hour."""
+        for each in self.known.remembered.host(rule, host).alerts:
+            if each.episode == alert.episode:
+                return not each.firing or (alert.firing and now - each.heard < 3600.0)
+        return not alert.firing
+
+    def _hear(self, event: WatchEvent) -> None:
+        self._heard.put(event)
+        self._wake.set()
+
+    def _read_hosts(self) -> Mapping[str, tuple[str, ...]]:
+        forget_lists()
+        return hosts_of_rules(tuple(self.known.rules.values()), inventory_for(self._options.choosing, ""))
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if self._cycle is None:
+                    self._begin()
+                following = self._once()
+                self._fault = ""
+            except Exception as error:  # a cycle that fails does not keep the next one from starting
+                self._fail(error)
+                following = time.time() + AFTER_A_FAULT
+            self._wake.wait(max(0.01, min(PAUSE, following - time.time())))
+            self._wake.clear()
+
+    def _begin(self) -> None:
+        """Begin anew from the store: what was seen before does not count, and runs that are not over are followed."""
+        with self.lock:
+            known = self.known
+            cycle = Cycle(known.remembered, self.hosts, known.append, self._programs, next_cron)
+            known.listeners[:] = [lambda stored: cycle.note(stored.event), self._tell]
+            known.append(Started(at=time.time()))
+            self._cycle = cycle
+            for rule, host in known.remembered.remembered_hosts():
+                for run in known.remembered.host(rule, host).runs:
+                    if not run.ended:
+                        self._programs.follow(rule, host, run.digest)
+
+    def _tell(self, stored: Stored) -> None:
+        for listener in self.listeners:
+            listener(stored)
+
+    def _once(self) -> float:
+        """Carry out one cycle.  Returns the time of the next step."""
+        assert self._cycle
+        with self.lock:
+            self._refresh()
+            self.known.catch_up()
+            while not self._heard.empty():
+                self.known.append(self._sparing(self._heard.get()))
+            following = self._cycle.step(time.time())
+            self._cycle_at = time.monotonic()
+        return following
+
+    def _sparing(self, event: WatchEvent) -> WatchEvent:
+        """Return *event* without the readings of hosts that are well and of which nothing else is known."""
+        if not isinstance(event, Probed) or not event.whole:
+            return event
+        remembered = self.known.remembered
+        kept = tuple(
+            each
+            for each in event.readings
+            if each.presence is not Presence.ABSENT or remembered.host(event.rule, each.host) is not NOTHING
+        )
+        return replace(event, readings=kept)
+
+    def _refresh(self) -> None:
+        now = time.monotonic()
+        if now - self._read_at > READ_AGAIN:
+            self._read_at = now
+            try:
+                self.hosts = self._read_hosts()
+            except RunbookError as error:
+                self.known.append(Faulted(at=time.time(), rule="", why=f"the inventory cannot be read: {error}"))
+            if self._cycle:
+                self._cycle.hosts = self.hosts
+        if now - self._pruned_at > PRUNED_EVERY:
+            self._pruned_at = now
+            self.known.store.prune(time.time())
+
+    def _fail(self, error: Exception) -> None:
+        """Note a fault, and begin anew from the store: an event may have been stored that was not taken in."""
+        words = str(error) if isinstance(error, RunbookError) else f"{type(error).__name__}: {error}"
+        self._fault = f"the watcher does not decide: {words}"
+        self._say(self._fault)
+        with self.lock:
+            self._cycle = None
+            try:
+                self.known.close()
+                self.known = self._open_known()
+                self.known.append(Faulted(at=time.time(), rule="", why=words))
+            except RunbookError as again:
+                self._fault = f"the watcher does not decide: {again}"
+
+
+def heard_words(heard: Heard) -> str:
+    """Return *heard* in words."""
+    others = f"{heard.known} known, {heard.no_rule} without a rule, {heard.no_host} without a host"
+    return f"{plural(heard.new, 'new alert')}, {others}"
+
+
+def next_cron(text: str, after: float) -> float:
+    """Return the next time of the five fields of cron *text* after the time *after*; in the local time zone."""
+    from datetime import UTC, datetime
+
+    from apscheduler.triggers.cron import CronTrigger
+
+    trigger = CronTrigger.from_crontab(text)
+    found = trigger.get_next_fire_time(None, datetime.fromtimestamp(after + 0.001, UTC))
+    return found.timestamp() if found else float("inf")
+
+
+def _alerted(rule: str, host: str, alert: AlertSeen, now: float) -> Alerted:
+    return Alerted(at=now, rule=rule, host=host, episode=alert.episode, since=alert.since, firing=alert.firing)
