@@ -44,7 +44,7 @@ class Approve:
     """The names of the people whose word counts; empty: everybody who may approve."""
     count: int = 1
     """The number of people who have to agree."""
-    requester_counts: bool = False
+    requester_counts: bool = True
     """Whether the person who asked for the plan may approve it."""
     within: float = 4 * 3600.0
     """Seconds after which a plan that nobody has approved expires."""
