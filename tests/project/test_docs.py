@@ -280,7 +280,8 @@ def options() -> set[str]:
     """Every option of every command."""
     every = [*cli.commands.values()]
     every += [inner for command in every if isinstance(command, Group) for inner in command.commands.values()]
-    return {option for command in [cli, *every] for parameter in command.params for option in parameter.opts}
+    parameters = [parameter for command in [cli, *every] for parameter in command.params]
+    return {option for each in parameters for option in (*each.opts, *each.secondary_opts)}
 
 
 @named

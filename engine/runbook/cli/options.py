@@ -200,7 +200,7 @@ unattended_connection_options = shared(
     ),
     *_connecting,
 )
-"""Those of a command that nobody sits at."""
+"""The connection options of a command that nobody sits at."""
 fleet_options = shared(
     inventory_option, parallel_option, limit_options, output_options, connection_options, not_ready_option
 )

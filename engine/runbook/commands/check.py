@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runbook.commands.file_cache import FileCache
-from runbook.commands.input_files import ENDINGS, FilesRead, find_playbook, own_folders, read_playbook
+from runbook.commands.input_files import ENDINGS, RULES_FOLDER, FilesRead, find_playbook, own_folders, read_playbook
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.text_files import read_text
@@ -16,8 +16,6 @@ from runbook.values.playbook import Playbook, Step
 from runbook.values.types import Json, plural, seconds
 
 FILE = "checks.json"
-RULES = "watch"
-"""The folder of the watcher's rules, in the working directory."""
 
 
 def believed_note(book: Playbook) -> str:
@@ -141,7 +139,7 @@ def named_files(names: Sequence[str]) -> tuple[str, ...]:
     """
     found: list[str] = []
     folders = [str(folder) for folder in own_folders()]
-    rules = [RULES] if os.path.isdir(RULES) else []
+    rules = [RULES_FOLDER] if os.path.isdir(RULES_FOLDER) else []
     for name in names or [*folders[:1], *filter(os.path.isdir, folders[1:]), *rules]:
         if not Path(name).is_dir():
             found.append(name)

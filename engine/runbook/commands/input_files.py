@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from runbook.commands.program_cache import ProgramCache
 
 ENDINGS = (".yaml", ".yml")
+RULES_FOLDER = "watch"
+"""The folder of the watcher's rules, in the working directory."""
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
 CHECKED = "checked.json"
 """The cache of the playbooks without a mistake: the path of each, with the digests of its text and of all its files."""

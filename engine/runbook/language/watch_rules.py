@@ -296,7 +296,7 @@ RULE: Mapping[str, Key] = _table(
     ),
     Key(
         name="notify",
-        about="Who is told of proposals, ends and troubles: names of the server's `notify`.",
+        about="The receivers of messages about proposals, ends and troubles: names of the server's `notify`.",
         schema=TEXTS,
         read=value_of(lenient_read.ids),
     ),

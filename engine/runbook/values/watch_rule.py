@@ -38,7 +38,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """Who has to agree before a plan is carried out."""
+    """The people who have to agree before a plan is carried out."""
 
     by: tuple[str, ...] = ()
     """The names of the people whose word counts; empty: everybody who may approve."""

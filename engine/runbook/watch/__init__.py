@@ -1,1 +1,1 @@
-"""What a watcher decides: triggers, its memory, and a fixed order of questions; no I/O."""
+"""The decisions of a watcher: triggers, its memory, and a fixed order of questions; no I/O."""

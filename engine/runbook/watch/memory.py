@@ -1,4 +1,4 @@
-"""What a watcher knows, as a fold over its events."""
+"""The memory of a watcher, as a fold over its events."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostMemory:
-    """What is known of one host for one rule."""
+    """The memory of one host for one rule."""
 
     alerts: tuple[Trigger, ...] = ()
     asked: Trigger | None = None
@@ -134,14 +134,14 @@ class HostMemory:
     runs: tuple[PastRun, ...] = ()
     proposal: Proposal | None = None
     no_plan: str = ""
-    """Why no plan could be made since the last reading with other work."""
+    """The reason why no plan could be made since the last reading with other work."""
     rejected: tuple[str, ...] = ()
     """The episodes for which a person has refused a plan, each ``EPISODE by NAME``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleMemory:
-    """What is known of all hosts of one rule."""
+    """The memory of all hosts of one rule."""
 
     well: int = 0
     """The hosts on which the fault was absent when all were last probed."""
@@ -149,7 +149,7 @@ class RuleMemory:
     changed: tuple[tuple[float, str], ...] = ()
     """The hosts that runs of the rule have changed, each with the time."""
     tripped: str = ""
-    """Why the breaker has tripped; empty: it has not, or a person has reset it."""
+    """The reason why the breaker has tripped; empty: it has not, or a person has reset it."""
     reset_at: float = 0.0
     reset_by: str = ""
     calm_since: float = 0.0

@@ -101,12 +101,12 @@ class Programs:
     def _probed(self, rule: Rule, hosts: tuple[str, ...], *, whole: bool) -> Probed:
         found: dict[str, Reading] = {}
         try:
-            why = self._dry_run(rule, hosts, found)
+            why = self._readings(rule, hosts, found)
         except (OSError, ValueError, ConfigError) as error:
             why = str(error)
         return _probed_event(rule, found, hosts, why, whole=whole)
 
-    def _dry_run(self, rule: Rule, hosts: tuple[str, ...], found: dict[str, Reading]) -> str:
+    def _readings(self, rule: Rule, hosts: tuple[str, ...], found: dict[str, Reading]) -> str:
         """Probe *hosts*, and put what they answer into *found*.  Returns why the others have no answer."""
         with self._inputs(rule) as inputs:
             words = ("run", rule.playbook, "--dry-run", "--no-record", "--output", "json", *inputs)

@@ -1,4 +1,4 @@
-"""Read what a dry run says of a host for a rule, and what came of a run."""
+"""Read the state of a host for a rule from a dry run, and the outcome of a run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _presence(rule: Rule, host: HostResult, *, has_changes: bool) -> tuple[Prese
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of carrying out a plan."""
+    """The outcome of carrying out a plan."""
 
     run: str = ""
     """The id of the run; empty: none was begun, or it is not known."""
@@ -100,7 +100,7 @@ class Outcome:
 
 
 def outcome_of(lines: Iterator[str]) -> Outcome:
-    """Return what came of the run whose events are in *lines*, of ``--output jsonl``; they may break off."""
+    """Return the outcome of the run whose events are in *lines*, of ``--output jsonl``; they may break off."""
     found = Outcome()
     for line in lines:
         try:

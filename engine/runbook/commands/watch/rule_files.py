@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from runbook.commands.check import RULES
-from runbook.commands.input_files import ENDINGS, find_playbook, read_playbook
+from runbook.commands.input_files import ENDINGS, RULES_FOLDER, find_playbook, read_playbook
 from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import refuse_foreign
 from runbook.inventory.host_patterns import select
@@ -27,16 +26,20 @@ def rule_files(given: Sequence[str]) -> list[Path]:
     Raises ConfigError if there is none.
     """
     found: list[Path] = []
-    for name in given or (RULES,):
+    for name in given or (RULES_FOLDER,):
         path = Path(name)
         if path.is_dir():
             found += sorted(each for each in path.iterdir() if each.suffix in ENDINGS and each.is_file())
         elif path.exists():
             found.append(path)
         else:
-            raise ConfigError(Problem(message=f"there is no {name}", hint="name the rules with --rules FILE or RULES"))
+            raise ConfigError(
+                Problem(message=f"there is no {name}", hint="name the rules with --rules PATH")
+            )
     if not found:
-        raise ConfigError(f"no rule in {', '.join(given or (RULES,))}: no file there ends in {' or '.join(ENDINGS)}")
+        raise ConfigError(
+            f"no rule in {', '.join(given or (RULES_FOLDER,))}: no file there ends in {' or '.join(ENDINGS)}"
+        )
     return found
 
 

@@ -25,11 +25,11 @@ from runbook.watch.events import Alerted, Faulted, Probed, Started, WatchEvent
 from runbook.watch.memory import NOTHING
 
 PAUSE = 0.5
-"""Seconds between two looks at what others have stored."""
+"""Seconds after which the events that others have stored are read."""
 LATE = 60.0
 """Seconds without a cycle after which the watcher says that it is stuck."""
 AFTER_A_FAULT = 5.0
-"""Seconds until the watcher begins anew after a fault of its own."""
+"""Seconds until the watcher begins again after a fault of its own."""
 READ_AGAIN = 60.0
 """Seconds after which the inventory is read again."""
 PRUNED_EVERY = 3600.0
@@ -40,11 +40,11 @@ class Heard:
     """The alerts of a payload, counted."""
 
     new: int = 0
-    """Those that began or were resolved, for a host of a rule."""
+    """Alerts that began or were resolved, for a host of a rule."""
     known: int = 0
     no_rule: int = 0
     no_host: int = 0
-    """Those whose host is none of their rule's."""
+    """Alerts whose host is none of their rule's."""
     truncated: int = 0
     malformed: int = 0
 
@@ -155,7 +155,7 @@ class Watcher:
             self._wake.clear()
 
     def _begin(self) -> None:
-        """Begin anew from the store: what was seen before does not count, and runs that are not over are followed."""
+        """Begin again from the store: what was seen before does not count, and runs that are not over are followed."""
         with self.lock:
             known = self.known
             cycle = Cycle(known.remembered, self.hosts, known.append, self._programs, next_cron)
@@ -210,7 +210,7 @@ class Watcher:
             self.known.store.prune(time.time())
 
     def _fail(self, error: Exception) -> None:
-        """Note a fault, and begin anew from the store: an event may have been stored that was not taken in."""
+        """Note a fault, and begin again from the store: an event may have been stored that was not taken in."""
         words = str(error) if isinstance(error, RunbookError) else f"{type(error).__name__}: {error}"
         self._fault = f"the watcher does not decide: {words}"
         self._say(self._fault)
