@@ -33,9 +33,7 @@ def rule_files(given: Sequence[str]) -> list[Path]:
         elif path.exists():
             found.append(path)
         else:
-            raise ConfigError(
-                Problem(message=f"there is no {name}", hint="name the rules with --rules PATH")
-            )
+            raise ConfigError(Problem(message=f"there is no {name}", hint="name the rules with --rules PATH"))
     if not found:
         raise ConfigError(
             f"no rule in {', '.join(given or (RULES_FOLDER,))}: no file there ends in {' or '.join(ENDINGS)}"
