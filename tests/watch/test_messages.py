@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
+from email import message_from_string, policy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -137,7 +138,8 @@ def test_a_mail_is_sent():
         server.shutdown()
     assert complained == []
     assert "[runbook] a plan for a1 waits for an approval (reboots)" in received[0]
-    assert f"https://here/plans/{DIGEST}" in received[0]
+    text = message_from_string(received[0], policy=policy.default).get_content()
+    assert f"https://here/plans/{DIGEST}" in text
 
 
 @pytest.mark.parametrize(

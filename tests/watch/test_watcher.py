@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from runbook.watch.events import Answered, Began, Ended, Proposed
+from runbook.commands.watch.event_store import EventStore, StoreError, only_watcher, watch_folder
+from runbook.commands.watch.watcher import next_cron
+from runbook.watch.events import Answered, Began, Ended, Probed, Proposed
 from tests.support.waiting import until
 from tests.watch.watch_scene import WatchScene
 
@@ -42,11 +46,70 @@ def test_an_alert_leads_to_a_plan_that_waits_and_an_approval_cures_the_host(made
 
 
 def test_a_rule_applies_by_itself_what_its_clock_has_seen(made):
-    scene = made(keys={"on": "{every: 10s}", "then": "apply", "risk": "unknown"})
-    scene.keys["risk"] = ""
+    scene = made(keys={"on": "{every: 10s}", "then": "apply\nrisk: reboots"})
     scene.break_host("a2")
-    with pytest.raises(Exception, match="risk"):
-        scene.start()
+    scene.start()
+    until(lambda: scene.events(Ended))
+    assert (scene.runs("a1"), scene.runs("a2"), scene.is_broken("a2")) == (0, 1, False)
+    (began,) = scene.events(Began)
+    assert (began.host, began.episode.startswith("seen@"), began.approved_by) == ("a2", True, ())
+
+
+def test_a_plan_that_is_too_risky_waits_although_the_rule_applies_by_itself(made):
+    """Mutant: a risk that is not compared."""
+    scene = made(keys={"on": "{every: 10s}", "then": "apply\nrisk: edits-files"})
+    scene.break_host("a2")
+    scene.start()
+    until(lambda: [each for each in scene.events(Answered) if "waits for an approval" in each.why])
+    assert scene.events(Began) == []
+
+
+def test_a_playbook_that_is_gone_is_said_and_the_next_cycle_finds_it_again(made):
+    scene = made(keys={"on": "{every: 10s}"})
+    scene.start()
+    until(lambda: scene.events(Probed))
+    text = (scene.folder / "toy.yaml").read_text()
+    (scene.folder / "toy.yaml").unlink()
+    until(lambda: [each for each in scene.events(Probed) if any(it.presence == "unknown" for it in each.readings)])
+    (scene.folder / "toy.yaml").write_text(text)
+    scene.break_host("a1")
+    until(lambda: scene.events(Proposed))
+
+
+def test_nothing_is_changed_while_the_events_cannot_be_stored(made, monkeypatch):
+    """Mutant: a run that is begun before its event is stored."""
+    scene = made(keys={"on": "{every: 10s}", "then": "apply\nrisk: reboots"})
+    scene.break_host("a1")
+    append, refused = EventStore.append, []
+
+    def append_no_run(self, *events):
+        if any(isinstance(event, Began) for event in events):
+            refused.append(events)
+            raise StoreError("the disk is full")
+        append(self, *events)
+
+    monkeypatch.setattr(EventStore, "append", append_no_run)
+    watcher = scene.start()
+    until(lambda: len(refused) > 1)
+    assert scene.runs("a1") == 0
+    assert not watcher.health()[0]
+    assert "the disk is full" in watcher.health()[1]
+    monkeypatch.setattr(EventStore, "append", append)
+    until(lambda: scene.events(Ended))
+    assert (scene.runs("a1"), len(scene.events(Began))) == (1, 1)
+
+
+def test_a_second_watcher_with_the_same_state_is_refused(made):
+    scene = made()
+    with only_watcher(watch_folder(scene.options.state)):
+        process = scene.process()
+        assert process.wait(60) == 2
+    assert "another watcher is at work" in (scene.folder / "watch.log").read_text()
+
+
+def test_a_person_whose_rule_has_a_cron_knows_when_it_probes():
+    at = datetime(2026, 11, 29, 2, 59, tzinfo=UTC).timestamp()
+    assert datetime.fromtimestamp(next_cron("0 3 * * sun", at), UTC).astimezone().strftime("%a %H:%M") == "Sun 03:00"
 
 
 def test_answers_say_why_nothing_is_done(made):

@@ -119,6 +119,13 @@ ON: Mapping[str, Key] = _table(
         schema=TEXT,
         read=_cron,
     ),
+    Key(
+        name="cured_by",
+        about="The name of another rule: its run has cured the host, and the fault did not come back.",
+        schema={"type": "string", "pattern": RULE_NAME},
+        read=value_of(lenient_read.text),
+    ),
+    Key(name="after", about="How long after that run, such as hours of load.", schema=QUANTITY, read=duration_of()),
 )
 
 APPROVE: Mapping[str, Key] = _table(
@@ -344,8 +351,13 @@ def load_rule(text: str, file: str) -> Rule:
 def _contradictions(rule: Rule, document: Document) -> Iterable[Problem]:
     """Yield the keys of *rule* that do not go together."""
     has_clock = rule.on.every or rule.on.cron
-    if not rule.on.alert and not has_clock:
-        yield document.problem(("on",), "on: only `host_label` is given", "add alert: NAME, every: 60s or cron")
+    if not rule.on.alert and not has_clock and not rule.on.cured_by:
+        words = "on: nothing is given that the rule could listen to"
+        yield document.problem(("on",), words, "add alert: NAME, every: 60s, cron or cured_by: RULE")
+    if "after" in lenient_read.mapping(document.value.get("on")) and not rule.on.cured_by:
+        yield document.problem(("on", "after"), "after: it is the time since a run of the rule `cured_by`")
+    if rule.on.cured_by == rule.name:
+        yield document.problem(("on", "cured_by"), "cured_by: a rule cannot listen to itself")
     if rule.keep and not rule.on.every:
         words = "keep: how many hosts are well is known only where the clock probes them all"
         yield document.problem(("keep",), words, "on: {every: 60s}")

@@ -34,6 +34,10 @@ class Sources:
     """Seconds between two probes of all hosts of the rule; 0: they are not probed by the clock."""
     cron: str = ""
     """Five fields, as in crontab."""
+    cured_by: str = ""
+    """The name of a rule: its run has cured the host."""
+    after: float = 0.0
+    """Seconds after that run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

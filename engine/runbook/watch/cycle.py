@@ -94,7 +94,9 @@ class Cycle:
                 self._due |= {place: 0.0 for place in self._due if place[1] == event.host}
                 self._due[(event.rule, event.host)] = 0.0
             case Answered():
-                pass
+                for rule in self.remembered.rules.values():
+                    if rule.on.cured_by == event.rule:
+                        self._due[(rule.name, event.host)] = 0.0
             case Alerted() | Asked() | Began():
                 self._due[(event.rule, event.host)] = 0.0
             case _:  # a person's word may concern every host

@@ -49,6 +49,8 @@ class Source(StrEnum):
     CLOCK = "clock"
     ALERT = "alert"
     PERSON = "person"
+    CURE = "cure"
+    """A run of another rule has cured the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +236,15 @@ class Remembered:
         if there and (there.on.every or there.on.cron) and known.present_since:
             since = known.present_since
             yield Trigger(rule=rule, host=host, source=Source.CLOCK, episode=seen_episode(since), since=since)
+        if there and there.on.cured_by and (cured := self._cured(there.on.cured_by, host)):
+            episode, since = f"cured@{cured.digest[:16]}", cured.ended + there.on.after
+            yield Trigger(rule=rule, host=host, source=Source.CURE, episode=episode, since=since)
+
+    def _cured(self, rule: str, host: str) -> PastRun | None:
+        """Return the last run of *rule* on *host* if it has cured it, and the fault was not seen again."""
+        known = self.host(rule, host)
+        last = known.runs[-1] if known.runs else None
+        return last if last and last.ended and last.cured and last.changed and not known.present_since else None
 
     def take(self, event: WatchEvent) -> None:
         """Take in what happened."""
@@ -241,6 +252,9 @@ class Remembered:
             case Started():
                 self.started = event.at
             case Alerted():
+                waiting = self.host(event.rule, event.host).proposal
+                if waiting and waiting.episode == event.episode and not event.firing:
+                    self._withdraw(event.rule, event.host)
                 self._change(event.rule, event.host, lambda it: _alerted(it, event))
                 self._count(event.rule, event.host, event.at)
             case Asked():

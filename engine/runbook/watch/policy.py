@@ -172,10 +172,18 @@ def _firing(facts: _Facts) -> Decision | str:
     trigger = facts.trigger
     if not trigger.firing:
         return Ignore(why="it is resolved")
+    if trigger.since > facts.now:
+        return Wait(until=trigger.since, why=_not_yet(trigger))
     if trigger.source is Source.ALERT and (silent := facts.now - trigger.heard) > ALERT_LASTS:
         return Ignore(why=f"nothing was heard of the alert for {seconds(silent)}")
     asked = f", asked for by {trigger.by}" if trigger.by else ""
     return f"since {seconds(max(0.0, facts.now - trigger.since))}{asked}"
+
+
+def _not_yet(trigger: Trigger) -> str:
+    if trigger.source is Source.CURE:
+        return "on probation: the host was cured, and must stay well until then"
+    return "it begins later: compare the clocks of the sender and of this machine"
 
 
 def _new_episode(facts: _Facts) -> Decision | str:

@@ -55,6 +55,13 @@ def read_rules(given: Sequence[str]) -> tuple[Rule, ...]:
             words = f"there are two rules {rule.name!r}: {rules[rule.name].where.file} is the other"
             problems.append(Problem(file=str(path), line=1, column=1, message=words))
         rules[rule.name] = rule
+    for rule in rules.values():
+        if rule.on.cured_by and rule.on.cured_by not in rules and not problems:
+            words = f"on.cured_by: there is no rule {rule.on.cured_by!r}"
+            others = [name for name in rules if name != rule.name]
+            problems.append(
+                Problem(file=rule.where.file, line=1, column=1, message=words, hint=suggest(rule.on.cured_by, others))
+            )
     if problems:
         raise ConfigError(*problems)
     return tuple(rules.values())
