@@ -106,6 +106,8 @@ def test_what_a_silent_worker_tells_later_is_evidence_and_no_result(cluster):
     claim = new.claim()
     assert claim
     assert {host: str(word) for host, word in claim.ends.items()} == {"a": "healthy"}
+    again = Shard(cluster.site("berlin"), ShardId(run="r1", shard=0, epoch=0), "old")
+    assert not again.ship([told(4, "b", "resolved")])  # while the new one is at work
     new.ship([told(1, "b", "failed")])
     new.finish()
     assert [it.result["verdict"] for it in runs.news("r1", "apply", {}).rows if it.result] == ["healthy", "failed"]
