@@ -122,8 +122,8 @@ def _well(line: _Line) -> Probed:
 def _proposed(line: _Line) -> Proposed:
     return Proposed(
         at=line.at, rule=line.rule, host=line.host, episode=line.text("for", "a1"), digest=digest(line.name),
-        file=f"/plans/{line.name}", until=line.time("until", line.at + 4 * 3600), risk=Risk(line.text("risk", "kills-processes")),
-        signature=line.text("work", "a"), say="it would end 1 process", requester=line.text("requester"),
+        file=f"/plans/{line.name}", until=line.time("until", line.at + 4 * 3600),
+        risk=Risk(line.text("risk", "kills-processes")), signature=line.text("work", "a"), say="it would end 1 process", requester=line.text("requester"),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The payload of Alertmanager gives hints about hosts: names, and times when alerts began; nothing else is taken from it."""
+"""The payload of Alertmanager gives names of hosts and times when alerts began; nothing else is taken from it."""
 
 from __future__ import annotations
 

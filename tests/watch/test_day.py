@@ -512,7 +512,7 @@ def test_answers_that_do_not_change_are_stored_once():
     it.hosts["gpu-001"].faulty = True
     alert(it, 100, "gpu-001", "a1")
     it.run_until(1000)
-    it.say(Rejected(at=it.now, digest=it.of(Proposed)[-1].digest, by="ann"))  # type: ignore[union-attr]
+    it.say(Rejected(at=it.now, digest=it.of(Proposed)[-1].digest, by="ann"))
     it.run_until(1100)
     number = len(it.of(Answered))
     it.run_until(3600)
@@ -541,7 +541,7 @@ def test_a_plan_that_cannot_be_made_is_not_tried_each_minute():
         tried.append(it.now)
         it._after(2.0, lambda: NotProposed(at=it.now, rule="stuck", host="gpu-001", why="the host refuses sudo"))
 
-    it.plan = no_plan  # type: ignore[method-assign]
+    it.plan = no_plan
     fault(it, 100, "gpu-001")
     it.run_until(DAY)
     assert len(tried) == 1
