@@ -123,7 +123,8 @@ def _proposed(line: _Line) -> Proposed:
     return Proposed(
         at=line.at, rule=line.rule, host=line.host, episode=line.text("for", "a1"), digest=digest(line.name),
         file=f"/plans/{line.name}", until=line.time("until", line.at + 4 * 3600),
-        risk=Risk(line.text("risk", "kills-processes")), signature=line.text("work", "a"), say="it would end 1 process", requester=line.text("requester"),
+        risk=Risk(line.text("risk", "kills-processes")), signature=line.text("work", "a"),
+        say="it would end 1 process", requester=line.text("requester"),
     )  # fmt: skip
 
 
