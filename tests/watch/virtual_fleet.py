@@ -40,14 +40,22 @@ class VirtualFleet:
         self.rules = {rule.name: rule for rule in rules}
         self.kept: list[WatchEvent] = []
         self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._own: list[tuple[float, int, Callable[[], None]]] = []
+        """The ends of the watcher's own work."""
         self._number = count()
-        self.cycle = self._started()
+        self.before_store: Callable[[WatchEvent], None] = lambda event: None
+        """May raise, so that an event is not stored."""
+        self.after_store: Callable[[WatchEvent], None] = lambda event: None
+        """May raise, so that the watcher ends with the event stored."""
+        self.steps = 0
+        """The steps of the cycle until now."""
+        self._started()
 
     def _started(self) -> Cycle:
         cycle = Cycle(
             Remembered(self.rules.values()),
             {name: tuple(sorted(self.hosts)) for name in self.rules},
-            self.say,
+            self.store,
             self,
         )
         self.cycle = cycle
@@ -60,9 +68,19 @@ class VirtualFleet:
         self.cycle.remembered.take(event)
         self.cycle.note(event)
 
+    def store(self, event: WatchEvent) -> None:
+        """Keep *event*, and take it in."""
+        self.before_store(event)
+        self.kept.append(event)
+        self._take(event)
+        self.after_store(event)
+
     def restart(self) -> None:
-        """End the watcher without a word, and start it again: it knows what it has kept."""
-        self._later.clear()
+        """End the watcher without a word, and start it again: it knows what it has kept.
+
+        What was to happen at a time happens nevertheless; the watcher's own work is lost.
+        """
+        self._own.clear()
         self.cycle = self._started()
 
     def at(self, seconds: float, do: Callable[[], None]) -> None:
@@ -71,17 +89,18 @@ class VirtualFleet:
 
     def say(self, event: WatchEvent) -> None:
         """Hand in *event*, as a person or a webhook does."""
-        self.kept.append(event)
-        self._take(event)
+        self.store(event)
 
     def run_until(self, seconds: float) -> None:
         """Let time pass until *seconds* after the start."""
         end = T0 + seconds
         while self.now <= end:
-            while self._later and self._later[0][0] <= self.now:
-                heapq.heappop(self._later)[2]()
+            for times in (self._later, self._own):
+                while times and times[0][0] <= self.now:
+                    heapq.heappop(times)[2]()
+            self.steps += 1
             due = self.cycle.step(self.now)
-            following = self._later[0][0] if self._later else float("inf")
+            following = min((times[0][0] for times in (self._later, self._own) if times), default=float("inf"))
             self.now = max(self.now + 0.001, min(due, following))
         self.now = end
 
@@ -94,7 +113,7 @@ class VirtualFleet:
         return [event for event in self.kept if isinstance(event, kind)]
 
     def _after(self, seconds: float, event: Callable[[], WatchEvent]) -> None:
-        heapq.heappush(self._later, (self.now + seconds, next(self._number), lambda: self.say(event())))
+        heapq.heappush(self._own, (self.now + seconds, next(self._number), lambda: self.say(event())))
 
     def reading(self, name: str) -> Reading:
         """Return what a probe of the host *name* says now."""

@@ -25,7 +25,15 @@ SHORTEST_EVERY = 10.0
 """The minimum number of seconds between two probes of all hosts of a rule."""
 RULE_NAME = r"^[a-z][a-z0-9_-]*$"
 NUMBER_OF_TIMES: Schema = {"type": "integer", "minimum": 1, "maximum": 1000}
-TIMES = exactly({"count": NUMBER_OF_TIMES, "within": QUANTITY}, ("count", "within"))
+SOME_PEOPLE: Schema = {"oneOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
+
+
+def _times_schema(most: int) -> Schema:
+    return exactly(
+        {"count": {"type": "integer", "minimum": 1, "maximum": most}, "within": QUANTITY}, ("count", "within")
+    )
+
+
 LIST_OF_TEXTS: Schema = {"type": "array", "items": TEXT, "minItems": 1}
 
 
@@ -132,7 +140,7 @@ APPROVE: Mapping[str, Key] = _table(
     Key(
         name="by",
         about="The people whose word counts; without it, everybody who may approve.",
-        schema=TEXTS,
+        schema=SOME_PEOPLE,
         read=value_of(lenient_read.ids),
     ),
     Key(
@@ -265,13 +273,13 @@ RULE: Mapping[str, Key] = _table(
     Key(
         name="attempts",
         about="The most runs of the rule on a host within a time: {count: 3, within: 24h}.",
-        schema=TIMES,
+        schema=_times_schema(50),
         read=_times,
     ),
     Key(
         name="ineffective",
         about="After so many runs in a row that did not cure a host a person has to look; 0: never.",
-        schema={"type": "integer", "minimum": 0, "maximum": 100},
+        schema={"type": "integer", "minimum": 0, "maximum": 50},
         read=lambda entry, key: entry.tree[key] if type(entry.tree.get(key)) is int else 2,
     ),
     Key(
@@ -289,7 +297,7 @@ RULE: Mapping[str, Key] = _table(
     Key(
         name="threshold",
         about="How often the fault has to begin on a host within a time before it counts: {count: 3, within: 1h}.",
-        schema=TIMES,
+        schema=_times_schema(100),
         read=_times,
     ),
     Key(
@@ -339,10 +347,9 @@ def load_rule(text: str, file: str) -> Rule:
     name, stem = tree.get("name"), PurePath(file).stem
     if isinstance(name, str) and re.fullmatch(RULE_NAME, name) and name != stem:
         values.wrong(("name",), f"the rule is called {name!r} and its file {PurePath(file).name!r}", f"name: {stem}")
-    if problems:
-        raise ConfigError(*sorted(set(problems)))
+    has_sources = isinstance(tree.get("on"), Mapping)
     made = Rule(name=stem, **fields, where=document.where(()), digest=sha256(text.encode()).hexdigest())
-    problems += _contradictions(made, document)
+    problems += [each for each in _contradictions(made, document) if has_sources or not each.message.startswith("on:")]
     if problems:
         raise ConfigError(*sorted(set(problems)))
     return made
@@ -370,8 +377,11 @@ def _contradictions(rule: Rule, document: Document) -> Iterable[Problem]:
     if rule.then is Then.APPLY and "risk" not in document.value:
         words = "then: apply, but no `risk` says which changes need no approval"
         yield document.problem(("then",), words, "risk: kills-processes, for example")
+    if rule.approve.by and rule.approve.count > len(rule.approve.by):
+        words = f"approve: {rule.approve.count} people have to agree, and {len(rule.approve.by)} may"
+        yield document.problem(("approve", "count"), words)
     if rule.then is Then.PROBE:
-        for key in ("approve", "keep", "during", "breaker", "cooldown", "attempts"):
+        for key in ("approve", "keep", "during", "breaker", "cooldown", "attempts", "ineffective"):
             if key in document.value:
                 yield document.problem((key,), f"{key}: a rule with `then: probe` changes nothing; leave it out")
 

@@ -30,6 +30,8 @@ def window(text: str) -> Window:
     last = DAYS.index(found[2]) if found[2] else first if found[1] else 6
     days = tuple((first + number) % 7 for number in range((last - first) % 7 + 1))
     begins, ends = _minutes(text, found[3], found[4]), _minutes(text, found[5], found[6])
+    if begins == 24 * 60:
+        raise ConfigError(f"{text!r} begins at the end of the day; write 00:00 of the next one")
     if begins == ends:
         raise ConfigError(f"{text!r} begins and ends at the same time; for whole days write 00:00-24:00")
     return Window(days=days, begins=begins, ends=ends, text=text)
@@ -53,10 +55,10 @@ def freeze(text: str) -> Freeze:
     last = found[2] or found[1]
     try:
         begins, ends = datetime.fromisoformat(found[1]), datetime.fromisoformat(last)
-    except ValueError as error:
+        if ":" not in last:
+            ends += timedelta(days=1)
+    except (ValueError, OverflowError) as error:
         raise ConfigError(f"{text!r}: {error}") from error
-    if ":" not in last:
-        ends += timedelta(days=1)
     if ends <= begins:
         raise ConfigError(f"{text!r} ends before it begins")
     return Freeze(begins=begins.isoformat(timespec="minutes"), ends=ends.isoformat(timespec="minutes"), text=text)
@@ -85,7 +87,7 @@ def cron(text: str) -> str:
 def _check_part(text: str, part: str, field: str, least: int, most: int) -> None:
     names = MONTHS if field == "month" else DAYS if field == "day of the week" else ()
     found = _PART.fullmatch(part)
-    if not found or (found[1] == "*" and found[2]):
+    if not found or not part.isascii() or (found[1] == "*" and found[2]):
         raise ConfigError(f"{text!r}: {part!r} is no {field}")
     ends = [each for each in found.group(1, 2) if each and each != "*"]
     for each in ends:

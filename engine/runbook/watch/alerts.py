@@ -16,6 +16,7 @@ MOST_ALERTS = 10_000
 LONGEST_LABEL = 253
 """The longest name of a host: that of DNS."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{1,64}")
+_IN_BRACKETS = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d{1,5})?")
 _PORT = re.compile(r":\d{1,5}$")
 
 
@@ -69,7 +70,19 @@ def hosts_named(alert: AlertSeen, rules: Mapping[str, Rule]) -> Iterator[tuple[R
     """Yield each rule that listens to *alert*, with the name of the host that it is about."""
     for rule in rules.values():
         if rule.on.alert and rule.on.alert == alert.name:
-            yield rule, _PORT.sub("", alert.labels.get(rule.on.host_label, ""))[:LONGEST_LABEL]
+            yield rule, _host(alert.labels.get(rule.on.host_label, ""))
+
+
+def _host(label: str) -> str:
+    """Return the host that *label* names, without a port; empty if no host has such a name."""
+    if len(label) > LONGEST_LABEL + 8:
+        return ""
+    name = label
+    if bracketed := _IN_BRACKETS.fullmatch(label):
+        name = bracketed[1]
+    elif label.count(":") == 1:
+        name = _PORT.sub("", label)
+    return name if len(name) <= LONGEST_LABEL else ""
 
 
 def _alert(tree: Any) -> AlertSeen | None:
@@ -77,7 +90,9 @@ def _alert(tree: Any) -> AlertSeen | None:
         return None
     labels, fingerprint, starts_at = tree.get("labels"), tree.get("fingerprint"), tree.get("startsAt")
     status = tree.get("status")
-    if not isinstance(labels, Mapping) or status not in ("firing", "resolved"):
+    if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
+        return None
+    if status not in ("firing", "resolved"):
         return None
     if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint) or not isinstance(starts_at, str):
         return None

@@ -81,6 +81,8 @@ class Cycle:
         self._probing: set[str] = set()
         """The rules with a probe under way."""
         self._at_work: set[Place] = set()
+        self._answered: dict[Place, dict[str, tuple[str, str]]] = {}
+        """The last answer to each episode of a place that has a trigger."""
 
     def note(self, event: WatchEvent) -> None:
         """Have decided again what *event*, which is stored and taken in, may have changed."""
@@ -139,17 +141,23 @@ class Cycle:
         """Decide about the first trigger of *place* that leads to something; those that lead to nothing are skipped."""
         name, host = place
         rule = self.remembered.rules.get(name)
-        self._due[place] = FOREVER
         if place in self._at_work:
+            self._due[place] = FOREVER
             return
+        given: dict[str, tuple[str, str]] = {}
         for trigger in self.remembered.triggers(name, host):
             known = host in self.hosts.get(name, ())
-            answer = decide(rule, trigger, self.remembered.memory(name, host, is_host_known=known), now)
-            self._note(trigger, answer, now)
+            memory = self.remembered.memory(name, host, is_host_known=known, at=now)
+            answer = decide(rule, trigger, memory, now)
+            given[trigger.episode] = self._note(trigger, answer, now)
             if not isinstance(answer.decision, Ignore):
                 assert rule
+                self._due[place] = FOREVER
                 self._act(rule, trigger, answer, now, asked)
-                return
+                break
+        else:
+            self._due[place] = FOREVER
+        self._answered[place] = given
 
     def _act(self, rule: Rule, trigger: Trigger, answer: Answer, now: float, asked: dict[str, list[str]]) -> None:
         place = (rule.name, trigger.host)
@@ -192,8 +200,8 @@ class Cycle:
         self._at_work.add((rule.name, trigger.host))
         self._work.apply(rule, proposal)
 
-    def _note(self, trigger: Trigger, answer: Answer, now: float) -> None:
-        """Keep *answer* if it is another one than before."""
+    def _note(self, trigger: Trigger, answer: Answer, now: float) -> tuple[str, str]:
+        """Keep *answer* if it is another one than the last to this trigger.  Returns what tells it from others."""
         decision = answer.decision
         made = Answered(
             at=now,
@@ -205,10 +213,7 @@ class Cycle:
             why=decision.why,
             until=decision.until if isinstance(decision, Wait) and decision.until < FOREVER else 0.0,
         )
-        before = self.remembered.answer(trigger.rule, trigger.host)
-        if before is None or _identity(before) != _identity(made):
+        identity = (made.question, made.decision)
+        if self._answered.get((trigger.rule, trigger.host), {}).get(trigger.episode) != identity:
             self._keep(made)
-
-
-def _identity(answer: Answered) -> tuple[str, str, str]:
-    return answer.episode, answer.question, answer.decision
+        return identity

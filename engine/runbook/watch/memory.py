@@ -109,6 +109,15 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A person's refusal of a plan."""
+
+    episode: str
+    by: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """A host that people want to be left alone."""
 
@@ -135,10 +144,16 @@ class HostMemory:
     """The times at which the fault began."""
     runs: tuple[PastRun, ...] = ()
     proposal: Proposal | None = None
+    certain: Presence | None = None
+    """The last answer to whether the fault is there; None: there was none."""
+    work: str = ""
+    """The signature of the last reading with the fault."""
     no_plan: str = ""
-    """The reason why no plan could be made since the last reading with other work."""
-    rejected: tuple[str, ...] = ()
-    """The episodes for which a person has refused a plan, each ``EPISODE by NAME``."""
+    """The reason why no plan could be made for this work."""
+    rejected: tuple[Refusal, ...] = ()
+    """The refusals of people."""
+    refused: Refusal | None = None
+    """The last refusal, if the fault was not seen to be absent since, and no run has changed the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +163,8 @@ class RuleMemory:
     well: int = 0
     """The hosts on which the fault was absent when all were last probed."""
     well_at: float = 0.0
+    unwell: frozenset[str] = frozenset()
+    """The hosts on which the fault was present or unknown then."""
     changed: tuple[tuple[float, str], ...] = ()
     """The hosts that runs of the rule have changed, each with the time."""
     tripped: str = ""
@@ -172,6 +189,10 @@ class Memory:
     hold: Hold | None = None
     started: float = 0.0
     """The time when the watcher was last started."""
+    faulty: int = 0
+    """The number of the rule's hosts that have the fault, or for which an alert fires."""
+    others_well: int = 0
+    """The number of the rule's other hosts that are well, as far as is known."""
 
 
 Change = Callable[[HostMemory], HostMemory]
@@ -194,16 +215,20 @@ class Remembered:
         self._faulty: dict[str, set[str]] = {}
         """The hosts on which the fault of each rule is present, or for which an alert fires."""
 
-    def memory(self, rule: str, host: str, *, is_host_known: bool = True) -> Memory:
-        """Return what a decision about *host* by *rule* rests on."""
+    def memory(self, rule: str, host: str, *, is_host_known: bool = True, at: float = 0.0) -> Memory:
+        """Return what a decision about *host* by *rule* rests on at the time *at*; 0: when it last heard something."""
         others = (self.host(other, host).runs for other in sorted(self._of_host.get(host, ())) if other != rule)
+        known, faulty = self.rule(rule), self._faulty_at(rule, at)
+        not_well_any_more = (faulty | {host}) - known.unwell
         return Memory(
             is_host_known=is_host_known,
             host=self.host(rule, host),
-            rule=self.rule(rule),
+            rule=known,
             runs_of_others=tuple(run for runs in others for run in runs),
             hold=self.holds.get(host),
             started=self.started,
+            faulty=len(faulty),
+            others_well=max(0, known.well - len(not_well_any_more)),
         )
 
     def host(self, rule: str, host: str) -> HostMemory:
@@ -220,7 +245,10 @@ class Remembered:
 
     def faulty(self, rule: str) -> frozenset[str]:
         """Return the hosts that have the fault of *rule*, as last read, or for which an alert fires."""
-        return frozenset(self._faulty.get(rule, ()))
+        return self._faulty_at(rule, 0.0)
+
+    def _faulty_at(self, rule: str, at: float) -> frozenset[str]:
+        return frozenset(host for host in self._faulty.get(rule, ()) if _is_faulty(self.host(rule, host), at))
 
     def remembered_hosts(self) -> Iterator[tuple[str, str]]:
         """Yield each rule and host of which something is known."""
@@ -337,7 +365,8 @@ class Remembered:
             self._read(event.rule, reading, event.at, gap)
             self._count(event.rule, reading.host, event.at)
         if event.whole:
-            self._change_rule(event.rule, lambda it: replace(it, well=event.well, well_at=event.at))
+            unwell = frozenset(each.host for each in event.readings if each.presence is not Presence.ABSENT)
+            self._change_rule(event.rule, lambda it: replace(it, well=event.well, well_at=event.at, unwell=unwell))
         self._calm(event.rule, event.at)
 
     def _gap(self, name: str) -> float:
@@ -346,9 +375,9 @@ class Remembered:
 
     def _count(self, rule: str, host: str, at: float) -> None:
         """Count *host* among the hosts that have the fault, or not."""
-        known, faulty = self.host(rule, host), self._faulty.setdefault(rule, set())
-        is_faulty = bool(known.present_since) or any(alert.firing for alert in known.alerts)
-        (faulty.add if is_faulty else faulty.discard)(host)
+        faulty = self._faulty.setdefault(rule, set())
+        self._calm(rule, at)  # the crowd was there until now
+        (faulty.add if _is_faulty(self.host(rule, host), at) else faulty.discard)(host)
         self._calm(rule, at)
 
     def _calm(self, name: str, at: float) -> None:
@@ -356,7 +385,7 @@ class Remembered:
         limit = rule.breaker if rule else None
         if not limit or not known.calm_since:
             return
-        if len(self._faulty.get(name, ())) >= limit.hosts:
+        if len(self._faulty_at(name, at)) >= limit.hosts:
             self._change_rule(name, lambda it: replace(it, calm_since=at))
         elif at - known.calm_since >= limit.quiet:
             self._change_rule(name, lambda it: replace(it, calm_since=0.0))
@@ -369,8 +398,6 @@ class Remembered:
         self._change(rule, reading.host, lambda _: after)
 
     def _begin(self, event: Began) -> None:
-        if any(run.digest == event.digest for run in self.host(event.rule, event.host).runs):
-            return
         begun = PastRun(
             rule=event.rule, episode=event.episode, digest=event.digest, began=event.at,
         )  # fmt: skip
@@ -405,10 +432,12 @@ def _alerted(known: HostMemory, event: Alerted) -> HostMemory:
     before = next((each for each in known.alerts if each.episode == event.episode), None)
     if before and not before.firing:  # a resolved episode stays so, whatever comes late
         return known
-    others = tuple(
-        each for each in known.alerts if each.episode != event.episode and event.at - each.heard <= 2 * ALERT_LASTS
+    kept = tuple(
+        made if each.episode == event.episode else each
+        for each in known.alerts
+        if each.episode == event.episode or event.at - each.heard <= 2 * ALERT_LASTS
     )
-    return replace(known, alerts=(*others, made)[-MOST_RUNS:])
+    return replace(known, alerts=(kept if before else (*kept, made))[-MOST_RUNS:])
 
 
 def _read(known: HostMemory, reading: Reading, at: float, gap: float) -> HostMemory:
@@ -423,12 +452,24 @@ def _read(known: HostMemory, reading: Reading, at: float, gap: float) -> HostMem
             seen_at=at,
             present_since=at if broken else known.present_since,
             present_for=counted if broken else known.present_for + counted,
-            began=(*known.began, at)[-MOST_TIMES:] if not known.present_since else known.began,
-            no_plan=known.no_plan if known.seen and known.seen.signature == reading.signature else "",
+            began=known.began if known.certain is Presence.PRESENT else (*known.began, at)[-MOST_TIMES:],
+            certain=Presence.PRESENT,
+            work=reading.signature,
+            no_plan=known.no_plan if known.work == reading.signature else "",
         )
     if reading.presence is Presence.UNKNOWN:
         return replace(known, seen=reading, seen_at=at)
-    return replace(known, seen=reading, seen_at=at, present_since=0.0, present_for=0.0, proposal=None, no_plan="")
+    return replace(
+        known,
+        seen=reading,
+        seen_at=at,
+        present_since=0.0,
+        present_for=0.0,
+        certain=Presence.ABSENT,
+        proposal=None,
+        no_plan="",
+        refused=None,
+    )
 
 
 def _approved(known: HostMemory, event: Approved) -> HostMemory:
@@ -442,27 +483,38 @@ def _approved(known: HostMemory, event: Approved) -> HostMemory:
 def _rejected(known: HostMemory, event: Rejected) -> HostMemory:
     waiting = known.proposal
     assert waiting
-    refused = f"{waiting.episode} by {event.by}"
+    refused = Refusal(episode=waiting.episode, by=event.by, at=event.at)
     asked = known.asked if known.asked and known.asked.episode != waiting.episode else None
-    return replace(known, proposal=None, asked=asked, rejected=(*known.rejected, refused)[-MOST_RUNS:])
+    return replace(known, proposal=None, asked=asked, rejected=(*known.rejected, refused)[-MOST_RUNS:], refused=refused)
 
 
 def _ended(known: HostMemory, event: Ended) -> HostMemory:
-    runs = tuple(
-        replace(
-            run,
-            ended=event.at,
-            run=event.run,
-            verdict=event.verdict,
-            cured=event.cured,
-            changed=event.changed,
-            locked=event.locked,
-        )
-        if run.digest == event.digest and not run.ended
-        else run
-        for run in known.runs
+    """Return *known* after the end of a run; a question that was asked meanwhile is still one."""
+    open_run = next((run for run in known.runs if run.digest == event.digest and not run.ended), None)
+    if open_run is None:
+        return known
+    ended = replace(
+        open_run,
+        ended=event.at,
+        run=event.run,
+        verdict=event.verdict,
+        cured=event.cured,
+        changed=event.changed,
+        locked=event.locked,
     )
-    return replace(known, runs=runs, asked=None)
+    return replace(
+        known,
+        runs=tuple(ended if run is open_run else run for run in known.runs),
+        asked=None if known.asked and known.asked.episode == open_run.episode else known.asked,
+        certain=Presence.ABSENT if event.cured else known.certain,
+        refused=None if event.changed else known.refused,
+    )
+
+
+def _is_faulty(known: HostMemory, at: float) -> bool:
+    """Whether the host has the fault, or an alert fires that was heard of within the last day."""
+    heard = (alert for alert in known.alerts if alert.firing and at - alert.heard <= ALERT_LASTS)
+    return bool(known.present_since) or any(heard)
 
 
 def _answered(known: HostMemory, event: Answered) -> HostMemory:

@@ -188,9 +188,13 @@ def _not_yet(trigger: Trigger) -> str:
 
 def _new_episode(facts: _Facts) -> Decision | str:
     episode = facts.trigger.episode
-    for refused in facts.memory.host.rejected:
-        if refused.rpartition(" by ")[0] == episode:
-            return Ignore(why=f"a person refused to act on it: {refused.rpartition(' by ')[2]}")
+    for refusal in facts.memory.host.rejected:
+        if refusal.episode == episode:
+            return Ignore(why=f"a person refused to act on it: {refusal.by}")
+    refused = facts.memory.host.refused
+    clock_or_before = facts.trigger.source is Source.CLOCK or facts.trigger.since <= (refused.at if refused else 0.0)
+    if refused and clock_or_before and facts.trigger.source is not Source.PERSON:
+        return Ignore(why=f"a person refused to act on the same fault, and it was there ever since: {refused.by}")
     for run in facts.runs:
         if run.episode != episode or not run.ended or not run.changed:
             continue
@@ -205,7 +209,12 @@ def _own_doing(facts: _Facts) -> Decision | str:
         if not run.ended:
             return Wait(until=float("inf"), why=f"a run of the rule {run.rule} is at work on the host")
         over = run.ended + AFTERMATH
-        if facts.trigger.source is Source.ALERT and run.began <= facts.trigger.since < over and facts.now < over:
+        if (
+            run.changed
+            and facts.trigger.source is Source.ALERT
+            and run.began <= facts.trigger.since < over
+            and facts.now < over
+        ):
             return Wait(until=over, why=f"it began while, or just after, {_run(run)} changed the host")
     return "no run of ours is at work, or has just been"
 
@@ -229,6 +238,9 @@ def _breaker(facts: _Facts) -> Decision | str:
     if known.tripped:
         reset = f"`runbook watch reset {facts.rule.name}` resets it"
         return Escalate(why=f"the breaker has tripped: {known.tripped}; {reset}")
+    if known.calm_since and facts.memory.faulty >= limit.hosts:
+        words = f"{plural(facts.memory.faulty, 'host')} have the fault, and fewer than {limit.hosts} must"
+        return Wait(until=facts.now + AGAIN, why=f"{known.reset_by} has reset the breaker, but {words}")
     if known.calm_since and facts.now < (calm := known.calm_since + limit.quiet):
         few = f"fewer than {plural(limit.hosts, 'host')} must have the fault for {seconds(limit.quiet)}"
         return Wait(until=calm, why=f"{known.reset_by} has reset the breaker, and {few} first")
@@ -258,17 +270,18 @@ def _cooldown(facts: _Facts) -> Decision | str:
 
 def _attempts(facts: _Facts) -> Decision | str:
     row = 0
-    for run in reversed(facts.runs):
+    tried = [run for run in facts.runs if not run.locked]
+    for run in reversed(tried):
         if run.cured:
             break
         row += 1
     if facts.rule.ineffective and row >= facts.rule.ineffective:
-        last = facts.runs[-1]
+        last = tried[-1]
         return Escalate(why=f"the last {plural(row, 'run')} did not cure the host ({_run(last)}: {last.verdict})")
     limit = facts.rule.attempts
     if limit is None:
         return "the rule has no limit"
-    recent = [run for run in facts.runs if facts.now - run.began < limit.within]
+    recent = [run for run in tried if facts.now - run.began < limit.within]
     if len(recent) >= limit.count:
         many = f"{plural(len(recent), 'run')} on the host within {seconds(limit.within)}"
         return Escalate(why=f"{many}, and {limit.count} is the most")
@@ -281,9 +294,10 @@ def _keep(facts: _Facts) -> Decision | str:
         return _ONLY_PROBES if not facts.changes else "the rule needs no other host to be well"
     if known.well_at <= facts.memory.started or facts.now - known.well_at > _fresh(facts.rule):
         return Wait(until=facts.now + AGAIN, why="it is not known now how many other hosts are well")
-    if known.well < least:
-        return Wait(until=facts.now + AGAIN, why=f"{plural(known.well, 'other host')} well, and {least} must be")
-    return f"{plural(known.well, 'other host')} well"
+    well = facts.memory.others_well
+    if well < least:
+        return Wait(until=facts.now + AGAIN, why=f"{plural(well, 'other host')} well, and {least} must be")
+    return f"{plural(well, 'other host')} well"
 
 
 def _probe(facts: _Facts) -> Decision | str:

@@ -8,8 +8,10 @@ from zoneinfo import ZoneInfo
 
 from runbook.values.watch_rule import During, Window
 
-FARTHEST = timedelta(days=400)
-"""The time for which the next open window is searched."""
+FARTHEST = 400 * 86400.0
+"""Seconds for which the next open window is searched."""
+HALF_HOUR = 1800.0
+"""Seconds: clocks are put forward and back by multiples of it."""
 
 
 def closed_by(during: During, now: float) -> str:
@@ -19,14 +21,23 @@ def closed_by(during: During, now: float) -> str:
 
 def opens_at(during: During, now: float) -> float:
     """Return the next time at which *during* permits a change, or *now*; infinity if there is none in 400 days."""
-    moment = _local(during, now)
-    last = moment + FARTHEST
-    while _closed_by(during, moment):
-        later = [edge for edge in _edges(during, moment) if edge > moment]
-        if not later or min(later) > last:
+    moment = now
+    while closed_by(during, moment):
+        later = [at for edge in _edges(during, _local(during, moment)) for at in _instants(during, edge) if at > moment]
+        if not later or min(later) > now + FARTHEST:
             return float("inf")
         moment = min(later)
-    return max(now, moment.replace(tzinfo=_zone(during)).timestamp())
+    return moment
+
+
+def _instants(during: During, edge: datetime) -> Iterator[float]:
+    """Yield the times that may be meant by the local time *edge*: more than one where the clock is put back or forward."""
+    zone = _zone(during)
+    first, last = sorted(edge.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
+    while first < last:
+        yield first
+        first += HALF_HOUR
+    yield last
 
 
 def _zone(during: During) -> tzinfo:

@@ -63,7 +63,7 @@ def _explained(
 ) -> Iterator[str]:
     about = trigger.episode or "nothing was heard"
     yield f"{rule.name} on {trigger.host}, {trigger.source}: {about}"
-    memory = remembered.memory(rule.name, trigger.host, is_host_known=is_host_known)
+    memory = remembered.memory(rule.name, trigger.host, is_host_known=is_host_known, at=now)
     found = [*answers(rule, trigger, memory, now)]
     width = max(len(each.question) for each in found)
     for answer in found[:-1]:

@@ -1,0 +1,547 @@
+"""A day of a watcher over a simulated fleet: the daemon that ends stuck jobs, its limits, and its restarts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+
+import pytest
+
+from runbook.language.watch_rules import load_rule
+from runbook.values.plan import Presence
+from runbook.values.watch_rule import Rule
+from runbook.watch.cycle import MOST_AT_WORK
+from runbook.watch.events import (
+    Alerted,
+    Answered,
+    Approved,
+    Asked,
+    Began,
+    BreakerReset,
+    Ended,
+    Held,
+    NotProposed,
+    Probed,
+    Proposed,
+    Rejected,
+    Released,
+    Started,
+    Tripped,
+    WatchEvent,
+)
+from tests.watch.virtual_fleet import T0, SimulatedHost, VirtualFleet
+
+DAEMON = """\
+on: {every: 60s}
+for: 600s
+then: apply
+risk: kills-processes
+cooldown: 300s
+keep: 2
+"""
+"""The rule of the seed's daemon: every 60 s, stuck for 600 s, a cooldown of 300 s, two nodes are kept."""
+BY_ALERT = "on: {alert: GpuStuck}\nthen: apply\nrisk: kills-processes\n"
+BOTH = "on: {alert: GpuStuck, every: 60s}\nthen: apply\nrisk: kills-processes\n"
+DAY = 86400.0
+
+
+def rule(text: str) -> Rule:
+    """Return the rule with the keys in *text*."""
+    return load_rule(f"name: stuck\nplaybook: stuck-node\nhosts: all\n{text}", "stuck.yaml")
+
+
+def fleet(text: str, number: int) -> VirtualFleet:
+    """Return a watcher with the rule in *text* over *number* healthy hosts."""
+    return VirtualFleet([rule(text)], {f"gpu-{each:03}": SimulatedHost() for each in range(number)})
+
+
+def turn(it: VirtualFleet, host: str, *, faulty: bool) -> None:
+    """Give *host* the fault, or take it away."""
+    it.hosts[host].faulty = faulty
+
+
+def fault(it: VirtualFleet, seconds: float, *hosts: str) -> None:
+    """Let the fault begin on *hosts* so many seconds after the start."""
+    for host in hosts:
+        it.at(seconds, partial(turn, it, host, faulty=True))
+
+
+def alert(
+    it: VirtualFleet, seconds: float, host: str, episode: str = "a1", *, firing: bool = True, since: float | None = None
+) -> None:
+    """Let an alert for *host* begin, be sent again, or end."""
+
+    def sent() -> None:
+        began = T0 + (seconds if since is None else since)
+        it.say(Alerted(at=it.now, rule="stuck", host=host, episode=episode, since=began, firing=firing))
+
+    it.at(seconds, sent)
+
+
+def all_runs(it: VirtualFleet) -> dict[str, list[float]]:
+    """Return when each host was changed, of those that were."""
+    return {name: it.runs(name) for name, host in it.hosts.items() if host.runs}
+
+
+def most_at_work(it: VirtualFleet) -> int:
+    """Return the most runs that were at work at the same time."""
+    number = most = 0
+    for event in it.kept:
+        number += isinstance(event, Began) - isinstance(event, Ended)
+        most = max(most, number)
+    return most
+
+
+def test_the_daemon_ends_what_is_stuck_for_ten_minutes_all_day():
+    """Mutants: policy.py ``_sustained`` without ``rule.sustained``; cycle.py, a step that returns the present time."""
+    it = fleet(DAEMON, 40)
+    begins = {f"gpu-{number:03}": 1000.0 + 2000.0 * number for number in range(40)}
+    for host, seconds in begins.items():
+        fault(it, seconds, host)
+    it.run_until(DAY)
+    runs = all_runs(it)
+    assert runs.keys() == begins.keys()
+    assert all(len(each) == 1 for each in runs.values())
+    late = {host: each[0] - begins[host] for host, each in runs.items()}
+    assert all(600.0 <= seconds <= 600.0 + 2 * 60.0 + 10.0 for seconds in late.values()), late
+    assert not any(host.faulty for host in it.hosts.values())
+    assert it.steps < 2 * DAY / 60 + 40 * 20  # a probe begins and ends each minute; twenty steps for a fault
+    assert len(it.kept) < DAY / 60 + 40 * 20
+
+
+def test_a_healthy_day_keeps_nothing_but_probes():
+    it = fleet(DAEMON, 3)
+    it.run_until(DAY)
+    assert {type(event) for event in it.kept} == {Started, Probed}
+    assert len(it.of(Probed)) == DAY / 60
+    assert it.steps <= 2 * DAY / 60 + 2
+
+
+def test_a_host_that_stays_stuck_is_left_to_a_person_after_two_runs():
+    """Mutant: ``ineffective`` is not counted."""
+    it = fleet(DAEMON, 5)
+    it.hosts["gpu-001"].cures = False
+    fault(it, 100, "gpu-001")
+    it.run_until(DAY)
+    assert len(it.runs("gpu-001")) == 2
+    answered = [event for event in it.of(Answered) if isinstance(event, Answered)]
+    assert (answered[-1].decision, answered[-1].question) == ("escalate", "attempts")
+
+
+def test_two_runs_on_a_host_are_a_cooldown_apart():
+    """Mutant: ``_cooldown`` compares with the beginning of the run, or with half of the time."""
+    it = fleet(DAEMON.replace("for: 600s\n", "") + "ineffective: 0\n", 5)
+    it.hosts["gpu-001"].cures = False
+    fault(it, 100, "gpu-001")
+    it.run_until(3600)
+    runs = it.runs("gpu-001")
+    assert len(runs) > 8
+    assert all(5.0 + 300.0 <= later - earlier <= 5.0 + 300.0 + 70.0 for earlier, later in pairwise(runs))
+
+
+def test_the_last_two_well_nodes_are_kept():
+    """Mutant: ``_keep`` compares with one more, or one less."""
+    it = fleet(DAEMON, 5)
+    for number in range(5):
+        it.hosts[f"gpu-{number:03}"].cures = False
+    fault(it, 100, "gpu-000", "gpu-001", "gpu-002", "gpu-003")
+    it.run_until(3000)
+    assert all_runs(it) == {}
+    it.at(3001, partial(turn, it, "gpu-003", faulty=False))
+    it.run_until(3200)
+    assert set(all_runs(it)) == {"gpu-000", "gpu-001", "gpu-002"}
+
+
+def test_one_run_after_the_other_takes_no_well_node_away():
+    it = fleet(DAEMON, 4)
+    fault(it, 100, "gpu-000", "gpu-001")
+    fault(it, 5000, "gpu-002", "gpu-003")
+    it.run_until(DAY)
+    assert {host: len(runs) for host, runs in all_runs(it).items()} == dict.fromkeys(it.hosts, 1)
+
+
+@pytest.mark.parametrize("minutes", [1, 5, 60])
+def test_a_cycle_without_any_answer_goes_on_and_clears_nothing(minutes):
+    """Mutant: memory.py ``_read`` clears the fault after a reading without an answer."""
+    it = fleet(DAEMON, 10)
+
+    def answers(*, whether: bool) -> None:
+        for host in it.hosts.values():
+            host.answers = whether
+
+    fault(it, 90, "gpu-001")
+    it.at(330, partial(answers, whether=False))
+    it.at(330 + 60 * minutes, partial(answers, whether=True))
+    it.run_until(DAY)
+    silent = [
+        event
+        for event in it.of(Probed)
+        if isinstance(event, Probed) and all(read.presence is Presence.UNKNOWN for read in event.readings)
+    ]
+    assert len(silent) >= minutes
+    [run] = it.runs("gpu-001")
+    assert 90 + 600 + 60 * minutes <= run <= 90 + 600 + 60 * minutes + 200
+
+
+def test_a_fault_that_comes_and_goes_is_never_acted_upon():
+    """Mutant: a healthy reading leaves ``present_for``."""
+    it = fleet(DAEMON, 5)
+    for number in range(100):
+        fault(it, 100 + 600 * number, "gpu-001")
+        it.at(400 + 600 * number, partial(turn, it, "gpu-001", faulty=False))
+    it.run_until(DAY)
+    assert all_runs(it) == {}
+    assert not it.of(Proposed)
+
+
+def test_a_fault_that_comes_and_goes_counts_where_the_rule_says_so():
+    it = fleet(DAEMON.replace("for: 600s", "threshold: {count: 3, within: 1h}"), 5)
+    for number in range(3):
+        fault(it, 100 + 600 * number, "gpu-001")
+        it.at(400 + 600 * number, partial(turn, it, "gpu-001", faulty=False))
+    it.run_until(1300)
+    assert all_runs(it) == {}
+    it.run_until(1500)
+    assert len(it.runs("gpu-001")) == 1
+
+
+def test_only_so_many_hosts_are_worked_on_at_the_same_time_and_none_is_forgotten():
+    """Mutant: ``MOST_AT_WORK`` is not looked at."""
+    it = fleet(DAEMON, 60)
+    fault(it, 100, *[f"gpu-{number:03}" for number in range(50)])
+    it.run_until(3000)
+    assert len(all_runs(it)) == 50
+    assert 1 < most_at_work(it) <= MOST_AT_WORK
+
+
+def test_a_breaker_trips_once_and_goes_on_after_a_reset_and_a_quiet_time():
+    it = fleet(DAEMON + "breaker: {hosts: 3, within: 1d}\n", 10)
+    fault(it, 100, *[f"gpu-{number:03}" for number in range(5)])
+    it.run_until(3000)
+    assert len(all_runs(it)) == 3
+    assert len(it.of(Tripped)) == 1
+    it.say(BreakerReset(at=it.now, rule="stuck", by="ann"))
+    it.run_until(3590)
+    assert len(all_runs(it)) == 3
+    it.run_until(3800)
+    assert len(all_runs(it)) == 5
+    assert len(it.of(Tripped)) == 1
+
+
+def test_a_held_host_is_left_alone_until_its_release():
+    it = fleet(DAEMON, 5)
+    it.at(50, lambda: it.say(Held(at=it.now, host="gpu-001", until=T0 + DAY, by="ann")))
+    fault(it, 100, "gpu-001", "gpu-002")
+    it.run_until(3000)
+    assert set(all_runs(it)) == {"gpu-002"}
+    it.say(Released(at=it.now, host="gpu-001", by="ann"))
+    it.run_until(3100)
+    assert set(all_runs(it)) == {"gpu-001", "gpu-002"}
+
+
+def test_an_alert_leads_to_a_probe_and_only_a_fault_to_a_run():
+    it = fleet(BY_ALERT, 5)
+    it.hosts["gpu-001"].faulty = True
+    alert(it, 100, "gpu-001")
+    alert(it, 100, "gpu-002")
+    it.run_until(1000)
+    assert set(all_runs(it)) == {"gpu-001"}
+    probed = [read.host for event in it.of(Probed) if isinstance(event, Probed) for read in event.readings]
+    assert set(probed) == {"gpu-001", "gpu-002"}
+    number = len(it.kept)
+    alert(it, 1001, "gpu-002", firing=False)
+    it.run_until(DAY)
+    assert len(it.kept) <= number + 3
+
+
+def test_a_plan_waits_for_a_person_and_the_fault_is_seen_again_before_it_is_carried_out():
+    """Mutant: ``_probe_again`` passes on."""
+    it = fleet("on: {alert: GpuStuck}\napprove: {count: 2}\n", 3)
+    it.hosts["gpu-001"].faulty = True
+    alert(it, 100, "gpu-001")
+    it.run_until(1000)
+    [plan] = [event for event in it.of(Proposed) if isinstance(event, Proposed)]
+    it.say(Approved(at=it.now, digest=plan.digest, by="ann"))
+    it.run_until(1200)
+    assert all_runs(it) == {}
+    it.say(Approved(at=it.now, digest=plan.digest, by="bob"))
+    it.run_until(1300)
+    [began] = [event for event in it.of(Began) if isinstance(event, Began)]
+    assert began.approved_by == ("ann", "bob")
+    last = max(event.at for event in it.of(Probed) if event.at <= began.at)
+    assert T0 + 1200 < last <= began.at
+
+
+def test_a_plan_of_which_the_fault_has_gone_is_not_carried_out():
+    it = fleet("on: {alert: GpuStuck}\n", 3)
+    it.hosts["gpu-001"].faulty = True
+    alert(it, 100, "gpu-001")
+    it.run_until(1000)
+    it.hosts["gpu-001"].faulty = False
+    [plan] = [event for event in it.of(Proposed) if isinstance(event, Proposed)]
+    it.say(Approved(at=it.now, digest=plan.digest, by="ann"))
+    it.run_until(DAY)
+    assert all_runs(it) == {}
+
+
+def test_a_person_asks_and_gets_an_answer_for_a_host_that_is_well_and_one_that_is_not():
+    it = fleet(DAEMON, 5)
+    it.hosts["gpu-001"].faulty = True
+    for host in ("gpu-001", "gpu-002"):
+        it.at(100, lambda host=host: it.say(Asked(at=it.now, rule="stuck", host=host, by="ann")))
+    it.run_until(300)
+    assert set(all_runs(it)) == {"gpu-001"}  # it need not have lasted
+    answers = {event.host: event.decision for event in it.of(Answered) if isinstance(event, Answered)}
+    assert answers["gpu-002"] == "ignore"
+
+
+# ---- restarts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_restart_with_a_hundred_open_episodes_does_nothing_before_all_hosts_are_probed():
+    """Mutants: ``_probe`` and ``_keep`` without ``started``."""
+    it = fleet(DAEMON, 110)
+    fault(it, 100, *[f"gpu-{number:03}" for number in range(100)])
+    it.run_until(700)  # in this minute they would be acted upon
+    assert all_runs(it) == {}
+    it.now += 30.0
+    it.restart()
+    number = len(it.kept)
+    it.run_until(DAY)
+    after = it.kept[number:]
+    first = next(place for place, event in enumerate(after) if isinstance(event, Began))
+    probed = [event for event in after[:first] if isinstance(event, Probed) and event.whole]
+    assert probed
+    assert len(all_runs(it)) == 100
+    assert all(len(runs) == 1 for runs in all_runs(it).values())
+
+
+def test_a_restart_after_a_long_time_does_not_count_what_was_seen_before():
+    it = fleet(DAEMON, 110)
+    fault(it, 100, *[f"gpu-{number:03}" for number in range(100)])
+    it.run_until(650)
+    it.now += 400.0
+    it.restart()
+    it.run_until(650 + 400 + 600)
+    assert all_runs(it) == {}
+    it.run_until(DAY)
+    assert len(all_runs(it)) == 100
+
+
+class Killed(BaseException):
+    """The watcher's process was ended."""
+
+
+def killed_after(it: VirtualFleet, number: int) -> Callable[[WatchEvent], None]:
+    """Return what ends the watcher as soon as *number* events are stored."""
+
+    def check(event: WatchEvent) -> None:
+        if len(it.kept) == number:
+            raise Killed
+
+    return check
+
+
+def by_the_records(it: VirtualFleet, *, went_on: bool) -> Iterator[Ended]:
+    """Yield the ends of runs that the watcher did not see: of one that was never begun, or that went on without it."""
+    ended = {event.digest for event in it.of(Ended) if isinstance(event, Ended)}
+    for event in it.of(Began):
+        assert isinstance(event, Began)
+        if event.digest in ended:
+            continue
+        host = it.hosts[event.host]
+        begun = any(at == event.at for at in host.runs)
+        if begun and went_on:
+            host.faulty = False
+        yield Ended(
+            at=it.now, rule=event.rule, host=event.host, digest=event.digest, run="run" if begun else "",
+            verdict="resolved" if begun and went_on else "unknown", cured=begun and went_on, changed=begun,
+        )  # fmt: skip
+
+
+STORY = 5400.0
+"""Seconds that the story lasts."""
+
+
+def story(text: str) -> VirtualFleet:
+    """Return a fleet in which ten hosts have a fault, one after the other, each with an alert that ends at last."""
+    it = fleet(text, 13)
+    for number in range(10):
+        host, seconds = f"gpu-{number:03}", 130.0 + 350.0 * number
+        fault(it, seconds, host)
+        alert(it, seconds + 30, host, f"a{number}")
+        alert(it, STORY - 60, host, f"a{number}", firing=False, since=seconds + 30)
+    return it
+
+
+def run_with_a_death(text: str, number: int, seed: int, *, went_on: bool) -> VirtualFleet:
+    """Return the fleet of ``story`` at its end, with a restart after the event *number*."""
+    it, chance = story(text), random.Random(seed)
+    it.after_store = killed_after(it, number)
+    try:
+        it.run_until(STORY)
+    except Killed:
+        it.now += chance.choice([0.0, 1.0, 30.0, 150.0, 400.0])
+        it.after_store = lambda event: None
+        it.restart()
+        for event in by_the_records(it, went_on=went_on):
+            it.say(event)
+        it.run_until(STORY)
+    return it
+
+
+def acted_upon(it: VirtualFleet) -> list[tuple[str, str]]:
+    """Return the host and the episode of each run that changed something."""
+    changed = {event.digest for event in it.of(Ended) if isinstance(event, Ended) and event.changed}
+    return [
+        (event.host, event.episode) for event in it.of(Began) if isinstance(event, Began) and event.digest in changed
+    ]
+
+
+@pytest.mark.parametrize("text", [DAEMON, BY_ALERT, BOTH], ids=["by clock", "by alert", "by both"])
+@pytest.mark.parametrize("went_on", [True, False], ids=["the run goes on", "the run dies"])
+def test_at_whatever_moment_it_is_killed_no_episode_is_acted_upon_twice_or_forgotten(text, went_on):
+    """Mutants: ``_own_doing`` without a run at work; ``Began`` stored after ``apply``; ``_new_episode`` passes on."""
+    whole = story(text)
+    whole.run_until(STORY)
+    assert {host: len(runs) for host, runs in all_runs(whole).items()} == {
+        f"gpu-{number:03}": 1 for number in range(10)
+    }
+    chance = random.Random(5)
+    kinds = (Began, Proposed, Ended, Alerted)
+    moments = {number for number, event in enumerate(whole.kept, 1) if isinstance(event, kinds)}
+    others = sorted(set(range(2, len(whole.kept))) - moments)
+    died_at = sorted(chance.sample(sorted(moments), 25) + chance.sample(others, 25))
+    wrong = []
+    for seed, number in enumerate(died_at):
+        it = run_with_a_death(text, number, seed, went_on=went_on)
+        acted = acted_upon(it)
+        if len(set(acted)) != len(acted):
+            wrong.append((number, "acted upon twice", acted))
+        runs = {host: len(each) for host, each in all_runs(it).items()}
+        if went_on and runs != {f"gpu-{each:03}": 1 for each in range(10)}:
+            wrong.append((number, "not one run for each fault", runs))
+        open_now = [name for name, host in it.hosts.items() if host.faulty]
+        left_to_people = {
+            event.host for event in it.of(Answered) if isinstance(event, Answered) and event.decision == "escalate"
+        }
+        if not set(open_now) <= left_to_people:
+            wrong.append((number, "forgotten", open_now))
+    assert wrong == []
+
+
+def test_nothing_is_carried_out_of_which_the_beginning_cannot_be_stored():
+    """Mutant: ``_apply`` calls the work before it keeps ``Began``."""
+    it = fleet(BOTH, 3)
+
+    def full(event: WatchEvent) -> None:
+        if isinstance(event, Began):
+            raise OSError("no space left on device")
+
+    it.before_store = full
+    fault(it, 100, "gpu-001")
+    with pytest.raises(OSError, match="no space left"):
+        it.run_until(1000)
+    assert all_runs(it) == {}
+    assert it.of(Began) == []
+    assert it.cycle.remembered.host("stuck", "gpu-001").runs == ()
+
+
+@pytest.mark.xfail(strict=True, reason="a place whose answer could not be stored is due again only after another event")
+def test_an_alert_whose_answer_could_not_be_stored_is_not_forgotten():
+    it = fleet(BY_ALERT, 3)
+    it.hosts["gpu-001"].faulty = True
+    failures = iter([OSError("no space left on device")])
+
+    def full(event: WatchEvent) -> None:
+        if isinstance(event, Answered) and (error := next(failures, None)):
+            raise error
+
+    it.before_store = full
+    alert(it, 100, "gpu-001")
+    with pytest.raises(OSError, match="no space left"):
+        it.run_until(1000)
+    it.run_until(1000)
+    assert len(it.runs("gpu-001")) == 1
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a refusal counts for one trigger only: the clock's trigger leads to the same plan at once"
+)
+def test_what_a_person_has_refused_is_not_proposed_again_for_another_trigger():
+    it = fleet("on: {alert: GpuStuck, every: 60s}\n", 3)
+    fault(it, 100, "gpu-001")
+    alert(it, 110, "gpu-001")
+    it.run_until(1000)
+    plan = it.of(Proposed)[-1]
+    assert isinstance(plan, Proposed)
+    number = len(it.of(Proposed))
+    it.say(Rejected(at=it.now, digest=plan.digest, by="ann"))
+    it.run_until(2000)
+    assert len(it.of(Proposed)) == number
+
+
+@pytest.mark.xfail(
+    strict=True, reason="after a gap between two readings the same fault is another episode, which nobody has refused"
+)
+def test_a_refusal_lasts_over_a_restart():
+    it = fleet("on: {every: 60s}\n", 3)
+    fault(it, 100, "gpu-001")
+    it.run_until(1000)
+    [plan] = it.of(Proposed)
+    assert isinstance(plan, Proposed)
+    it.say(Rejected(at=it.now, digest=plan.digest, by="ann"))
+    it.run_until(1100)
+    it.now += 400.0
+    it.restart()
+    it.run_until(2000)
+    assert len(it.of(Proposed)) == 1
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="one answer is kept for a host: those to two triggers displace each other, and both are stored each time",
+)
+def test_answers_that_do_not_change_are_stored_once():
+    it = fleet(BOTH.replace("then: apply\nrisk: kills-processes", "then: propose"), 3)
+    it.hosts["gpu-001"].faulty = True
+    alert(it, 100, "gpu-001", "a1")
+    it.run_until(1000)
+    it.say(Rejected(at=it.now, digest=it.of(Proposed)[-1].digest, by="ann"))
+    it.run_until(1100)
+    number = len(it.of(Answered))
+    it.run_until(3600)
+    assert len(it.of(Answered)) <= number + 2
+
+
+@pytest.mark.xfail(
+    strict=True, reason="alerts take turns when they are heard of again, and each turn withdraws the plan that waits"
+)
+def test_a_plan_that_waits_is_not_withdrawn_because_an_alert_is_heard_of_again():
+    it = fleet("on: {alert: GpuStuck}\n", 3)
+    it.hosts["gpu-001"].faulty = True
+    alert(it, 100, "gpu-001", "a1")
+    alert(it, 110, "gpu-001", "a2")
+    alert(it, 500, "gpu-001", "a1", since=100)
+    alert(it, 600, "gpu-001", "a2", since=110)
+    it.run_until(1000)
+    assert len(it.of(Proposed)) == 1
+
+
+def test_a_plan_that_cannot_be_made_is_not_tried_each_minute():
+    it = fleet(DAEMON, 5)
+    tried = []
+
+    def no_plan(rule: Rule, trigger: object) -> None:
+        tried.append(it.now)
+        it._after(2.0, lambda: NotProposed(at=it.now, rule="stuck", host="gpu-001", why="the host refuses sudo"))
+
+    it.plan = no_plan
+    fault(it, 100, "gpu-001")
+    it.run_until(DAY)
+    assert len(tried) == 1
