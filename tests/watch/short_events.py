@@ -113,9 +113,10 @@ def _reading(line: _Line, presence: Presence) -> Probed:
 
 
 def _well(line: _Line) -> Probed:
-    """Return a probe of all hosts; ``absent=HOST`` is one of those that are well, and has a reading."""
+    """Return a probe of all hosts: HOST has the fault; with ``absent=NAME`` it is that one which is well."""
     absent = line.text("absent")
-    readings = (Reading(host=absent, presence=Presence.ABSENT),) if absent else ()
+    faulty = Reading(host=HOST, presence=Presence.PRESENT, changes=1, risk=Risk.KILLS_PROCESSES, signature="a")
+    readings = (Reading(host=absent, presence=Presence.ABSENT),) if absent else (faulty,)
     return Probed(at=line.at, rule=line.rule, readings=readings, well=int(line.name))
 
 

@@ -449,7 +449,6 @@ def test_nothing_is_carried_out_of_which_the_beginning_cannot_be_stored():
     assert it.cycle.remembered.host("stuck", "gpu-001").runs == ()
 
 
-@pytest.mark.xfail(strict=True, reason="a place whose answer could not be stored is due again only after another event")
 def test_an_alert_whose_answer_could_not_be_stored_is_not_forgotten():
     it = fleet(BY_ALERT, 3)
     it.hosts["gpu-001"].faulty = True
@@ -470,9 +469,6 @@ def test_an_alert_whose_answer_could_not_be_stored_is_not_forgotten():
 # ---- faults ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a refusal counts for one trigger only: the clock's trigger leads to the same plan at once"
-)
 def test_what_a_person_has_refused_is_not_proposed_again_for_another_trigger():
     it = fleet("on: {alert: GpuStuck, every: 60s}\n", 3)
     fault(it, 100, "gpu-001")
@@ -486,9 +482,6 @@ def test_what_a_person_has_refused_is_not_proposed_again_for_another_trigger():
     assert len(it.of(Proposed)) == number
 
 
-@pytest.mark.xfail(
-    strict=True, reason="after a gap between two readings the same fault is another episode, which nobody has refused"
-)
 def test_a_refusal_lasts_over_a_restart():
     it = fleet("on: {every: 60s}\n", 3)
     fault(it, 100, "gpu-001")
@@ -503,10 +496,6 @@ def test_a_refusal_lasts_over_a_restart():
     assert len(it.of(Proposed)) == 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="one answer is kept for a host: those to two triggers displace each other, and both are stored each time",
-)
 def test_answers_that_do_not_change_are_stored_once():
     it = fleet(BOTH.replace("then: apply\nrisk: kills-processes", "then: propose"), 3)
     it.hosts["gpu-001"].faulty = True
@@ -519,9 +508,6 @@ def test_answers_that_do_not_change_are_stored_once():
     assert len(it.of(Answered)) <= number + 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="alerts take turns when they are heard of again, and each turn withdraws the plan that waits"
-)
 def test_a_plan_that_waits_is_not_withdrawn_because_an_alert_is_heard_of_again():
     it = fleet("on: {alert: GpuStuck}\n", 3)
     it.hosts["gpu-001"].faulty = True

@@ -347,9 +347,9 @@ def load_rule(text: str, file: str) -> Rule:
     name, stem = tree.get("name"), PurePath(file).stem
     if isinstance(name, str) and re.fullmatch(RULE_NAME, name) and name != stem:
         values.wrong(("name",), f"the rule is called {name!r} and its file {PurePath(file).name!r}", f"name: {stem}")
-    has_sources = isinstance(tree.get("on"), Mapping)
+    wrong_lines = {problem.line for problem in problems}  # whatever does not go together there follows from it
     made = Rule(name=stem, **fields, where=document.where(()), digest=sha256(text.encode()).hexdigest())
-    problems += [each for each in _contradictions(made, document) if has_sources or not each.message.startswith("on:")]
+    problems += [each for each in _contradictions(made, document) if each.line not in wrong_lines]
     if problems:
         raise ConfigError(*sorted(set(problems)))
     return made

@@ -172,18 +172,13 @@ def _firing(facts: _Facts) -> Decision | str:
     trigger = facts.trigger
     if not trigger.firing:
         return Ignore(why="it is resolved")
-    if trigger.since > facts.now:
-        return Wait(until=trigger.since, why=_not_yet(trigger))
+    if trigger.source is Source.CURE and trigger.since > facts.now:
+        words = "on probation: the host was cured, and must stay well until then"
+        return Wait(until=trigger.since, why=words)
     if trigger.source is Source.ALERT and (silent := facts.now - trigger.heard) > ALERT_LASTS:
         return Ignore(why=f"nothing was heard of the alert for {seconds(silent)}")
     asked = f", asked for by {trigger.by}" if trigger.by else ""
     return f"since {seconds(max(0.0, facts.now - trigger.since))}{asked}"
-
-
-def _not_yet(trigger: Trigger) -> str:
-    if trigger.source is Source.CURE:
-        return "on probation: the host was cured, and must stay well until then"
-    return "it begins later: compare the clocks of the sender and of this machine"
 
 
 def _new_episode(facts: _Facts) -> Decision | str:
@@ -350,8 +345,9 @@ def _approval(facts: _Facts) -> Decision | str:
     plan = facts.plan
     if plan is None:
         before = known.proposal
-        if before and facts.now < (again := before.at + AGAIN):  # work that is never the same twice
-            return Wait(until=again, why=f"{_why_no_plan(facts)}; a new one is made a minute after the last")
+        is_same_episode = before and before.episode == facts.trigger.episode and facts.now <= before.until
+        if before and is_same_episode and facts.now < (again := before.at + AGAIN):  # work that is never the same twice
+            return Wait(until=again, why=f"{_why_no_plan(facts)}; a new plan is made a minute after the last")
         return Propose(why=_why_no_plan(facts))
     if rule.then is Then.APPLY and rule.risk.at_least(plan.risk):
         return f"its risk is {plan.risk}, and {rule.risk} needs no approval"

@@ -31,7 +31,7 @@ def opens_at(during: During, now: float) -> float:
 
 
 def _instants(during: During, edge: datetime) -> Iterator[float]:
-    """Yield the times that may be meant by the local time *edge*: more than one where the clock is put back or forward."""
+    """Yield the times that the local time *edge* may mean: more than one where the clock is put back or forward."""
     zone = _zone(during)
     first, last = sorted(edge.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
     while first < last:
