@@ -193,7 +193,9 @@ class Access:
             return Refusal.WRONG_HOST
         who = self._identify(asked)
         if isinstance(who, Refusal):
-            return who if scope is not Scope.PUBLIC else NOBODY
+            if scope is not Scope.PUBLIC:
+                return who
+            who = NOBODY
         changes = asked.method not in ("GET", "HEAD")
         if changes and (who.session or by_form) and not self._is_from_us(asked.headers):
             return Refusal.FOREIGN_ORIGIN
