@@ -49,9 +49,7 @@ class Metrics:
         self._decisions = self._counter("decisions", "Decisions that differ from the one before.", "rule", "decision")
         self._proposals = self._counter("proposals", "Plans that were made.", "rule")
         self._words = self._counter("verdicts_of_people", "Approvals and refusals of plans.", "word")
-        self._runs = self._counter(
-            "runs", "Plans that were carried out, by the verdict on the host.", "rule", "outcome"
-        )
+        self._runs = self._counter("runs", "Plans that were carried out, by their verdict.", "rule", "outcome")
         self._trips = self._counter("breaker_trips", "Times that a breaker has tripped.", "rule")
         self._faults = self._counter("faults", "Failures of the watcher's own work.")
         self._alerts = self._counter("alerts", "Alerts, by what became of them.", "result")

@@ -61,9 +61,9 @@ def _templates() -> Environment:
     return made
 
 
-def page(template: str, who: Identity, status: int = 200, **values: Any) -> Response:
+def page(template: str, who: Identity, code: int = 200, **values: Any) -> Response:
     """Return the page that *template* makes of *values*."""
-    return HTMLResponse(_templates().get_template(template).render(who=who, **values), status)
+    return HTMLResponse(_templates().get_template(template).render(who=who, **values), code)
 
 
 def error_page(site: Site, who: Identity, status: int, words: str) -> Response:

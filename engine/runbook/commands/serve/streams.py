@@ -14,6 +14,7 @@ from runbook.commands.serve.run_matrix import JournalTail, Line
 from runbook.commands.serve.site import Call, Refused, Site, compact
 from runbook.commands.serve.wire import stored_tree
 from runbook.dataclass import dataclass
+from runbook.text.printable import printable
 
 BATCH = 100
 """The events that are read at once: no client keeps more in memory."""
@@ -143,5 +144,6 @@ def run_events(streams: Streams) -> Callable[[Site, Call], Response]:
 
 def _numbered(line: Line) -> Numbered:
     has_news = line.cells or line.is_last
-    body = compact({"cells": line.cells, "ended": line.is_last}) if has_news else ""
+    cells = [[printable(part) for part in cell] for cell in line.cells]  # as on the page, where a script finds them
+    body = compact({"cells": cells, "ended": line.is_last}) if has_news else ""
     return Numbered(number=line.number, body=body)
