@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
@@ -26,32 +25,10 @@ from tests.serve.fake_desk import (
     served,
     tripped,
 )
+from tests.serve.page_reader import Page
 
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>javascript:alert(1)\x1b[2J\u202e{{7*7}}"
 EPISODE = "ab@2027-01-15T08:00:00+00:00"
-
-
-class Page(HTMLParser):
-    """The elements of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.words: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-    def all(self, *names: str) -> list[dict[str, str]]:
-        return [attributes for tag, attributes in self.tags if tag in names]
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
 
 
 def show(made, path: str, role: Role = Role.ADMIN) -> Page:
