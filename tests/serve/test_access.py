@@ -160,6 +160,7 @@ def test_a_route_without_a_scope_cannot_be_registered(tmp_path):
         {"Forwarded": "for=127.0.0.1"},
         {"Authorization": "Basic YWRtaW46YWRtaW4="},
         {"Authorization": ROLES[Role.ADMIN]},
+        {"Authorization": f"Basic {ROLES[Role.ADMIN]}"},
         {"Authorization": "Bearer "},
         {"Authorization": "Bearer " + token_digest(ROLES[Role.ADMIN])},
         {"X-Api-Key": ROLES[Role.ADMIN]},

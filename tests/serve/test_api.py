@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -174,7 +175,7 @@ def test_a_host_is_held_and_released(tmp_path):
         ("gpu-1", {"for": "-4h"}, 400),
         ("gpu-1", {"for": "inf"}, 400),
         ("gpu-1", {"for": "1e308"}, 400),
-        ("gpu-1", {"for": "4000d"}, 400),
+        ("gpu-1", {"for": "367d"}, 400),
         ("gpu-1", {"for": "4h", "why": "x" * 501}, 400),
     ],
 )
@@ -246,3 +247,12 @@ def test_json_has_no_character_that_a_terminal_obeys(tmp_path):
     text = made.client(Role.VIEW).get("/api/answers").text
     assert text.isascii()
     assert text.isprintable()
+
+
+def test_of_approvals_at_the_same_time_one_counts(tmp_path):
+    made = served(tmp_path)
+    made.desk.tell(proposed())
+    with ThreadPoolExecutor(8) as threads:
+        found = sorted(status for status, _ in threads.map(lambda _: approval(made), range(8)))
+    assert found == [200] + [409] * 7
+    assert [type(each) for each in made.desk.events()[1:]] == [Approved]

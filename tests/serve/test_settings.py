@@ -55,6 +55,7 @@ tokens:
         ("tls: {cert: c, key: k}\nbehind_proxy: true\n", ["serve.yaml:2:1: behind_proxy:"]),
         ("public_metrics: true\nbehind_proxy: true\n", ["serve.yaml:1:1: public_metrics:"]),
         ("session: soon\n", ["serve.yaml:1:1: session:"]),
+        ("names: [ok.example, 'https://x.example', 'x:80']\n", ["serve.yaml:1:21: names: 'https", "serve.yaml:1:42: names: 'x:80'"]),
         ("listens: 127.0.0.1:80\n", ["serve.yaml:1:1: "]),
         ("tokens:\n  - {name: anna, role: king, digest: " + A + "}\n", ["serve.yaml:2:18: "]),
         ("tokens:\n  - {name: anna, role: view, digest: secret}\n", ["serve.yaml:2:30: "]),

@@ -165,3 +165,17 @@ def test_too_many_streams_are_refused_and_those_that_end_are_not_counted(tmp_pat
         counted.refuse_many()
     counted.leave()
     counted.refuse_many()
+
+
+def test_a_stream_pauses_when_it_has_sent_all_and_not_before():
+    source, pauses = Source(streams.BATCH + 1), []
+
+    async def pause() -> None:
+        pauses.append(len(source.reads))
+
+    async def follow() -> None:
+        async for _ in messages(source.read, 0, lambda: len(source.reads) < 4, pause):
+            pass
+
+    anyio.run(follow)
+    assert pauses == [2, 3, 4]

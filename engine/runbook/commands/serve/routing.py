@@ -160,9 +160,6 @@ def _error(site: Site, route: Route, who: Identity, status: int, words: str, err
 async def _body(request: Request, largest: int) -> bytes:
     """Return the body of *request*.  Raises Refused if it is too large, or too slow."""
     too_large = Refused(413, f"the body has more than {largest} bytes", {"Connection": "close"})
-    length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or int(length[:20]) > largest:
-        raise too_large
     parts, size = [], 0
     with anyio.move_on_after(BODY_TIME) as time:
         async for part in request.stream():

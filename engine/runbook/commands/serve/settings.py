@@ -27,6 +27,7 @@ SESSION = 8 * 3600.0
 """Seconds after which a browser has to log in again."""
 MOST_TOKENS = 200
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)|(localhost)):([0-9]{1,5})")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _NAME = r"^[A-Za-z0-9]([A-Za-z0-9._@-]{0,62}[A-Za-z0-9])?$"
 _ROLES = [str(each) for each in (Role.ALERT, *LADDER)]
 _TOKEN: Schema = exactly(
@@ -109,6 +110,16 @@ def _listen(entry: Entry, key: str) -> str:
     return text
 
 
+def _names(entry: Entry, key: str) -> tuple[str, ...]:
+    listed = entry.tree.get(key)
+    made = tuple(lenient_read.ids(listed))
+    for number, name in enumerate(made):
+        if not _is_address(name) and not _HOST.fullmatch(name):
+            path = (key, number) if isinstance(listed, list) else (key,)
+            entry.values.wrong(path, f"names: {name!r} is no name of a host, and no address", "without a port")
+    return made
+
+
 def _is_address(text: str) -> bool:
     try:
         ipaddress.ip_address(text)
@@ -127,7 +138,7 @@ SETTINGS: Mapping[str, Key] = _table(
         name="names",
         about="The names and addresses by which the server may be called; localhost always is one.",
         schema=TEXTS,
-        read=value_of(lenient_read.ids),
+        read=_names,
     ),
     Key(
         name="tokens",

@@ -1,4 +1,4 @@
-"""What every handler of the server gets: the watcher, who asked, and what was sent."""
+"""The arguments of every handler of the server: the watcher, the caller, and the content of the request."""
 
 from __future__ import annotations
 

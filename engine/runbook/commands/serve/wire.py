@@ -1,4 +1,4 @@
-"""What the API says of rules, plans, answers and events: trees of JSON."""
+"""Rules, plans, answers and events as trees of JSON, for the API."""
 
 from __future__ import annotations
 
