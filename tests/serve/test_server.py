@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from runbook.commands.serve import routing
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.server import serving
 from runbook.commands.serve.settings import ServeSettings, Tls
@@ -109,3 +110,17 @@ def test_a_certificate_that_cannot_be_used_is_a_mistake(tmp_path, cert):
     settings = ServeSettings(listen="127.0.0.1:0", tls=tls)
     with pytest.raises(ConfigError, match="cannot be used"), serving(made.app, settings):
         pass
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(routing, "BODY_TIME", 0.05)
+    made = served(tmp_path)
+    with serving(made.app, HERE) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
+        connection.putrequest("POST", "/hooks/alertmanager")
+        connection.putheader("Authorization", f"Bearer {ROLES[Role.ALERT]}")
+        connection.putheader("Content-Length", "100")
+        connection.endheaders(b"{")
+        assert connection.getresponse().status == 408
+        connection.close()
+    assert made.desk.events() == []

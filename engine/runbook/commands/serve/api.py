@@ -19,8 +19,6 @@ LARGEST_PAYLOAD = 8 * 1024 * 1024
 """The maximum number of bytes of a payload of Alertmanager."""
 MOST_EVENTS = 500
 """The events of one answer."""
-LONGEST_HOLD = 366 * 86400.0
-"""The most seconds for which a host can be held."""
 
 
 def alertmanager(metrics: Metrics) -> Any:
@@ -176,8 +174,6 @@ def held(site: Site, call: Call) -> float:
         lasts = time_span(call.text("for"))
     except ConfigError as error:
         raise Refused(400, f"for: {error}") from error
-    if lasts > LONGEST_HOLD:
-        raise Refused(400, "for: 366 days are the most")
     why = call.text("why")
     with desk.lock:
         desk.known.catch_up()

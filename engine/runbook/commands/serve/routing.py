@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-import anyio
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -161,14 +161,15 @@ async def _body(request: Request, largest: int) -> bytes:
     """Return the body of *request*.  Raises Refused if it is too large, or too slow."""
     too_large = Refused(413, f"the body has more than {largest} bytes", {"Connection": "close"})
     parts, size = [], 0
-    with anyio.move_on_after(BODY_TIME) as time:
-        async for part in request.stream():
-            size += len(part)
-            if size > largest:
-                raise too_large
-            parts.append(part)
-    if time.cancelled_caught:
-        raise Refused(408, "the body did not come in time", {"Connection": "close"})
+    try:
+        async with asyncio.timeout(BODY_TIME):
+            async for part in request.stream():
+                size += len(part)
+                if size > largest:
+                    raise too_large
+                parts.append(part)
+    except TimeoutError as error:
+        raise Refused(408, "the body did not come in time", {"Connection": "close"}) from error
     return b"".join(parts)
 
 

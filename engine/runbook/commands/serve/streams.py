@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import islice
 from threading import Lock
 
-import anyio
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -93,7 +93,7 @@ async def messages(
 
 
 async def _pause() -> None:
-    await anyio.sleep(POLL)
+    await asyncio.sleep(POLL)
 
 
 def _stream(site: Site, call: Call, streams: Streams, read: Read) -> Response:
