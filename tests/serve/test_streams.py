@@ -101,7 +101,7 @@ def test_a_message_without_a_body_is_not_sent_and_not_read_again():
     assert asked == [0, 2, 2]
 
 
-def test_a_stream_ends_in_time_so_that_its_client_is_authorised_anew(monkeypatch):
+def test_a_stream_ends_in_time_so_that_its_client_is_authorised_again(monkeypatch):
     monkeypatch.setattr(streams, "LONGEST", 3)
     source = Source()
     assert anyio.run(collected, source, 0, 1) == [b"retry: 2000\n\n"]

@@ -26,7 +26,7 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Scope(StrEnum):
-    """What a route needs."""
+    """The permission that a route needs."""
 
     PUBLIC = "public"
     """Nothing: everybody may call it."""
@@ -43,7 +43,7 @@ class Scope(StrEnum):
 
 
 class Role(StrEnum):
-    """What a token permits."""
+    """The permissions of a token."""
 
     ALERT = "alert"
     VIEW = "view"
@@ -116,7 +116,7 @@ NOBODY = Identity()
 
 
 class Refusal(StrEnum):
-    """Why a request is not served."""
+    """The reason why a request is not served."""
 
     WRONG_HOST = "the server is not called by that name; `names` in its settings lists those that are"
     WRONG_TOKEN = "the token is not known"  # noqa: S105 - a message

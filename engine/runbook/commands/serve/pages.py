@@ -282,4 +282,4 @@ FORMS: Mapping[str, Callable[[Site, Call], object]] = {
     "release": api.released,
     "reset": api.was_reset,
 }
-"""What each form does; the API does the same."""
+"""The effect of each form; that of the API is the same."""

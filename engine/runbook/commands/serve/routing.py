@@ -52,7 +52,7 @@ ErrorPage = Callable[[Site, Identity, int, str], Response]
 
 
 class For(StrEnum):
-    """Whom a route is for, which decides the form of its errors."""
+    """The callers of a route; they decide the form of its errors."""
 
     PEOPLE = "people"
     PROGRAMS = "programs"

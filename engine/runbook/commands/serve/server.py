@@ -14,7 +14,7 @@ from runbook.commands.serve.settings import ServeSettings
 from runbook.errors import ConfigError, Problem
 
 MOST_CONNECTIONS = 500
-"""The connections and requests that are served at the same time; others are told to come back."""
+"""The connections and requests that are served at the same time; others get an error, and try again."""
 SHUTDOWN = 5
 """Seconds that a request under way has to end."""
 KEEP_ALIVE = 30

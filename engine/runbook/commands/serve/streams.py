@@ -23,7 +23,7 @@ POLL = 1.0
 HEARTBEAT = 15
 """Polls without an event after which a comment is sent, so that a dead connection is noticed."""
 LONGEST = 3600
-"""Polls after which a stream ends; its client comes back with the number of the last event, and is authorised anew."""
+"""Polls after which a stream ends; its client comes back with the number of the last event, and is authorised again."""
 MOST_STREAMS = 100
 """The streams that are open at the same time."""
 

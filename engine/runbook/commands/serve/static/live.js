@@ -1,5 +1,5 @@
 "use strict";
-// Keeps a page up to date. Without this script every page works; a link or a form loads it anew.
+// Keeps a page up to date. Without this script every page works; a link or a form loads it again.
 (function () {
   const main = document.getElementById("main");
   const notice = document.getElementById("notice");
