@@ -1,0 +1,115 @@
+"""The pages in a real browser: logging in, forms, what is live, and the policy for content."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from runbook.commands.serve.access import Role
+from runbook.commands.serve.server import serving
+from runbook.commands.serve.settings import ServeSettings
+from runbook.records.journal import Journal
+from runbook.values.event import HostFinished, HostStarted, RunStarted, StepFinished
+from runbook.values.playbook import Phase
+from runbook.values.result import HostResult, Mode, Status, Verdict
+from runbook.watch.events import Approved, Rejected
+from tests.serve.fake_desk import DIGEST, NOW, ROLES, answered, proposed, served
+from tests.support.browser import Browser
+from tests.support.sample_runs import finished, step
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.real("chromium", "bash"), pytest.mark.slow]
+
+HERE = ServeSettings(listen="127.0.0.1:0")
+RUN = "20270115T080000Z-abcd"
+AT = "2027-01-15T08:00:00.000Z"
+
+
+def go(browser: Browser, url: str) -> None:
+    browser.call("Page.navigate", url=url)
+    until(lambda: browser.js("document.readyState") == "complete" and browser.js("location.href") != "about:blank", url)
+
+
+def text(browser: Browser) -> str:
+    return str(browser.js("document.body ? document.body.innerText : ''"))
+
+
+def log_in(browser: Browser, base: str, role: Role) -> None:
+    go(browser, base)
+    until(lambda: browser.js("location.pathname") == "/login", "the form")
+    browser.type("#token", ROLES[role])
+    browser.click("main button")
+    until(lambda: browser.js("location.pathname") == "/", "the first page")
+
+
+def clean(browser: Browser, base: str) -> None:
+    """Check that nothing was asked for elsewhere, and that nothing was refused."""
+    assert {url.partition("/")[2].lstrip("/").partition("/")[0] for url in browser.asked_for()} == {
+        base.partition("//")[2]
+    }
+    assert [each for each in browser.complaints() if "favicon" not in each and "[DOM]" not in each] == []
+
+
+def test_a_person_logs_in_and_approves_and_rejects(tmp_path):
+    made = served(tmp_path)
+    made.desk.tell(proposed(), proposed("e" * 64, host="gpu-2"))
+    with serving(made.app, HERE) as server, Browser() as browser:
+        base = f"http://127.0.0.1:{server.port}"
+        log_in(browser, base, Role.APPROVE)
+        until(lambda: "Plans that wait for a person (2)" in text(browser), "the plans")
+        browser.click(f"form[action='/plans/{DIGEST}/approve'] button")
+        until(lambda: "(1 of 1)" in text(browser), "the approval")
+        browser.type(f"form[action='/plans/{'e' * 64}/reject'] input", "not now")
+        browser.click(f"form[action='/plans/{'e' * 64}/reject'] button")
+        until(lambda: "Plans that wait for a person (1)" in text(browser), "the refusal")
+        assert [type(each) for each in made.desk.events()[2:]] == [Approved, Rejected]
+        assert (made.desk.events()[-1].by, made.desk.events()[-1].why) == ("approve", "not now")
+        assert browser.js("document.cookie") == ""
+        clean(browser, base)
+        browser.click(".who button")
+        until(lambda: browser.js("location.pathname") == "/login", "the end of the session")
+        made.desk.closing = True
+
+
+def test_the_first_page_follows_the_events(tmp_path):
+    made = served(tmp_path)
+    with serving(made.app, HERE) as server, Browser() as browser:
+        base = f"http://127.0.0.1:{server.port}"
+        log_in(browser, base, Role.VIEW)
+        until(lambda: "No plan waits." in text(browser), "the first page")
+        with made.desk.lock:
+            made.desk.tell(proposed(say="<b>kill 2</b>"), answered(at=NOW + 1))
+        until(lambda: "Plans that wait for a person (1)" in text(browser), "the plan")
+        assert "<b>kill 2</b>" in text(browser)
+        clean(browser, base)
+        made.desk.closing = True
+
+
+def test_the_table_of_a_run_is_live(tmp_path):
+    made = served(tmp_path)
+    known = step(Phase.DIAGNOSE, "gpus", Status.OK)
+    with (
+        serving(made.app, HERE) as server,
+        Browser(width=400) as browser,
+        closing(Journal(made.records, RUN)) as journal,
+    ):
+        base = f"http://127.0.0.1:{server.port}"
+        journal.on(RunStarted(at=AT, run=RUN, playbook="zombie-gpu", mode=Mode.RUN, hosts=("gpu-1", "gpu-2")))
+        journal.on(StepFinished(at=AT, host="gpu-1", result=known))
+        log_in(browser, base, Role.VIEW)
+        go(browser, f"{base}/runs/{RUN}")
+        until(lambda: "gpu-2" in text(browser), "the table")
+        journal.on(HostStarted(at=AT, host="gpu-2"))
+        journal.on(StepFinished(at=AT, host="gpu-2", result=step(Phase.DIAGNOSE, "gpus", Status.FAILED)))
+        cells = "[...document.querySelectorAll('#matrix tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+        until(lambda: browser.js(cells)[1:] == [["gpu-2", "started", "failed"]], "the step")
+        assert browser.js("document.querySelectorAll('#matrix td')[3].dataset.is") == "failed"
+        assert browser.js("document.documentElement.scrollWidth <= innerWidth")
+        other = step(Phase.REMEDIATE, "stop", Status.CHANGED)
+        journal.on(HostFinished(at=AT, result=HostResult(host="gpu-2", verdict=Verdict.RESOLVED, steps=(known, other))))
+        until(lambda: browser.js(cells)[1:] == [["gpu-2", "resolved", "ok", "changed"]], "the new column")
+        journal.on(finished(run=RUN))
+        until(lambda: browser.js("document.getElementById('state').textContent") == "finished", "the end")
+        clean(browser, base)
+        made.desk.closing = True
