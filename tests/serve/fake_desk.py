@@ -11,10 +11,9 @@ from starlette.testclient import TestClient
 
 from runbook.commands.serve.access import Access, Role, Token, token_digest
 from runbook.commands.serve.app import access_by, application
-from runbook.commands.serve.desk import Health, Heard
 from runbook.commands.serve.settings import ServeSettings
-from runbook.commands.watch.event_store import EventStore
 from runbook.commands.watch.known import Known
+from runbook.commands.watch.watcher import Health, Heard
 from runbook.records.private_folder import PrivateFolder
 from runbook.values.plan import Presence, Risk
 from runbook.values.watch_rule import Rule, RuleBreaker, Sources
@@ -46,8 +45,10 @@ class FakeDesk:
 
     def __init__(self, folder: Path, rules: tuple[Rule, ...], hosts: tuple[str, ...]) -> None:
         self.lock = RLock()
-        self.store = EventStore(PrivateFolder(folder))
-        self.known = Known(rules, self.store)
+        private = PrivateFolder(folder)
+        private.make()
+        self.known = Known(rules, private)
+        self.store = self.known.store
         self.hosts = {rule.name: hosts for rule in rules}
         self.state = Health(is_well=True, cycle_age=0.5)
         self.woken = 0

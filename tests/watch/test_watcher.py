@@ -92,8 +92,7 @@ def test_nothing_is_changed_while_the_events_cannot_be_stored(made, monkeypatch)
     watcher = scene.start()
     until(lambda: len(refused) > 1)
     assert scene.runs("a1") == 0
-    assert not watcher.health()[0]
-    assert "the disk is full" in watcher.health()[1]
+    assert not watcher.health().is_well
     monkeypatch.setattr(EventStore, "append", append)
     until(lambda: scene.events(Ended))
     assert (scene.runs("a1"), len(scene.events(Began))) == (1, 1)

@@ -39,7 +39,7 @@ from runbook.cli.options import (
 )
 from runbook.cli.plans import apply, approve, plan, signers_option
 from runbook.cli.strict_commands import StrictGroup
-from runbook.cli.watch import watch
+from runbook.cli.watch import serve, watch
 from runbook.errors import RunbookError
 from runbook.reporting.standard_streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
 from runbook.text.printable import printable
@@ -398,5 +398,5 @@ def completion(shell: str) -> None:
     click.echo(source.replace('string split ","', 'string split -m 1 ","'))  # a host pattern has commas of its own
 
 
-for command in (lab, plan, apply, approve, history, mcp, cluster, worker, sites, attach, watch):
+for command in (lab, plan, apply, approve, history, mcp, cluster, worker, sites, attach, watch, serve):
     cli.add_command(command)

@@ -215,3 +215,66 @@ def watch_reset(rule: str, **options: Any) -> None:
     with opened(_made(options)) as known:
         known.reset(rule, me(), time.time())
     click.echo(f"the breaker of {rule} is reset")
+
+
+config_option = click.option(
+    "--config", metavar="FILE", type=FILE, default="", help="Addresses, tokens and receivers of messages (mode 600)."
+)
+
+
+def _with_extra(call: Callable[[], Any]) -> Any:
+    """Return what *call* returns; raises ConfigError if the extra ``serve`` is not installed."""
+    from runbook.errors import ConfigError, Problem
+
+    try:
+        return call()
+    except ModuleNotFoundError as error:
+        words = f"this needs a package that is not installed ({error.name})"
+        raise ConfigError(Problem(message=words, hint="pip install 'runbook-engine[serve]'")) from None
+
+
+@click.command(context_settings=CONTEXT, short_help="Carry out rules, listen to alerts, and show a page.")
+@config_option
+@click.option("--listen", metavar="ADDRESS:PORT", default="", help="In place of that of --config; 127.0.0.1:8420.")
+@watch_options
+@unattended_connection_options
+@parallel_option
+@records_option
+def serve(**options: Any) -> int:
+    """Carry out the rules as `runbook watch run` does, listen to Alertmanager, and show a page on which people approve.
+
+    Without --config it listens on this machine only, and prints a token for this start. Needs the extra serve:
+
+    \b
+    pip install 'runbook-engine[serve]'
+    """
+
+    def begin() -> int:
+        from runbook.commands.options import made_from
+        from runbook.commands.serve.command import serve as serve_rules
+        from runbook.commands.watch.options import ServeOptions
+
+        return serve_rules(made_from(ServeOptions, options))
+
+    code: int = _with_extra(begin)
+    return code
+
+
+@watch.command("token", context_settings=CONTEXT)
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(["alert", "view", "run", "approve", "admin"]),
+    required=True,
+    help="alert: send alerts; view: read; run: ask and hold; approve: also plans; admin: also reset breakers.",
+)
+def watch_token(name: str, role: str) -> None:
+    """Make a token for NAME, a person or a program, and print the line for the settings of `runbook serve`."""
+
+    def make() -> list[str]:
+        from runbook.commands.serve.command import new_token_lines
+
+        return new_token_lines(name, role)
+
+    for line in _with_extra(make):
+        click.echo(line)

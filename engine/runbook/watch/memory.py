@@ -279,6 +279,8 @@ class Remembered:
         match event:
             case Started():
                 self.started = event.at
+                for place in self._hosts:  # time in which nobody probed does not count
+                    self._change(*place, lambda it: replace(it, seen=None, present_for=0.0))
             case Alerted():
                 waiting = self.host(event.rule, event.host).proposal
                 if waiting and waiting.episode == event.episode and not event.firing:

@@ -270,7 +270,8 @@ def _attempts(facts: _Facts) -> Decision | str:
         if run.cured:
             break
         row += 1
-    if facts.rule.ineffective and row >= facts.rule.ineffective:
+    has_looked = facts.trigger.source is Source.PERSON  # which the others wait for
+    if facts.rule.ineffective and row >= facts.rule.ineffective and not has_looked:
         last = tried[-1]
         return Escalate(why=f"the last {plural(row, 'run')} did not cure the host ({_run(last)}: {last.verdict})")
     limit = facts.rule.attempts

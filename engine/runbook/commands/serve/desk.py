@@ -7,31 +7,8 @@ from threading import RLock
 from typing import Protocol
 
 from runbook.commands.watch.known import Known
-from runbook.dataclass import dataclass
+from runbook.commands.watch.watcher import Health, Heard
 from runbook.watch.alerts import Payload
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """The number of alerts of one payload that led to something, and of those that did not."""
-
-    taken: int = 0
-    """Alerts that were stored for a rule and a host."""
-    unlistened: int = 0
-    """Alerts to which no rule listens."""
-    unknown_hosts: int = 0
-    """Alerts that a rule listens to, about a host that it may not touch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """Whether the watcher is at work."""
-
-    is_well: bool
-    why: str = ""
-    """The reason why it is not; anybody may read it, so that it names no host and no file."""
-    cycle_age: float = 0.0
-    """Seconds since the last cycle ended."""
 
 
 class Desk(Protocol):
@@ -44,10 +21,7 @@ class Desk(Protocol):
 
     @property
     def known(self) -> Known:
-        """The rules, and what is known of their hosts.
-
-        The HTTP side calls ``catch_up``, which hands each event out once: the cycle needs a memory of its own.
-        """
+        """The rules, and what is known of their hosts."""
         ...
 
     @property

@@ -7,9 +7,9 @@ from threading import Lock
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.responses import Response
 
-from runbook.commands.serve.desk import Heard
 from runbook.commands.serve.site import Call, Site
 from runbook.commands.serve.wire import waiting
+from runbook.commands.watch.watcher import Heard
 from runbook.values.plan import Presence
 from runbook.values.result import Verdict
 from runbook.watch.alerts import Payload

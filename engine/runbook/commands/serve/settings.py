@@ -6,10 +6,12 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from runbook.commands.serve.access import LADDER, Role, Token
+from runbook.commands.watch.messages import Receiver
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import MOVE_IT, refuse_foreign
@@ -40,6 +42,11 @@ _TOKEN: Schema = exactly(
 )
 
 
+_RECEIVER: dict[str, Any] = dict(
+    exactly({**dict.fromkeys(("webhook", "slack", "mail", "smtp", "sender"), TEXT), "starttls": FLAG})
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
     """The files of a certificate and its key (PEM)."""
@@ -61,6 +68,10 @@ class ServeSettings:
     """Whether a proxy on this machine ends TLS."""
     session: float = SESSION
     public_metrics: bool = False
+    url: str = ""
+    """The address of the page in messages; empty: that of ``listen``."""
+    receivers: tuple[Receiver, ...] = ()
+    """The receivers of messages."""
 
     @property
     def host(self) -> str:
@@ -98,6 +109,20 @@ def _tokens(entry: Entry, key: str) -> tuple[Token, ...]:
             if any(getattr(other, word) == value for other in made):
                 entry.values.wrong((key, number, word), f"two tokens have the same {word}")
         made.append(Token(name=name, role=Role(role), digest=digest))
+    return tuple(made)
+
+
+def _receivers(entry: Entry, key: str) -> tuple[Receiver, ...]:
+    made: list[Receiver] = []
+    for name, tree in lenient_read.mapping(entry.tree.get(key)).items():
+        given = {word: text for word, text in lenient_read.mapping(tree).items() if word in _RECEIVER["properties"]}
+        if [word in given for word in ("webhook", "slack", "mail")].count(True) != 1:
+            entry.values.wrong((key, name), f"{name}: one of webhook, slack and mail is needed")
+            continue
+        for word in ("webhook", "slack"):
+            if not str(given.get(word, "https://")).startswith(("https://", "http://")):
+                entry.values.wrong((key, name, word), f"{word}: a URL begins with https:// or http://")
+        made.append(Receiver(name=name, **given))
     return tuple(made)
 
 
@@ -165,6 +190,19 @@ SETTINGS: Mapping[str, Key] = _table(
         read=duration_of(time_span, SESSION),
     ),
     Key(
+        name="url",
+        about="The address of the page, for the links in messages, such as https://runbook.example.com.",
+        schema={"type": "string", "pattern": "^https?://[^/?#]+$"},
+        read=value_of(lenient_read.text),
+    ),
+    Key(
+        name="notify",
+        about="Receivers of messages by their names in rules: each with `webhook`, `slack` or `mail`.",
+        schema={"type": "object", "additionalProperties": _RECEIVER},
+        read=_receivers,
+        field="receivers",
+    ),
+    Key(
         name="public_metrics",
         about="Everybody on this machine may read /metrics; on a loopback address only, and behind no proxy.",
         schema=FLAG,
@@ -187,15 +225,7 @@ def read_settings(path: Path) -> ServeSettings:
     folder = path.absolute().parent
     key = _private(folder / made.tls.key)
     cert = refuse_foreign(folder / made.tls.cert, MOVE_IT)
-    return ServeSettings(
-        listen=made.listen,
-        names=made.names,
-        tokens=made.tokens,
-        tls=Tls(cert=str(cert), key=str(key)),
-        behind_proxy=made.behind_proxy,
-        session=made.session,
-        public_metrics=made.public_metrics,
-    )
+    return replace(made, tls=Tls(cert=str(cert), key=str(key)))
 
 
 def load_settings(text: str, file: str) -> ServeSettings:
@@ -211,6 +241,15 @@ def load_settings(text: str, file: str) -> ServeSettings:
     if unsafe := [*_unsafe(made, document)]:
         raise ConfigError(*sorted(unsafe))
     return made
+
+
+def listening_on(made: ServeSettings, address: str) -> ServeSettings:
+    """Return *made* with another address to listen on.  Raises ConfigError if it is none, or lets others look in."""
+    document, problems = Document({"listen": address}, "--listen", {}), list[Problem]()
+    changed = replace(made, listen=_listen(Entry(document.value, (), PlacedValues(document, problems)), "listen"))
+    if problems := [*problems, *_unsafe(changed, document)]:
+        raise ConfigError(*(Problem(message=each.message, hint=each.hint) for each in problems))
+    return changed
 
 
 def _unsafe(made: ServeSettings, document: Document) -> Iterable[Problem]:

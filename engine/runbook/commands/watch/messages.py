@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from email.message import EmailMessage
 
 from runbook.commands.watch.event_store import Stored
@@ -34,9 +35,9 @@ class Receiver:
     """Someone who gets messages; one of the first three is given."""
 
     name: str
-    webhook: str = ""
+    webhook: str = field(default="", repr=False)
     """The URL to which a message is posted as JSON."""
-    slack: str = ""
+    slack: str = field(default="", repr=False)
     """The URL of an incoming webhook of Slack, or of what understands the same."""
     mail: str = ""
     """The address to which a mail is sent."""

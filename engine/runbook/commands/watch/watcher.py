@@ -18,7 +18,7 @@ from runbook.dataclass import dataclass
 from runbook.errors import RunbookError
 from runbook.inventory.listing_program import forget_lists
 from runbook.values.plan import Presence
-from runbook.values.types import plural, seconds
+from runbook.values.types import seconds
 from runbook.watch.alerts import AlertSeen, Payload, hosts_named
 from runbook.watch.cycle import Cycle
 from runbook.watch.events import Alerted, Faulted, Probed, Started, WatchEvent
@@ -37,16 +37,27 @@ PRUNED_EVERY = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """The alerts of a payload, counted."""
+    """The number of alerts of one payload that led to something, and of those that did not."""
 
-    new: int = 0
-    """Alerts that began or were resolved, for a host of a rule."""
+    taken: int = 0
+    """Alerts that began or were resolved, for a host of a rule: they were stored."""
     known: int = 0
-    no_rule: int = 0
-    no_host: int = 0
-    """Alerts whose host is none of their rule's."""
-    truncated: int = 0
-    malformed: int = 0
+    """Alerts that say nothing new."""
+    unlistened: int = 0
+    """Alerts to which no rule listens."""
+    unknown_hosts: int = 0
+    """Alerts that a rule listens to, about a host that it may not touch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Whether the watcher is at work."""
+
+    is_well: bool
+    why: str = ""
+    """The reason why it is not; anybody may read it, so that it names no host and no file."""
+    cycle_age: float = 0.0
+    """Seconds since the last cycle ended."""
 
 
 class Watcher:
@@ -65,8 +76,6 @@ class Watcher:
         self._fault = ""
         self.listeners: list[Callable[[Stored], None]] = []
         """Called with each event that is taken in, in a thread of the watcher or of who appends, under ``lock``."""
-        self.counted = Heard()
-        """All alerts since the start."""
         self._programs = Programs(self.known.folder, options, self._hear)
         self._cycle: Cycle | None = None
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
@@ -86,45 +95,38 @@ class Watcher:
         """Have the next cycle begin now."""
         self._wake.set()
 
-    def health(self) -> tuple[bool, str]:
-        """Return whether the watcher decides, and if not, why."""
-        silent = time.monotonic() - self._cycle_at
-        if self._fault:
-            return False, self._fault
-        if silent > LATE:
-            return False, f"the last cycle was {seconds(silent)} ago"
-        return True, ""
+    def is_closing(self) -> bool:
+        """Whether the watcher is about to end."""
+        return self._stop.is_set()
 
-    @property
-    def cycle_age(self) -> float:
-        """The seconds since the last whole cycle."""
-        return time.monotonic() - self._cycle_at
+    def health(self) -> Health:
+        """Return whether the watcher decides, without waiting for ``lock``."""
+        age = time.monotonic() - self._cycle_at
+        why = self._fault and "the watcher does not decide; its output says why"
+        if not why and age > LATE:
+            why = f"the last cycle was {seconds(age)} ago"
+        return Health(is_well=not why, why=why, cycle_age=age)
 
     def heard(self, payload: Payload) -> Heard:
         """Store what is new in *payload*, and count it; nothing is decided here.  Raises StoreError."""
-        now, new = time.time(), []
-        count = {"known": 0, "no_rule": 0, "no_host": 0}
+        now, new = time.time(), list[WatchEvent]()
+        known = unlistened = unknown_hosts = 0
         with self.lock:
             for alert in payload.alerts:
                 named = [*hosts_named(alert, self.known.rules)]
-                count["no_rule"] += not named
+                unlistened += not named
                 for rule, host in named:
                     if host not in self.hosts.get(rule.name, ()):
-                        count["no_host"] += 1
+                        unknown_hosts += 1
                     elif self._is_known(rule.name, host, alert, now):
-                        count["known"] += 1
+                        known += 1
                     else:
                         new.append(_alerted(rule.name, host, alert, now))
             if new:
                 self.known.append(*new)
-            made = Heard(new=len(new), truncated=payload.truncated, malformed=payload.malformed, **count)
-            total = self.counted
-            self.counted = Heard(
-                **{name: getattr(total, name) + getattr(made, name) for name in Heard.__dataclass_fields__}
-            )
         if new:
             self._wake.set()
-        return made
+        return Heard(taken=len(new), known=known, unlistened=unlistened, unknown_hosts=unknown_hosts)
 
     def _is_known(self, rule: str, host: str, alert: AlertSeen, now: float) -> bool:
         """Whether *alert* says nothing that is not known; one that goes on is stored again after an hour."""
@@ -222,12 +224,6 @@ class Watcher:
                 self.known.append(Faulted(at=time.time(), rule="", why=words))
             except RunbookError as again:
                 self._fault = f"the watcher does not decide: {again}"
-
-
-def heard_words(heard: Heard) -> str:
-    """Return *heard* in words."""
-    others = f"{heard.known} known, {heard.no_rule} without a rule, {heard.no_host} without a host"
-    return f"{plural(heard.new, 'new alert')}, {others}"
 
 
 def next_cron(text: str, after: float) -> float:

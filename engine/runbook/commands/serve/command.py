@@ -1,0 +1,71 @@
+"""The command ``serve``: carry out the rules, listen to alerts, and show a page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from runbook.commands.history.recording import records_folder
+from runbook.commands.serve.access import Role, Token, new_token, token_digest
+from runbook.commands.serve.app import access_by, application
+from runbook.commands.serve.server import serving
+from runbook.commands.serve.settings import ServeSettings, listening_on, read_settings
+from runbook.commands.watch.messages import Messenger
+from runbook.commands.watch.options import ServeOptions
+from runbook.commands.watch.running import asked_to_end, complain, running
+from runbook.errors import ConfigError
+
+
+def serve(options: ServeOptions) -> int:
+    """Serve until asked to end.  Returns the exit code.  Raises ConfigError with every mistake, before it listens."""
+    settings = _settings(options)
+    asked = asked_to_end()
+    with running(options, complain) as watcher:
+        receivers = {each.name: each for each in settings.receivers}
+        for rule in watcher.known.rules.values():
+            for name in rule.notify:
+                if name not in receivers:
+                    raise ConfigError(f"{rule.where.file}: notify: the settings have no receiver {name!r}")
+        with watcher.lock:
+            messenger = Messenger(receivers, watcher.known.rules, _url(settings), complain)
+            watcher.listeners.append(messenger.on)
+        records = records_folder(options.recording.records or "")
+        with serving(application(watcher, access_by(settings), settings, records), settings) as served:
+            complain(f"serving {_url(replace(settings, url=''), served.port)}")
+            while not asked.wait(1.0):
+                if not served.is_alive():
+                    complain("the web server has ended; the watcher ends, too")
+                    return 1
+            complain("ending: probes are ended, a run that changes a host goes on by itself")
+            watcher.end()
+    return 0
+
+
+def new_token_lines(name: str, role: str) -> list[str]:
+    """Return a new token for *name*, and the lines for the settings."""
+    token, digest = new_token()
+    return [
+        f"token of {name}, shown only now: {token}",
+        "in the settings, below tokens:",
+        f"  - {{name: {name}, role: {role}, digest: {digest}}}",
+    ]
+
+
+def _settings(options: ServeOptions) -> ServeSettings:
+    """Return the settings of the file; without one, those for this machine, with a token for this start."""
+    if options.config:
+        made = read_settings(Path(options.config))
+        return listening_on(made, options.listen) if options.listen else made
+    token, _ = new_token()
+    complain(f"no --config: whoever has this token may do everything, until this ends: {token}")
+    own = Token(name="admin", role=Role.ADMIN, digest=token_digest(token))
+    made = ServeSettings(tokens=(own,))
+    return listening_on(made, options.listen) if options.listen else made
+
+
+def _url(settings: ServeSettings, port: int = 0) -> str:
+    if settings.url:
+        return settings.url
+    scheme = "https" if settings.is_secure else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{port or settings.port}"
