@@ -229,6 +229,7 @@ def test_a_rule_has_one_probe_at_a_time_however_long_it_takes():
     it.run_until(3600)
     assert it.most_probing == 1
     assert sum(isinstance(event, Probed) and event.whole for event in it.kept) > 10
+    assert it.steps < 3 * 3600
 
 
 def test_a_plan_is_made_once_whatever_is_heard_meanwhile():
@@ -239,6 +240,32 @@ def test_a_plan_is_made_once_whatever_is_heard_meanwhile():
     alert(it, 101.5, "gpu-001", since=100)  # the plan is begun at 101 and takes two seconds
     it.run_until(1000)
     assert len(it.of(Proposed)) == 1
+
+
+def test_cron_probes_all_hosts_as_a_clock_does():
+    it = fleet('on: {cron: "0 * * * *"}\nthen: apply\nrisk: kills-processes\n', 3)
+    it.next_cron = lambda text, after: (after // 3600 + 1) * 3600 if text == "0 * * * *" else 0.0
+    fault(it, 4000, "gpu-001")
+    it.run_until(10_000)
+    assert [event.at - T0 for event in it.of(Probed) if isinstance(event, Probed) and event.whole] == [3601.0, 7201.0]
+    assert len(it.runs("gpu-001")) == 1
+
+
+def test_an_alert_for_a_host_that_is_not_the_rules_leads_to_nothing():
+    it = fleet(BY_ALERT, 3)
+    alert(it, 100, "$(reboot)")
+    it.run_until(1000)
+    assert [type(event) for event in it.kept] == [Started, Alerted, Answered]
+
+
+def test_the_end_of_a_run_wakes_the_other_rules_of_the_host():
+    other = load_rule(f"name: other\nplaybook: p\nhosts: all\n{BY_ALERT}", "other.yaml")
+    it = VirtualFleet([rule(BY_ALERT), other], {"gpu-001": SimulatedHost(faulty=True, cures=False)})
+    for name, seconds in (("stuck", 100.0), ("other", 90.0)):
+        event = Alerted(at=T0 + 100, rule=name, host="gpu-001", episode="a1", since=T0 + seconds, firing=True)
+        it.at(100, partial(it.say, event))
+    it.run_until(3600)
+    assert {event.rule for event in it.of(Began) if isinstance(event, Began)} == {"stuck", "other"}
 
 
 def test_an_answer_that_stays_the_same_is_stored_once():

@@ -47,6 +47,7 @@ class VirtualFleet:
         """May raise, so that an event is not stored."""
         self.after_store: Callable[[WatchEvent], None] = lambda event: None
         """May raise, so that the watcher ends with the event stored."""
+        self.next_cron: Callable[[str, float], float] = lambda text, after: float("inf")
         self.probe_takes = 1.0
         """The seconds of a probe."""
         self.probing = self.most_probing = 0
@@ -61,6 +62,7 @@ class VirtualFleet:
             {name: tuple(sorted(self.hosts)) for name in self.rules},
             self.store,
             self,
+            lambda text, after: self.next_cron(text, after),
         )
         for event in self.kept:
             cycle.take(event)
