@@ -12,7 +12,6 @@ import pytest
 from runbook.language.watch_rules import load_rule
 from runbook.values.plan import Presence
 from runbook.values.watch_rule import Rule
-from runbook.watch.cycle import MOST_AT_WORK
 from runbook.watch.events import (
     Alerted,
     Answered,
@@ -78,6 +77,11 @@ def alert(
         it.say(Alerted(at=it.now, rule="stuck", host=host, episode=episode, since=began, firing=firing))
 
     it.at(seconds, sent)
+
+
+def alert_now(it: VirtualFleet, host: str) -> None:
+    """Let an alert for *host* begin at once."""
+    it.say(Alerted(at=it.now, rule="stuck", host=host, episode="a1", since=it.now, firing=True))
 
 
 def all_runs(it: VirtualFleet) -> dict[str, list[float]]:
@@ -213,7 +217,64 @@ def test_only_so_many_hosts_are_worked_on_at_the_same_time_and_none_is_forgotten
     fault(it, 100, *[f"gpu-{number:03}" for number in range(50)])
     it.run_until(3000)
     assert len(all_runs(it)) == 50
-    assert 1 < most_at_work(it) <= MOST_AT_WORK
+    assert most_at_work(it) == 8
+
+
+def test_a_rule_has_one_probe_at_a_time_however_long_it_takes():
+    """Mutants: ``_probe_by_clock`` and ``_act`` without ``_probing``."""
+    it = fleet(BOTH, 5)
+    it.probe_takes = 100.0
+    it.at(10, partial(alert_now, it, "gpu-001"))
+    it.at(20, partial(alert_now, it, "gpu-002"))
+    it.run_until(3600)
+    assert it.most_probing == 1
+    assert sum(isinstance(event, Probed) and event.whole for event in it.kept) > 10
+    assert it.steps < 3 * 3600
+
+
+def test_a_plan_is_made_once_whatever_is_heard_meanwhile():
+    """Mutant: ``_decide`` without ``_at_work``."""
+    it = fleet("on: {alert: GpuStuck}\n", 3)
+    it.hosts["gpu-001"].faulty = True
+    alert(it, 100, "gpu-001")
+    alert(it, 101.5, "gpu-001", since=100)  # the plan is begun at 101 and takes two seconds
+    it.run_until(1000)
+    assert len(it.of(Proposed)) == 1
+
+
+def test_cron_probes_all_hosts_as_a_clock_does():
+    it = fleet('on: {cron: "0 * * * *"}\nthen: apply\nrisk: kills-processes\n', 3)
+    it.next_cron = lambda text, after: (after // 3600 + 1) * 3600 if text == "0 * * * *" else 0.0
+    fault(it, 4000, "gpu-001")
+    it.run_until(10_000)
+    assert [event.at - T0 for event in it.of(Probed) if isinstance(event, Probed) and event.whole] == [3601.0, 7201.0]
+    assert len(it.runs("gpu-001")) == 1
+
+
+def test_an_alert_for_a_host_that_is_not_the_rules_leads_to_nothing():
+    it = fleet(BY_ALERT, 3)
+    alert(it, 100, "$(reboot)")
+    it.run_until(1000)
+    assert [type(event) for event in it.kept] == [Started, Alerted, Answered]
+
+
+def test_the_end_of_a_run_wakes_the_other_rules_of_the_host():
+    other = load_rule(f"name: other\nplaybook: p\nhosts: all\n{BY_ALERT}", "other.yaml")
+    it = VirtualFleet([rule(BY_ALERT), other], {"gpu-001": SimulatedHost(faulty=True, cures=False)})
+    for name, seconds in (("stuck", 100.0), ("other", 90.0)):
+        event = Alerted(at=T0 + 100, rule=name, host="gpu-001", episode="a1", since=T0 + seconds, firing=True)
+        it.at(100, partial(it.say, event))
+    it.run_until(3600)
+    assert {event.rule for event in it.of(Began) if isinstance(event, Began)} == {"stuck", "other"}
+
+
+def test_an_answer_that_stays_the_same_is_stored_once():
+    """Mutant: ``_note`` keeps each answer."""
+    it = fleet("on: {every: 60s}\nfor: 600s\napprove: {within: 1d}\n", 3)
+    fault(it, 100, "gpu-001")
+    it.run_until(3600)
+    answers = [(event.question, event.decision) for event in it.of(Answered) if isinstance(event, Answered)]
+    assert len(set(answers)) == len(answers) == 3
 
 
 def test_a_breaker_trips_once_and_goes_on_after_a_reset_and_a_quiet_time():

@@ -457,6 +457,11 @@ def test_the_question_of_a_person_is_over_after_the_run_that_it_led_to():
     assert list(known.triggers("rule", "gpu-01")) == []
 
 
+def test_a_refusal_of_the_plan_for_an_alert_leaves_the_question_of_a_person():
+    known = take("-60s alert a1", "-50s plan p1", "-20s asked by=bob", "-10s rejected p1")
+    assert [each.source for each in known.triggers("rule", "gpu-01")] == [Source.PERSON, Source.ALERT]
+
+
 def test_only_so_much_is_remembered_of_a_host():
     lines = [f"-{1000 - number}s alert a{number}" for number in range(80)]
     assert len(take(*lines).host("rule", "gpu-01").alerts) == 50

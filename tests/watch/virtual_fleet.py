@@ -32,7 +32,7 @@ class SimulatedHost:
 
 
 class VirtualFleet:
-    """The watcher's cycle over simulated hosts; probes take a second, plans two, runs five."""
+    """The watcher's cycle over simulated hosts; plans take two seconds, runs five."""
 
     def __init__(self, rules: list[Rule], hosts: Mapping[str, SimulatedHost]) -> None:
         self.now = T0
@@ -47,6 +47,11 @@ class VirtualFleet:
         """May raise, so that an event is not stored."""
         self.after_store: Callable[[WatchEvent], None] = lambda event: None
         """May raise, so that the watcher ends with the event stored."""
+        self.next_cron: Callable[[str, float], float] = lambda text, after: float("inf")
+        self.probe_takes = 1.0
+        """The seconds of a probe."""
+        self.probing = self.most_probing = 0
+        """The probes under way now, and the most that ever were."""
         self.steps = 0
         """The steps of the cycle until now."""
         self._started()
@@ -57,6 +62,7 @@ class VirtualFleet:
             {name: tuple(sorted(self.hosts)) for name in self.rules},
             self.store,
             self,
+            lambda text, after: self.next_cron(text, after),
         )
         self.cycle = cycle
         for event in self.kept:
@@ -81,6 +87,7 @@ class VirtualFleet:
         What was to happen at a time happens nevertheless; the watcher's own work is lost.
         """
         self._own.clear()
+        self.probing = 0
         self.cycle = self._started()
 
     def at(self, seconds: float, do: Callable[[], None]) -> None:
@@ -127,12 +134,16 @@ class VirtualFleet:
         )
 
     def probe(self, rule: Rule, hosts: tuple[str, ...], *, whole: bool) -> None:
+        self.probing += 1
+        self.most_probing = max(self.most_probing, self.probing)
+
         def made() -> Probed:
+            self.probing -= 1
             readings = tuple(map(self.reading, hosts))
             well = sum(each.presence is Presence.ABSENT for each in readings)
             return Probed(at=self.now, rule=rule.name, readings=readings, well=well, whole=whole)
 
-        self._after(1.0, made)
+        self._after(self.probe_takes, made)
 
     def plan(self, rule: Rule, trigger: Trigger) -> None:
         number = next(self._number)
