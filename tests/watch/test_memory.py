@@ -459,7 +459,7 @@ def test_the_question_of_a_person_is_over_after_the_run_that_it_led_to():
 
 def test_a_refusal_of_the_plan_for_an_alert_leaves_the_question_of_a_person():
     known = take("-60s alert a1", "-50s plan p1", "-20s asked by=bob", "-10s rejected p1")
-    assert [each.source for each in known.triggers("rule", "gpu-01")] == [Source.PERSON, Source.ALERT]
+    assert [each.source for each in known.triggers("rule", "gpu-01")] == [Source.PERSON, Source.ALERT, Source.CLOCK]
 
 
 def test_only_so_much_is_remembered_of_a_host():

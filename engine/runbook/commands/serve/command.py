@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from runbook.commands.serve.settings import ServeSettings, listening_on, read_se
 from runbook.commands.watch.messages import Messenger
 from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.running import asked_to_end, complain, running
-from runbook.errors import ConfigError
+from runbook.errors import ConfigError, Problem
 
 
 def serve(options: ServeOptions) -> int:
@@ -56,8 +57,13 @@ def _settings(options: ServeOptions) -> ServeSettings:
     if options.config:
         made = read_settings(Path(options.config))
         return listening_on(made, options.listen) if options.listen else made
+    if not sys.stderr.isatty():  # the token would be in a log
+        words = "serve needs --config where it is not started on a terminal"
+        raise ConfigError(
+            Problem(message=words, hint="docs/serve.md; `runbook watch token NAME --role admin` makes a token")
+        )
     token, _ = new_token()
-    complain(f"no --config: whoever has this token may do everything, until this ends: {token}")
+    complain(f"no --config: this token permits everything, until this ends: {token}")
     own = Token(name="admin", role=Role.ADMIN, digest=token_digest(token))
     made = ServeSettings(tokens=(own,))
     return listening_on(made, options.listen) if options.listen else made
