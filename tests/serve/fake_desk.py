@@ -52,6 +52,7 @@ class FakeDesk:
         self.hosts = {rule.name: hosts for rule in rules}
         self.state = Health(is_well=True, cycle_age=0.5)
         self.woken = 0
+        self.stopped: list[tuple[str, str]] = []
         self.closing = False
 
     def heard(self, payload: Payload) -> Heard:
@@ -73,6 +74,10 @@ class FakeDesk:
 
     def health(self) -> Health:
         return self.state
+
+    def stop(self, digest: str, by: str) -> bool:
+        self.stopped.append((digest, by))
+        return digest == DIGEST
 
     def wake(self) -> None:
         self.woken += 1

@@ -256,3 +256,17 @@ def test_of_approvals_at_the_same_time_one_counts(tmp_path):
         found = sorted(status for status, _ in threads.map(lambda _: approval(made), range(8)))
     assert found == [200] + [409] * 7
     assert [type(each) for each in made.desk.events()[1:]] == [Approved]
+
+
+def test_a_person_interrupts_a_run_and_nobody_one_that_is_not_there(tmp_path):
+    made = served(tmp_path)
+    client = made.client(Role.RUN)
+    assert client.post(f"/api/plans/{DIGEST}/stop").status_code == 200
+    assert client.post(f"/api/plans/{'e' * 64}/stop").status_code == 409
+    assert made.desk.stopped == [(DIGEST, "run"), ("e" * 64, "run")]
+
+
+def test_every_host_is_held_by_its_own_word(tmp_path):
+    made = served(tmp_path)
+    assert made.client(Role.RUN).post("/api/hosts/all/hold", json={"for": "1h"}).status_code == 200
+    assert made.desk.known.remembered.memory("gpu-held", "gpu-2").hold.by == "run"

@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from runbook.commands.serve import pages
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.server import serving
 from runbook.commands.serve.settings import ServeSettings
@@ -51,15 +52,26 @@ def clean(browser: Browser, base: str) -> None:
     assert [each for each in browser.complaints() if "favicon" not in each and "[DOM]" not in each] == []
 
 
-def test_a_person_logs_in_and_approves_and_rejects(tmp_path):
+def test_a_person_logs_in_and_approves_and_rejects(tmp_path, monkeypatch):
     made = served(tmp_path)
+    monkeypatch.setattr(pages, "_text", lambda plan: ("$ kill 4711", ""))
     made.desk.tell(proposed(), proposed("e" * 64, host="gpu-2"))
     with serving(made.app, HERE) as server, Browser() as browser:
         base = f"http://127.0.0.1:{server.port}"
         log_in(browser, base, Role.APPROVE)
         until(lambda: "Plans that wait for a person (2)" in text(browser), "the plans")
+        assert (
+            browser.js("document.querySelectorAll('main form[action$=approve]').length") == 0
+        )  # nobody has seen it yet
+        browser.click(f"a.button[href='/plans/{DIGEST}']")
+        until(lambda: "$ kill 4711" in text(browser), "the plan")
         browser.click(f"form[action='/plans/{DIGEST}/approve'] button")
         until(lambda: "(1 of 1)" in text(browser), "the approval")
+        browser.click(f"a.button[href='/plans/{'e' * 64}']")
+        until(
+            lambda: browser.js(f"document.querySelector('form[action=\"/plans/{'e' * 64}/reject\"]') !== null"),
+            "the plan",
+        )
         browser.type(f"form[action='/plans/{'e' * 64}/reject'] input", "not now")
         browser.click(f"form[action='/plans/{'e' * 64}/reject'] button")
         until(lambda: "Plans that wait for a person (1)" in text(browser), "the refusal")

@@ -115,6 +115,7 @@ PARTS: Mapping[str, Part] = {
     "debootstrap": _program("debootstrap", "debootstrap"),
     "postgres": Part(_has_postgres, "install postgresql-15 and openssh-client, and run it as root"),
     "chromium": _program("chromium", "chromium"),
+    "alertmanager": _program("prometheus-alertmanager", "prometheus-alertmanager"),
     "node_exporter": _program("prometheus-node-exporter", "prometheus-node-exporter"),
     "shellcheck": _program("shellcheck", "shellcheck"),
     "apt": Part(partial(_finds, "apt-get"), "a Debian has it"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runbook.commands.watch.known import me
 from runbook.language.watch_rules import APPROVE, BREAKER, DURING, ON, RULE
 from runbook.values.plan import Presence, Risk
 from runbook.watch.events import Alerted, Probed, Proposed, Reading, Started, Tripped
@@ -79,10 +80,10 @@ def test_a_mistyped_name_is_an_error_that_says_what_was_meant(scene, words, mess
 
 def test_a_person_approves_refuses_holds_and_resets(scene):
     scene.rule_file.write_text(scene.rule_file.read_text() + "approve: {not: requester}\n")
-    scene.store(Started(at=time.time() - 10), proposed(scene), proposed(scene, "cd" * 32, host="a2", requester="root"))
+    scene.store(Started(at=time.time() - 10), proposed(scene), proposed(scene, "cd" * 32, host="a2", requester=me()))
     inbox = said(scene, "inbox")
     assert "abababab  a1  deletes-data  rule toy" in inbox
-    assert "asked for by root" in inbox
+    assert f"asked for by {me()}" in inbox
     assert "approved by" in said(scene, "approve", "abababab")
     assert "has approved it already" in said(scene, "approve", "abababab", code=2)
     assert "another person has to approve it" in said(scene, "approve", "cdcdcdcd", code=2)

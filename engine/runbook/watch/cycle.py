@@ -32,6 +32,8 @@ from runbook.watch.policy import (
     decide,
 )
 
+MOST_DECISIONS = 100
+"""The decisions of one step: others wait for what a step holds."""
 MOST_AT_WORK = 8
 """The plans that are made or carried out at the same time."""
 FOREVER = float("inf")
@@ -113,7 +115,10 @@ class Cycle:
         """Do what is due at *now*.  Returns the time of the next step, if nothing happens before."""
         self._probe_by_clock(now)
         asked: dict[str, list[str]] = {}
-        for place in sorted(place for place, at in self._due.items() if at <= now):
+        due = sorted(
+            (place for place, at in self._due.items() if at <= now), key=lambda place: (self._due[place], place)
+        )
+        for place in due[:MOST_DECISIONS]:
             self._decide(place, now, asked)
         for rule, hosts in asked.items():
             self._probe(self.remembered.rules[rule], tuple(hosts), whole=False)

@@ -160,6 +160,16 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """A person interrupted the run of a plan."""
+
+    at: float
+    digest: str
+    by: str
+    kind: Literal["stopped"] = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """A person said that a host must be left alone until a time, by all rules."""
 
@@ -238,6 +248,7 @@ WatchEvent = (
     | Rejected
     | Began
     | Ended
+    | Stopped
     | Held
     | Released
     | Tripped

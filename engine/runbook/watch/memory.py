@@ -27,6 +27,7 @@ from runbook.watch.events import (
     Rejected,
     Released,
     Started,
+    Stopped,
     Tripped,
     WatchEvent,
 )
@@ -41,6 +42,10 @@ MOST_TIMES = 100
 """The times at which a fault began on a host that are remembered."""
 ALERT_LASTS = 24 * 3600.0
 """Seconds after which an alert that was not heard of again does not count as firing."""
+
+
+EVERY_HOST = "all"
+"""The name in a hold of all hosts: no host is called so, for it is a pattern."""
 
 
 class Source(StrEnum):
@@ -225,7 +230,9 @@ class Remembered:
             host=self.host(rule, host),
             rule=known,
             runs_of_others=tuple(run for runs in others for run in runs),
-            hold=self.holds.get(host),
+            hold=max(
+                filter(None, (self.holds.get(host), self.holds.get(EVERY_HOST))), key=lambda it: it.until, default=None
+            ),
             started=self.started,
             faulty=len(faulty),
             others_well=max(0, known.well - len(not_well_any_more)),
@@ -325,7 +332,7 @@ class Remembered:
             case Answered():
                 self._answers[(event.rule, event.host)] = event
                 self._change(event.rule, event.host, lambda it: _answered(it, event))
-            case Faulted():
+            case Faulted() | Stopped():
                 pass
             case _:
                 assert_never(event)

@@ -211,12 +211,16 @@ class Access:
         if found is None:
             self._note_failure(address)
             return Refusal.WRONG_TOKEN
+        return self.begin_session(found)
+
+    def begin_session(self, who: Token) -> str:
+        """Return the id of a new session for *who*, whose identity is known."""
         made, now = secrets.token_urlsafe(32), self._clock()
         with self._lock:
             self._sessions = {key: each for key, each in self._sessions.items() if each.until > now}
             while len(self._sessions) >= MOST_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
-            self._sessions[_key(made)] = _Session(token=found, until=now + self._lasts)
+            self._sessions[_key(made)] = _Session(token=who, until=now + self._lasts)
         return made
 
     def log_out(self, who: Identity) -> None:

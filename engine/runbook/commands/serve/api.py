@@ -14,6 +14,7 @@ from runbook.errors import ConfigError
 from runbook.values.units import time_span
 from runbook.watch.alerts import payload
 from runbook.watch.events import Held, Released
+from runbook.watch.memory import EVERY_HOST
 
 LARGEST_PAYLOAD = 8 * 1024 * 1024
 """The maximum number of bytes of a payload of Alertmanager."""
@@ -117,6 +118,12 @@ def release(site: Site, call: Call) -> Response:
     return as_json({"host": call.path["host"]})
 
 
+def stop(site: Site, call: Call) -> Response:
+    """Interrupt the run of a plan."""
+    stopped(site, call)
+    return as_json({"plan": call.path["digest"]})
+
+
 def reset(site: Site, call: Call) -> Response:
     """Reset the breaker of a rule."""
     was_reset(site, call)
@@ -177,7 +184,7 @@ def held(site: Site, call: Call) -> float:
     why = call.text("why")
     with desk.lock:
         desk.known.catch_up()
-        if not any(host in hosts for hosts in desk.hosts.values()):
+        if host != EVERY_HOST and not any(host in hosts for hosts in desk.hosts.values()):
             raise Refused(404, f"no rule has a host {host!r}")
         desk.known.append(Held(at=now, host=host, until=now + lasts, by=call.who.name, why=why))
     desk.wake()
@@ -194,6 +201,13 @@ def released(site: Site, call: Call) -> None:
             raise Refused(409, f"nobody has asked for {host!r} to be left alone")
         desk.known.append(Released(at=now, host=host, by=call.who.name))
     desk.wake()
+
+
+def stopped(site: Site, call: Call) -> None:
+    """Interrupt the run of a plan as Ctrl-C does: reads end, and a write runs on to its end.  Raises Refused."""
+    digest = call.path["digest"]
+    if not site.desk.stop(digest, call.who.name):
+        raise Refused(409, "no run of this plan was begun by this server, or it has ended")
 
 
 def was_reset(site: Site, call: Call) -> None:

@@ -15,7 +15,7 @@ from runbook.commands.serve.desk import Desk
 from runbook.commands.serve.metrics import Metrics
 from runbook.commands.serve.routing import For, Route, WithHeaders, routes
 from runbook.commands.serve.settings import ServeSettings
-from runbook.commands.serve.site import Site
+from runbook.commands.serve.site import Provider, Site
 from runbook.commands.serve.streams import Streams, events, run_events
 from runbook.records.private_folder import PrivateFolder
 
@@ -34,9 +34,10 @@ def application(
     settings: ServeSettings,
     records: PrivateFolder,
     clock: Callable[[], float] = time.time,
+    provider: Provider | None = None,
 ) -> Starlette:
     """Return the application.  *records*: the records of runs on this machine."""
-    site = Site(desk=desk, access=access, settings=settings, records=records, clock=clock)
+    site = Site(desk=desk, access=access, settings=settings, records=records, clock=clock, provider=provider)
     made = Starlette(routes=routes(site, table(site), pages.error_page), middleware=[Middleware(WithHeaders)])
     made.router.redirect_slashes = False
     return made
@@ -63,6 +64,7 @@ def _for_programs(site: Site) -> tuple[Route, ...]:
     posts = (
         ("/api/plans/{digest}/approve", Scope.APPROVE, api.approve),
         ("/api/plans/{digest}/reject", Scope.APPROVE, api.reject),
+        ("/api/plans/{digest}/stop", Scope.RUN, api.stop),
         ("/api/rules/{rule}/ask", Scope.RUN, api.ask),
         ("/api/hosts/{host}/hold", Scope.RUN, api.hold),
         ("/api/hosts/{host}/release", Scope.RUN, api.release),
@@ -88,6 +90,8 @@ def _for_people() -> tuple[Route, ...]:
         ("/runs", Scope.VIEW, pages.runs),
         ("/runs/{run}", Scope.VIEW, pages.run),
         ("/login", Scope.PUBLIC, pages.login_form),
+        ("/login/provider", Scope.PUBLIC, pages.begin_login),
+        ("/login/callback", Scope.PUBLIC, pages.end_login),
         ("/static/serve.css", Scope.PUBLIC, pages.static("serve.css")),
         ("/static/live.js", Scope.PUBLIC, pages.static("live.js")),
     )
@@ -98,6 +102,7 @@ def _forms() -> tuple[Route, ...]:
     posts = (
         ("/plans/{digest}/approve", Scope.APPROVE, pages.form(pages.FORMS["approve"])),
         ("/plans/{digest}/reject", Scope.APPROVE, pages.form(pages.FORMS["reject"])),
+        ("/plans/{digest}/stop", Scope.RUN, pages.form(pages.FORMS["stop"])),
         ("/rules/{rule}/ask", Scope.RUN, pages.form(pages.FORMS["ask"])),
         ("/rules/{rule}/reset", Scope.ADMIN, pages.form(pages.FORMS["reset"], "/rules")),
         ("/hosts/{host}/hold", Scope.RUN, pages.form(pages.FORMS["hold"])),

@@ -11,6 +11,7 @@ from runbook.commands.serve.access import Role, Token, new_token, token_digest
 from runbook.commands.serve.app import access_by, application
 from runbook.commands.serve.server import serving
 from runbook.commands.serve.settings import ServeSettings, listening_on, read_settings
+from runbook.commands.serve.site import Provider
 from runbook.commands.watch.messages import Messenger
 from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.running import asked_to_end, complain, running
@@ -31,7 +32,8 @@ def serve(options: ServeOptions) -> int:
             messenger = Messenger(receivers, watcher.known.rules, _url(settings), complain)
             watcher.listeners.append(messenger.on)
         records = records_folder(options.recording.records or "")
-        with serving(application(watcher, access_by(settings), settings, records), settings) as served:
+        app = application(watcher, access_by(settings), settings, records, provider=_provider(settings))
+        with serving(app, settings) as served:
             complain(f"serving {_url(replace(settings, url=''), served.port)}")
             while not asked.wait(1.0):
                 if not served.is_alive():
@@ -67,6 +69,14 @@ def _settings(options: ServeOptions) -> ServeSettings:
     own = Token(name="admin", role=Role.ADMIN, digest=token_digest(token))
     made = ServeSettings(tokens=(own,))
     return listening_on(made, options.listen) if options.listen else made
+
+
+def _provider(settings: ServeSettings) -> Provider | None:
+    if settings.oidc is None:
+        return None
+    from runbook.commands.serve.oidc import Provider as OidcProvider
+
+    return OidcProvider(settings.oidc, f"{settings.url}/login/callback")
 
 
 def _url(settings: ServeSettings, port: int = 0) -> str:

@@ -37,6 +37,10 @@ class Desk(Protocol):
         """Return whether the watcher is at work, without waiting for ``lock``."""
         ...
 
+    def stop(self, digest: str, by: str) -> bool:
+        """Interrupt the run of the plan *digest* for *by*; returns whether there is one that can be interrupted."""
+        ...
+
     def wake(self) -> None:
         """Begin the next cycle now: something was appended."""
         ...

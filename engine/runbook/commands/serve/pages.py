@@ -18,7 +18,7 @@ from runbook.commands.plans.document import parsed
 from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import plan_text
 from runbook.commands.serve import api
-from runbook.commands.serve.access import Identity, Refusal, Scope
+from runbook.commands.serve.access import Identity, Refusal, Scope, Token
 from runbook.commands.serve.run_matrix import Matrix, read_matrix
 from runbook.commands.serve.site import Call, Refused, Site
 from runbook.commands.serve.wire import answers, proposal_tree, rule_tree, waiting
@@ -237,22 +237,59 @@ def _rows(matrix: Matrix) -> list[tuple[str, str, list[str]]]:
 
 def login_form(site: Site, call: Call) -> Response:
     """Show the form that asks for a token."""
-    return page("login.html", call.who, fault="")
+    return page("login.html", call.who, fault="", has_provider=site.provider is not None)
 
 
 def log_in(site: Site, call: Call) -> Response:
     """Begin a session for the owner of the token in the body."""
     session = site.access.log_in(call.fields().get("token", "").strip(), call.address)
     if session is Refusal.TOO_MANY_FAILURES:
-        return page("login.html", call.who, 429, fault=str(session))
+        return page("login.html", call.who, 429, fault=str(session), has_provider=site.provider is not None)
     if isinstance(session, Refusal):
-        return page("login.html", call.who, 401, fault=str(session))
+        return page("login.html", call.who, 401, fault=str(session), has_provider=site.provider is not None)
     if call.who.session:
         site.access.log_out(call.who)
     answer = RedirectResponse("/", 303)
     answer.set_cookie(
         site.access.cookie, session, httponly=True, samesite="strict", secure=site.access.is_secure, path="/"
     )
+    return answer
+
+
+def begin_login(site: Site, call: Call) -> Response:
+    """Send the browser to the provider."""
+    from runbook.commands.serve.oidc import COOKIE, STARTED_LASTS, LoginFailed
+
+    if site.provider is None:
+        raise Refused(404, "the settings name no provider")
+    try:
+        started = site.provider.start()
+    except LoginFailed as error:
+        raise Refused(502, str(error)) from error
+    answer = RedirectResponse(started.url, 303)
+    answer.set_cookie(
+        COOKIE, started.state, max_age=int(STARTED_LASTS), httponly=True, samesite="lax", secure=site.access.is_secure,
+        path="/login",
+    )  # fmt: skip
+    return answer
+
+
+def end_login(site: Site, call: Call) -> Response:
+    """Begin a session for the person who comes back from the provider."""
+    from runbook.commands.serve.oidc import COOKIE, LoginFailed
+
+    if site.provider is None:
+        raise Refused(404, "the settings name no provider")
+    try:
+        name, role = site.provider.end(call.query, call.cookies.get(COOKIE, ""))
+    except LoginFailed as error:
+        return page("login.html", call.who, 401, fault=str(error), has_provider=True)
+    session = site.access.begin_session(Token(name=name, role=role, digest=""))
+    answer = page("welcome.html", call.who)  # a redirect would come from the provider, and have no cookie
+    answer.set_cookie(
+        site.access.cookie, session, httponly=True, samesite="strict", secure=site.access.is_secure, path="/"
+    )
+    answer.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=site.access.is_secure, path="/login")
     return answer
 
 
@@ -281,5 +318,6 @@ FORMS: Mapping[str, Callable[[Site, Call], object]] = {
     "hold": api.held,
     "release": api.released,
     "reset": api.was_reset,
+    "stop": api.stopped,
 }
 """The effect of each form; that of the API is the same."""

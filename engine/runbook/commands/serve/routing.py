@@ -113,6 +113,7 @@ def _endpoint(site: Site, route: Route, error_page: ErrorPage) -> Callable[[Requ
                 path=dict(request.path_params),
                 query=dict(request.query_params),
                 headers=asked.headers,
+                cookies=asked.cookies,
                 body=await _body(request, route.largest) if route.method == "POST" else b"",
             )
             return await run_in_threadpool(route.handler, site, call)

@@ -6,7 +6,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,11 @@ SESSION = 8 * 3600.0
 MOST_TOKENS = 200
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)|(localhost)):([0-9]{1,5})")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-_NAME = r"^[A-Za-z0-9]([A-Za-z0-9._@-]{0,62}[A-Za-z0-9])?$"
+NAME = r"^[A-Za-z0-9]([A-Za-z0-9._@-]{0,62}[A-Za-z0-9])?$"
 _ROLES = [str(each) for each in (Role.ALERT, *LADDER)]
 _TOKEN: Schema = exactly(
     {
-        "name": {"type": "string", "pattern": _NAME},
+        "name": {"type": "string", "pattern": NAME},
         "role": {"enum": [*_ROLES]},
         "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     },
@@ -56,6 +56,22 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Oidc:
+    """A provider of OpenID Connect, and the roles of its groups."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = field(default="", repr=False)
+    name: str = "email"
+    """The claim that names the person."""
+    groups: str = "groups"
+    """The claim with the groups of the person."""
+    scopes: tuple[str, ...] = ("openid", "email", "profile")
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    """The role of each group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
     """The settings of the server."""
 
@@ -70,6 +86,8 @@ class ServeSettings:
     public_metrics: bool = False
     url: str = ""
     """The address of the page in messages; empty: that of ``listen``."""
+    oidc: Oidc | None = None
+    """The provider that says who people are; None: they have tokens."""
     receivers: tuple[Receiver, ...] = ()
     """The receivers of messages."""
 
@@ -124,6 +142,20 @@ def _receivers(entry: Entry, key: str) -> tuple[Receiver, ...]:
                 entry.values.wrong((key, name, word), f"{word}: a URL begins with https:// or http://")
         made.append(Receiver(name=name, **given))
     return tuple(made)
+
+
+def _oidc(entry: Entry, key: str) -> Oidc | None:
+    tree = lenient_read.mapping(entry.tree.get(key))
+    roles = {group: Role(role) for group, role in lenient_read.mapping(tree.get("roles")).items() if role in LADDER}
+    texts = {word: tree[word] for word in ("issuer", "client_id", "client_secret", "name", "groups") if word in tree}
+    if "issuer" not in texts or "client_id" not in texts or not all(isinstance(each, str) for each in texts.values()):
+        return None
+    if not re.match(r"https://|http://(127\.0\.0\.1|localhost|\[::1\])[:/]", texts["issuer"]):
+        entry.values.wrong((key, "issuer"), "issuer: only https:// can be believed")
+    if not roles:
+        entry.values.wrong((key,), "oidc: no group has a role, so that nobody could log in", "roles: {sre: approve}")
+    scopes = tuple(lenient_read.ids(tree.get("scopes"))) or Oidc(issuer="", client_id="").scopes
+    return Oidc(**texts, scopes=scopes, roles=roles)
 
 
 def _listen(entry: Entry, key: str) -> str:
@@ -188,6 +220,19 @@ SETTINGS: Mapping[str, Key] = _table(
         about="After this time a browser has to log in again.",
         schema=QUANTITY,
         read=duration_of(time_span, SESSION),
+    ),
+    Key(
+        name="oidc",
+        about="A provider of OpenID Connect: `issuer`, `client_id`, `client_secret`, and the role of each group.",
+        schema=exactly(
+            {
+                **dict.fromkeys(("issuer", "client_id", "client_secret", "name", "groups"), TEXT),
+                "scopes": TEXTS,
+                "roles": {"type": "object", "additionalProperties": {"enum": [str(each) for each in LADDER]}},
+            },
+            ("issuer", "client_id", "roles"),
+        ),
+        read=_oidc,
     ),
     Key(
         name="url",
@@ -258,9 +303,12 @@ def _unsafe(made: ServeSettings, document: Document) -> Iterable[Problem]:
     if not is_loopback and not made.is_secure:
         words = f"listen: {made.listen} is reached from other machines, and tokens would be sent in the clear"
         yield document.problem(("listen",), words, "add tls: {cert: FILE, key: FILE}, or behind_proxy: true")
-    if not is_loopback and not made.tokens:
+    if not is_loopback and not made.tokens and not made.oidc:
         words = f"listen: {made.listen} is reached from other machines, and there are no tokens"
         yield document.problem(("listen",), words, "add tokens, or listen on 127.0.0.1")
+    if made.oidc and not made.url:
+        words = "oidc: the provider sends browsers back to `url`, and there is none"
+        yield document.problem(("oidc",), words, "url: https://runbook.example.com")
     if made.tls and made.behind_proxy:
         words = "behind_proxy: the server ends TLS itself; leave one of `tls` and `behind_proxy` out"
         yield document.problem(("behind_proxy",), words)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from starlette.responses import Response
 
-from runbook.commands.serve.access import Access, Identity
+from runbook.commands.serve.access import Access, Identity, Role
 from runbook.commands.serve.desk import Desk
 from runbook.commands.serve.settings import ServeSettings
 from runbook.dataclass import dataclass
@@ -37,6 +37,20 @@ class Site:
     records: PrivateFolder
     """The records of runs on this machine."""
     clock: Callable[[], float]
+    provider: Provider | None = None
+    """The one who says who people are; None: they have tokens."""
+
+
+class Provider(Protocol):
+    """A provider of OpenID Connect (``commands.serve.oidc``)."""
+
+    def start(self) -> Any:
+        """Begin a login."""
+        ...
+
+    def end(self, query: Mapping[str, str], cookie: str) -> tuple[str, Role]:
+        """Return who has logged in, and their role."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +64,7 @@ class Call:
     """The parts of the path with a name."""
     query: Mapping[str, str]
     headers: Mapping[str, str]
+    cookies: Mapping[str, str]
     body: bytes = b""
 
     def tree(self) -> Any:

@@ -14,12 +14,26 @@ from runbook.codec import from_json, to_json
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, RunbookError
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
-from runbook.watch.events import Answered, Probed, WatchEvent
+from runbook.watch.events import (
+    Answered,
+    Approved,
+    Began,
+    BreakerReset,
+    Ended,
+    Held,
+    Probed,
+    Rejected,
+    Released,
+    Tripped,
+    WatchEvent,
+)
 
 FILE = "watch.sqlite"
 LOCK = "watch.lock"
 KEPT_DAYS = 30
 """The days for which events are kept."""
+DURABLE = (Began, Ended, Approved, Rejected, Held, Released, Tripped, BreakerReset)
+"""The events that must be known after a loss of power."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, rule TEXT NOT NULL,
@@ -61,8 +75,14 @@ class EventStore:
             raise ConfigError(f"{folder.path / FILE} cannot be opened: {_reason(error)}") from error
 
     def append(self, *events: WatchEvent) -> None:
-        """Append *events* in one transaction; when this returns, they are on the disk.  Raises StoreError."""
+        """Append *events* in one transaction.  Raises StoreError.
+
+        When this returns, the words of people, and runs that begin, are on the disk; others survive the end of this
+        process, but the last ones not a loss of power.
+        """
+        durable = any(isinstance(event, DURABLE) for event in events)
         try:
+            self._base.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             with self._base:
                 self._base.executemany(
                     "INSERT INTO events (at, kind, rule, host, body) VALUES (?, ?, ?, ?, ?)", map(_row, events)
@@ -158,7 +178,6 @@ def _opened(folder: PrivateFolder) -> sqlite3.Connection:
         if not os.path.samestat(there, os.stat(folder.path / FILE, follow_symlinks=False)):
             raise Unsafe(f"{FILE} was exchanged")
         base.execute("PRAGMA journal_mode = WAL")
-        base.execute("PRAGMA synchronous = FULL")  # what has begun must be known after a loss of power
         with base:
             base.executescript(_SCHEMA)
     except BaseException:

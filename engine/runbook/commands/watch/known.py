@@ -20,7 +20,7 @@ from runbook.values.types import seconds
 from runbook.values.units import time_span
 from runbook.values.watch_rule import Rule
 from runbook.watch.events import Approved, Asked, BreakerReset, Held, Rejected, Released, WatchEvent
-from runbook.watch.memory import Proposal, Remembered
+from runbook.watch.memory import EVERY_HOST, Proposal, Remembered
 from runbook.watch.policy import counting_approvals
 
 SHORTEST_DIGEST = 8
@@ -135,7 +135,9 @@ def me() -> str:
 
 
 def known_host(host: str, options: WatchOptions) -> str:
-    """Return *host*, if the inventory has it.  Raises ConfigError."""
+    """Return *host*, if the inventory has it, or ``all``.  Raises ConfigError."""
+    if host == EVERY_HOST:
+        return host
     names = [each.name for each in inventory_for(options.choosing, "").hosts]
     if host not in names:
         raise ConfigError(Problem(message=f"the inventory has no host {host!r}", hint=suggest(host, names)))

@@ -50,6 +50,8 @@ class Programs:
             each.make()
         self._lock = threading.Lock()
         self._probes: set[subprocess.Popen[bytes]] = set()
+        self._runs: dict[str, subprocess.Popen[bytes]] = {}
+        """The runs of this watcher, by the digest of the plan."""
         self._ending = False
 
     def probe(self, rule: Rule, hosts: tuple[str, ...], *, whole: bool) -> None:
@@ -87,6 +89,15 @@ class Programs:
             self._ending = True
             for process in self._probes:
                 _signal(process, signal.SIGINT)
+
+    def stop(self, digest: str) -> bool:
+        """Interrupt the run of the plan *digest*, as Ctrl-C does; returns whether there is one."""
+        with self._lock:
+            process = self._runs.get(digest)
+            if process is None or process.poll() is not None:
+                return False
+            process.send_signal(signal.SIGINT)
+            return True
 
     def _begin(self, name: str, work: Callable[[], WatchEvent], otherwise: Callable[[str], WatchEvent]) -> None:
         def run() -> None:
@@ -164,7 +175,13 @@ class Programs:
                 process = self._started(words, number, subprocess.PIPE)
             finally:
                 os.close(number)
-            why = _last_line(process.communicate()[1])
+            with self._lock:
+                self._runs[proposal.digest] = process
+            try:
+                why = _last_line(process.communicate()[1])
+            finally:
+                with self._lock:
+                    del self._runs[proposal.digest]
         except OSError as error:
             why = str(error)
         return self._end(rule.name, proposal.host, proposal.digest, why)

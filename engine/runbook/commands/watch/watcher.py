@@ -21,7 +21,7 @@ from runbook.values.plan import Presence
 from runbook.values.types import seconds
 from runbook.watch.alerts import AlertSeen, Payload, hosts_named
 from runbook.watch.cycle import Cycle
-from runbook.watch.events import Alerted, Faulted, Probed, Started, WatchEvent
+from runbook.watch.events import Alerted, Faulted, Probed, Started, Stopped, WatchEvent
 from runbook.watch.memory import NOTHING
 
 PAUSE = 0.5
@@ -94,6 +94,14 @@ class Watcher:
     def wake(self) -> None:
         """Have the next cycle begin now."""
         self._wake.set()
+
+    def stop(self, digest: str, by: str) -> bool:
+        """Interrupt the run of the plan *digest* for *by*; returns whether there is one that can be interrupted."""
+        found = self._programs.stop(digest)
+        if found:
+            with self.lock:
+                self.known.append(Stopped(at=time.time(), digest=digest, by=by))
+        return found
 
     def is_closing(self) -> bool:
         """Whether the watcher is about to end."""

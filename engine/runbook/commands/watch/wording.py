@@ -23,6 +23,7 @@ from runbook.watch.events import (
     Rejected,
     Released,
     Started,
+    Stopped,
     Tripped,
     WatchEvent,
 )
@@ -74,6 +75,8 @@ def event_words(event: WatchEvent) -> str:
             return f"{rule} {host}: plan {digest[:8]} is carried out{agreed}"
         case Ended(rule=rule, host=host, run=run, verdict=verdict):
             return f"{rule} {host}: {f'run {run}' if run else 'the run'} ended: {verdict}"
+        case Stopped(digest=digest, by=by):
+            return f"plan {digest[:8]}: {by} interrupted its run"
         case Held(host=host, by=by, until=until, why=why):
             return f"{host}: {by} wants it to be left alone until {moment(until)}{f': {why}' if why else ''}"
         case Released(host=host, by=by):
