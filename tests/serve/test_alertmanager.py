@@ -88,7 +88,7 @@ def scenes(tmp_path):
 def test_an_alert_becomes_a_plan_that_a_person_approves_on_the_page(scenes):
     scene, manager = scenes()
     scene.break_host("a1")
-    manager.send("a1", host="$(touch /tmp/no)")
+    manager.send("a1", job="$(touch /tmp/no)")
     until(lambda: scene.events(Proposed), "the plan")
     assert scene.is_broken("a1")
     with Browser() as browser:
@@ -99,10 +99,11 @@ def test_an_alert_becomes_a_plan_that_a_person_approves_on_the_page(scenes):
         until(lambda: browser.js("location.pathname") == "/", "the first page")
         (plan,) = scene.inbox()
         until(
-            lambda: "Plans that wait for a person (1)" in browser.js("document.body.innerText"), "the plan on the page"
+            lambda: "Plans that wait for a person (1)" in browser.js("document.body?.innerText ?? ''"),
+            "the plan on the page",
         )
         browser.click(f"a.button[href='/plans/{plan['digest']}']")
-        until(lambda: "rm -f" in browser.js("document.body.innerText"), "the whole plan")
+        until(lambda: "The whole plan" in browser.js("document.body?.innerText ?? ''"), "the whole plan")
         browser.click(f"form[action='/plans/{plan['digest']}/approve'] button")
         until(lambda: scene.events(Ended), "the end of the run")
     (began,) = scene.events(Began)
@@ -113,7 +114,7 @@ def test_an_alert_becomes_a_plan_that_a_person_approves_on_the_page(scenes):
         1,
         False,
     )
-    manager.send("a1", firing=False)
+    manager.send("a1", firing=False, job="$(touch /tmp/no)")
     until(lambda: [each for each in scene.events(Alerted) if not each.firing], "the end of the alert")
     assert (scene.runs("a1"), len(scene.events(Began)), scene.inbox()) == (1, 1, [])
 

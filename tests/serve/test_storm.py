@@ -13,7 +13,7 @@ from tests.bench.serve import FAULTY, storm
 )
 def test_a_storm_leads_to_one_run_for_an_episode(tmp_path, posts):
     """Mutant: an alert that is stored each time it is heard of."""
-    found = storm(tmp_path, posts)
+    found = storm(tmp_path, posts, phases=posts > 1000)
     assert found.statuses == {202: posts}
     assert {host for host, _ in found.runs} == set(FAULTY)
     assert set(found.runs.values()) == {1}

@@ -32,7 +32,7 @@ from runbook.watch.policy import (
     decide,
 )
 
-MOST_DECISIONS = 100
+MOST_DECISIONS = 20
 """The decisions of one step: others wait for what a step holds."""
 MOST_AT_WORK = 8
 """The plans that are made or carried out at the same time."""

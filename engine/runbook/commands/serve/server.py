@@ -74,8 +74,13 @@ def _config(app: Starlette, settings: ServeSettings) -> uvicorn.Config:
 
 def _listening(settings: ServeSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY where TCP is named
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=128)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((settings.host, settings.port))
+        made.listen(128)
+        return made
     except OSError as error:
+        made.close()
         words = f"cannot listen on {settings.listen}: {error.strerror}"
         raise ConfigError(Problem(message=words, hint="`listen` in the settings names another port")) from error
