@@ -26,6 +26,8 @@ class ServeScene(WatchScene):
     programs: list[subprocess.Popen[bytes]] = field(default_factory=list)
     settings: str = ""
     """Further lines of the settings."""
+    words: tuple[str, ...] = ()
+    """Further words of the command line."""
 
     def made(self) -> ServeScene:
         super().made()
@@ -45,7 +47,7 @@ class ServeScene(WatchScene):
         """Start the server, and wait until it answers."""
         options = self.options
         words = ("serve", "--config", str(self.folder / "serve.yaml"), "--rules", options.rules[0], "--state", options.state,
-                 "-i", options.choosing.inventory[0], "--records", options.recording.records or "")  # fmt: skip
+                 "-i", options.choosing.inventory[0], "--records", options.recording.records or "", *self.words)  # fmt: skip
         environment = {**os.environ, "XDG_STATE_HOME": str(self.folder / "home")}
         with (self.folder / "serve.log").open("ab") as log:
             process = subprocess.Popen(

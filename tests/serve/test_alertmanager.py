@@ -9,9 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from runbook import lab
 from runbook.watch.events import Alerted, Answered, Began, Ended, Proposed
 from tests.serve.serve_scene import TOKENS, ServeScene
 from tests.support.browser import Browser
+from tests.support.program import Practice
 from tests.support.sshd import free_port
 from tests.support.waiting import until
 
@@ -117,6 +119,53 @@ def test_an_alert_becomes_a_plan_that_a_person_approves_on_the_page(scenes):
     manager.send("a1", firing=False, job="$(touch /tmp/no)")
     until(lambda: [each for each in scene.events(Alerted) if not each.firing], "the end of the alert")
     assert (scene.runs("a1"), len(scene.events(Began)), scene.inbox()) == (1, 1, [])
+
+
+ZOMBIES = """\
+name: toy
+about: Free GPUs that a crashed job still holds.
+playbook: zombie-gpu
+hosts: all
+inputs: {older_than: 0s}
+finding: held
+on: {alert: HostFaulty}
+then: apply
+risk: kills-processes
+"""
+
+
+@pytest.mark.real("lab", "sshd")
+def test_leftovers_on_hosts_of_the_lab_are_ended_over_ssh_and_nothing_else(tmp_path):
+    there = Practice(lab.up(lab.LabOptions(directory=tmp_path / "lab", faults=("gpu-01=leftovers", "gpu-02=busy"))))
+    scene = ServeScene(tmp_path / "scene", hosts=("none",), words=("--accept-new-host-keys",))
+    scene.folder.mkdir()
+    scene.made()
+    scene.rule_file.write_text(ZOMBIES)
+    (scene.folder / "hosts.yaml").unlink()
+    (scene.folder / "hosts.yaml").symlink_to(there.lab.inventory)
+    before = {host: there.commands(host) for host in ("gpu-01", "gpu-02")}
+    try:
+        scene.serve()
+        manager = Alertmanager(scene)
+        try:
+            for host in before:
+                manager.send(host)
+            until(lambda: scene.events(Ended), "the end of the run")
+            until(
+                lambda: [it for it in scene.events(Answered) if it.host == "gpu-02" and it.question == "probe"],
+                "gpu-02",
+            )
+        finally:
+            manager.process.terminate()
+            manager.process.wait(30)
+        (ended,) = scene.events(Ended)
+        assert (ended.host, ended.verdict, ended.cured) == ("gpu-01", "resolved", True)
+        assert {event.host for event in scene.events(Began)} == {"gpu-01"}
+        assert before["gpu-01"] - there.commands("gpu-01")
+        assert before["gpu-02"] <= there.commands("gpu-02")
+    finally:
+        scene.end()
+        lab.down(there.lab.directory)
 
 
 def test_a_rule_that_applies_by_itself_needs_nobody(scenes):

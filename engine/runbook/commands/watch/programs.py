@@ -19,10 +19,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from runbook.commands.plans.document import SavedPlan, parsed
 from runbook.commands.plans.usage import Usage
+from runbook.commands.watch.event_store import KEPT_DAYS
 from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.reading_results import Outcome, outcome_of, reading_of, run_result
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
+from runbook.text.name_ranges import fold
 from runbook.text.printable import on_one_line
 from runbook.values.plan import Presence
 from runbook.values.result import Status
@@ -37,6 +39,7 @@ GRACE = 30.0
 """Seconds that a program has to end by itself."""
 LONGEST_OUTPUT = 512 * 1024 * 1024
 LONGEST_WHY = 500
+LONGEST_ARGUMENT = 100_000
 
 
 class Programs:
@@ -98,6 +101,13 @@ class Programs:
                 return False
             process.send_signal(signal.SIGINT)
             return True
+
+    def prune(self, now: float) -> None:
+        """Remove the plans and outputs that are older than the events are kept."""
+        for folder, ending in ((self.plans, ".json"), (self._outputs, ".jsonl")):
+            for entry in folder.entries(ending):
+                if now - entry.changed / 1e9 > KEPT_DAYS * 86400:
+                    folder.remove(entry.name)
 
     def _begin(self, name: str, work: Callable[[], WatchEvent], otherwise: Callable[[str], WatchEvent]) -> None:
         def run() -> None:
@@ -243,7 +253,7 @@ class Programs:
         parallel = ("--parallel", str(self._options.connecting.parallel))
         try:
             process = self._started(
-                (*words, "--hosts", ",".join(hosts), *parallel, *self._common()), number, subprocess.PIPE
+                (*words, "--hosts", _pattern(hosts), *parallel, *self._common()), number, subprocess.PIPE
             )
             with self._lock:
                 self._probes.add(process)
@@ -276,6 +286,12 @@ def _probed_event(rule: Rule, found: Mapping[str, Reading], hosts: Sequence[str]
 def _no_plan(rule: Rule, trigger: Trigger, why: str) -> NotProposed:
     words = on_one_line(why, LONGEST_WHY)
     return NotProposed(at=time.time(), rule=rule.name, host=trigger.host, why=words)
+
+
+def _pattern(hosts: Sequence[str]) -> str:
+    """Return the pattern that selects *hosts*; many are folded, because one argument has at most 128 KiB."""
+    names = ",".join(hosts)
+    return names if len(names) < LONGEST_ARGUMENT else fold(hosts)
 
 
 def _ended_in_time(process: subprocess.Popen[bytes]) -> str:

@@ -218,6 +218,7 @@ class Watcher:
         if now - self._pruned_at > PRUNED_EVERY:
             self._pruned_at = now
             self.known.store.prune(time.time())
+            self._programs.prune(time.time())
 
     def _fail(self, error: Exception) -> None:
         """Note a fault, and begin again from the store: an event may have been stored that was not taken in."""
