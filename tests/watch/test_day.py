@@ -592,3 +592,20 @@ def test_a_plan_that_cannot_be_made_is_not_tried_each_minute():
     fault(it, 100, "gpu-001")
     it.run_until(DAY)
     assert len(tried) == 1
+
+
+def test_a_plan_that_is_taken_back_is_said():
+    """Mutant: ``_note_end`` that keeps nothing."""
+    it = fleet("on: {every: 60s}\n", 3)
+    fault(it, 100, "gpu-001")
+    it.run_until(1000)
+    (plan,) = it.of(Proposed)
+    assert isinstance(plan, Proposed)
+    it.hosts["gpu-001"].faulty = False
+    it.run_until(1200)
+    last = it.of(Answered)[-1]
+    assert isinstance(last, Answered)
+    assert last.why == f"plan {plan.digest[:8]} is taken back; there is nothing to act on any more"
+    number = len(it.of(Answered))
+    it.run_until(5000)
+    assert len(it.of(Answered)) == number

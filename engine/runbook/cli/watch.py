@@ -171,11 +171,15 @@ def watch_ask(rule: str, host: str, **options: Any) -> None:
     """Ask for RULE to look at HOST now. The fault need not have lasted; all other questions are asked as ever."""
     import time
 
+    from runbook.commands.watch.event_store import is_watched
     from runbook.commands.watch.known import host_of_rule, me, opened
 
     made = _made(options)
     with opened(made) as known:
         known.ask(rule, host_of_rule(known, rule, host, made), me(), time.time())
+        watched, place = is_watched(known.folder), known.folder.path
+    if not watched:
+        click.echo(f"no watcher is at work with the state in {place}: the next one will look", err=True)
     click.echo(f"{rule} will look at {host}; `runbook watch log --host {host}` shows what comes of it")
 
 

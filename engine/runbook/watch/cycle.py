@@ -85,6 +85,8 @@ class Cycle:
         self._at_work: set[Place] = set()
         self._answered: dict[Place, dict[str, tuple[str, str]]] = {}
         """The last answer to each episode of a place that has a trigger."""
+        self._waiting: dict[Place, str] = {}
+        """The digest of the plan that waits at a place; empty: none does."""
 
     def note(self, event: WatchEvent) -> None:
         """Have decided again what *event*, which is stored and taken in, may have changed."""
@@ -162,7 +164,28 @@ class Cycle:
                 break
         else:
             self._due[place] = FOREVER
+        self._note_end(place, given, now)
         self._answered[place] = given
+
+    def _note_end(self, place: Place, given: Mapping[str, tuple[str, str]], now: float) -> None:
+        """Keep that there is nothing to decide about *place* any more, or that the plan that waited is gone."""
+        name, host = place
+        known, before = self.remembered.host(name, host), self._waiting.get(place, "")
+        self._waiting[place] = known.proposal.digest if known.proposal else ""
+        taken_back = before and not known.proposal and all(run.digest != before for run in known.runs)
+        last = self._answered.get(place, {})
+        is_over = last and not given
+        if not is_over and not taken_back:
+            return
+        words = "there is nothing to act on any more" if is_over else "it is decided again"
+        back = f"plan {before[:8]} is taken back; " if taken_back else ""
+        episode = next(iter({**last, **given}), "")
+        self._keep(
+            Answered(
+                at=now, rule=name, host=host, episode=episode, question=Question.FIRING, decision="ignore",
+                why=f"{back}{words}",
+            )
+        )  # fmt: skip
 
     def _act(self, rule: Rule, trigger: Trigger, answer: Answer, now: float, asked: dict[str, list[str]]) -> None:
         place = (rule.name, trigger.host)

@@ -366,7 +366,7 @@ def _why_no_plan(facts: _Facts) -> str:
         return "there is no plan yet"
     if facts.now > plan.until:
         return "the plan has expired"
-    return "the plan is for something else" if plan.episode != facts.trigger.episode else "other work is due now"
+    return "the plan was made for another episode" if plan.episode != facts.trigger.episode else "other work is due now"
 
 
 def counting_approvals(rule: Rule, plan: Proposal) -> tuple[str, ...]:

@@ -14,13 +14,13 @@ from runbook.commands.serve.settings import ServeSettings, listening_on, read_se
 from runbook.commands.serve.site import Provider
 from runbook.commands.watch.messages import Messenger
 from runbook.commands.watch.options import ServeOptions
-from runbook.commands.watch.running import asked_to_end, complain, running
+from runbook.commands.watch.running import asked_to_end, complain, running, show
 from runbook.errors import ConfigError, Problem
 
 
 def serve(options: ServeOptions) -> int:
     """Serve until asked to end.  Returns the exit code.  Raises ConfigError with every mistake, before it listens."""
-    settings = _settings(options)
+    settings, hint = _settings(options)
     asked = asked_to_end()
     with running(options, complain) as watcher:
         receivers = {each.name: each for each in settings.receivers}
@@ -30,11 +30,13 @@ def serve(options: ServeOptions) -> int:
                     raise ConfigError(f"{rule.where.file}: notify: the settings have no receiver {name!r}")
         with watcher.lock:
             messenger = Messenger(receivers, watcher.known.rules, _url(settings), complain)
-            watcher.listeners.append(messenger.on)
+            watcher.listeners += [messenger.on, show]
         records = records_folder(options.recording.records or "")
         app = application(watcher, access_by(settings), settings, records, provider=_provider(settings))
         with serving(app, settings) as served:
             complain(f"serving {_url(replace(settings, url=''), served.port)}")
+            if hint:
+                complain(hint)
             while not asked.wait(1.0):
                 if not served.is_alive():
                     complain("the web server has ended; the watcher ends, too")
@@ -54,21 +56,21 @@ def new_token_lines(name: str, role: str) -> list[str]:
     ]
 
 
-def _settings(options: ServeOptions) -> ServeSettings:
-    """Return the settings of the file; without one, those for this machine, with a token for this start."""
+def _settings(options: ServeOptions) -> tuple[ServeSettings, str]:
+    """Return the settings of the file; without one, those for this machine, and a line with a token for this start."""
     if options.config:
         made = read_settings(Path(options.config))
-        return listening_on(made, options.listen) if options.listen else made
+        return (listening_on(made, options.listen) if options.listen else made), ""
     if not sys.stderr.isatty():  # the token would be in a log
         words = "serve needs --config where it is not started on a terminal"
         raise ConfigError(
             Problem(message=words, hint="docs/serve.md; `runbook watch token NAME --role admin` makes a token")
         )
     token, _ = new_token()
-    complain(f"no --config: this token permits everything, until this ends: {token}")
     own = Token(name="admin", role=Role.ADMIN, digest=token_digest(token))
     made = ServeSettings(tokens=(own,))
-    return listening_on(made, options.listen) if options.listen else made
+    hint = f"no --config: this token permits everything, until this ends: {token}"
+    return (listening_on(made, options.listen) if options.listen else made), hint
 
 
 def _provider(settings: ServeSettings) -> Provider | None:

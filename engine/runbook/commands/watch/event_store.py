@@ -138,6 +138,18 @@ def only_watcher(folder: PrivateFolder) -> Iterator[None]:
         os.close(file)
 
 
+def is_watched(folder: PrivateFolder) -> bool:
+    """Whether a watcher is at work with the state in *folder*."""
+    file = folder.appending(LOCK)
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+
+
 def to_line(event: WatchEvent) -> str:
     """Return *event* as a line of JSON."""
     return json.dumps(to_json(event), ensure_ascii=False, separators=(",", ":"))

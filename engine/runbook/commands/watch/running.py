@@ -45,18 +45,19 @@ def running(options: ServeOptions, say: Callable[[str], None]) -> Iterator[Watch
 def watch(options: ServeOptions) -> int:
     """Carry out the rules, and print what is heard, seen, decided and done.  Returns the exit code."""
     asked = asked_to_end()
-
-    def show(stored: Stored) -> None:
-        if line := event_line(stored.event):
-            sys.stdout.write(f"{on_one_line(line)}\n")
-            sys.stdout.flush()
-
     with running(options, complain) as watcher:
         with watcher.lock:
             watcher.listeners.append(show)
         asked.wait()
         complain("ending: probes are ended, a run that changes a host goes on by itself")
     return 0
+
+
+def show(stored: Stored) -> None:
+    """Print *stored*, if it says something to people, on stdout."""
+    if line := event_line(stored.event):
+        sys.stdout.write(f"{on_one_line(line)}\n")
+        sys.stdout.flush()
 
 
 def complain(line: str) -> None:
