@@ -133,7 +133,10 @@ def test_the_highest_role_counts():
     [
         ("url: https://x\noidc: {issuer: 'http://idp.example.com', client_id: a, roles: {g: view}}\n", "only https://"),
         ("url: https://x\noidc: {issuer: 'https://idp', client_id: a, roles: {}}\n", "nobody could log in"),
-        ("url: https://x\noidc: {issuer: 'https://idp', client_id: a, roles: {g: root}}\n", "root"),
+        (
+            "url: https://x\noidc: {issuer: 'https://idp', client_id: a, roles: {g: root}}\n",
+            "is not allowed; use one of: view, run",
+        ),
         ("oidc: {issuer: 'https://idp', client_id: a, roles: {g: view}}\n", "sends browsers back to `url`"),
         ("url: https://x\noidc: {issuer: 'https://idp', roles: {g: view}}\n", "client_id"),
     ],

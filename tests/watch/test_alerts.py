@@ -109,7 +109,10 @@ def test_a_group_of_alerts_that_fire_and_that_are_over_is_read_one_by_one():
     assert [each.firing for each in read.alerts] == [True, False]
 
 
-@every_row(("value", "truncated"), [(0, 0), (7, 7), (-1, 0), ("7", 0), (None, 0), (1.5, 0), ([], 0), (10**30, 10**30)])
+@every_row(
+    ("value", "truncated"),
+    [(0, 0), (7, 7), (-1, 0), ("7", 0), (None, 0), (1.5, 0), ([], 0), (10**30, 10**9), (True, 0)],
+)
 def test_the_alerts_that_were_left_out_are_counted(value, truncated):
     assert payload(webhook(alert(), truncatedAlerts=value)).truncated == truncated
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -609,3 +610,29 @@ def test_a_plan_that_is_taken_back_is_said():
     number = len(it.of(Answered))
     it.run_until(5000)
     assert len(it.of(Answered)) == number
+
+
+def test_a_refusal_counts_against_an_alert_that_comes_later_for_the_same_fault():
+    """Mutant: a refusal that an alert with a later beginning ends."""
+    it = fleet("on: {alert: GpuStuck, every: 60s}\n", 3)
+    fault(it, 100, "gpu-001")
+    it.run_until(1000)
+    (plan,) = it.of(Proposed)
+    assert isinstance(plan, Proposed)
+    it.say(Rejected(at=it.now, digest=plan.digest, by="ann"))
+    alert(it, 1100, "gpu-001", "later")
+    it.run_until(3000)
+    assert len(it.of(Proposed)) == 1
+
+
+def test_a_plan_of_another_rule_of_the_same_name_does_not_count():
+    """Mutant: a plan whose rule is not compared."""
+    it = fleet("on: {every: 60s}\n", 3)
+    fault(it, 100, "gpu-001")
+    it.run_until(1000)
+    (plan,) = it.of(Proposed)
+    assert isinstance(plan, Proposed)
+    it.say(replace(plan, at=it.now, rule_digest="of another text"))
+    it.say(Approved(at=it.now, digest=plan.digest, by="ann"))
+    it.run_until(1500)
+    assert all_runs(it) == {}

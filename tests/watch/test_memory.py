@@ -463,8 +463,8 @@ def test_a_refusal_of_the_plan_for_an_alert_leaves_the_question_of_a_person():
 
 
 def test_only_so_much_is_remembered_of_a_host():
-    lines = [f"-{1000 - number}s alert a{number}" for number in range(80)]
-    assert len(take(*lines).host("rule", "gpu-01").alerts) == 50
+    lines = [f"-{1000 - number}s alert a{number}" for number in range(600)]
+    assert len(take(*lines).host("rule", "gpu-01").alerts) == 500
     old = take("-3d alert a1", "-1s alert a2")
     assert [each.episode for each in old.host("rule", "gpu-01").alerts] == ["a2"]
     begins: list[str] = []

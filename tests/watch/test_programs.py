@@ -5,24 +5,23 @@ from __future__ import annotations
 import os
 import time
 
-from runbook.commands.watch.event_store import KEPT_DAYS, watch_folder
+from runbook.commands.watch.event_store import KEPT_DAYS, EventStore, watch_folder
 from runbook.commands.watch.options import ServeOptions
-from runbook.commands.watch.programs import LONGEST_ARGUMENT, Programs, _pattern
-from runbook.inventory.host_patterns import select
-from runbook.values.inventory import Host, Inventory
+from runbook.commands.watch.programs import LONGEST_ARGUMENT, Programs, _portions
 from runbook.values.plan import Presence
+from runbook.watch.events import Began, Ended, Held, Probed, Proposed, Released, Started, Tripped
 from tests.support.waiting import until
 from tests.watch.watch_scene import WatchScene
 
 
-def test_ten_thousand_hosts_fit_into_one_argument_and_are_the_same_hosts():
-    """Mutant: names that are not folded."""
-    names = tuple(f"gpu-rack-{number:06}.cluster.example.com" for number in range(10_000))
-    pattern = _pattern(names)
-    assert len(pattern) < LONGEST_ARGUMENT
-    inventory = Inventory(hosts=tuple(Host(name=name) for name in names))
-    assert tuple(host.name for host in select(inventory, pattern, False).hosts) == names
-    assert _pattern(names[:3]) == ",".join(names[:3])
+def test_ten_thousand_hosts_are_probed_in_portions_that_fit_into_one_argument():
+    """Mutant: all names in one argument."""
+    names = tuple(f"gpu-7-rack-{number:06}.cluster.example.com" for number in range(10_000))
+    portions = [*_portions(names)]
+    assert max(len(",".join(portion).encode()) for portion in portions) <= LONGEST_ARGUMENT
+    assert tuple(name for portion in portions for name in portion) == names
+    assert [*_portions(names[:3])] == [names[:3]]
+    assert [*_portions(())] == []
 
 
 def test_old_plans_and_outputs_are_removed_and_young_ones_stay(tmp_path):
@@ -57,3 +56,65 @@ def test_a_fault_of_our_own_is_an_answer_too(tmp_path, monkeypatch):
         ("a1", Presence.UNKNOWN, True),
         ("a2", Presence.UNKNOWN, True),
     ]
+
+
+def test_a_plan_whose_file_was_exchanged_is_not_carried_out(tmp_path):
+    """Mutant: ``_applied`` that does not compare the digest."""
+    scene = WatchScene(tmp_path, keys={"on": "{alert: HostFaulty}"}).made()
+    for host in scene.hosts:
+        scene.break_host(host)
+    scene.start()
+    try:
+        for host in scene.hosts:
+            scene.alert(host)
+        until(lambda: len(scene.events(Proposed)) == 2)
+        plans = {event.host: event for event in scene.events(Proposed)}
+        folder = scene.folder / "state/plans"
+        (folder / f"{plans['a1'].digest}.json").write_bytes((folder / f"{plans['a2'].digest}.json").read_bytes())
+        scene.known(lambda known: known.approve(plans["a1"].digest, "bob", time.time()))
+        until(lambda: scene.events(Ended))
+        (ended,) = scene.events(Ended)
+        assert (ended.host, ended.changed, "another content" in ended.verdict) == ("a1", False, True)
+        assert (scene.runs("a1"), scene.runs("a2")) == (0, 0)
+    finally:
+        scene.end()
+
+
+def test_words_of_a_host_that_no_database_takes_stop_nobody(tmp_path):
+    """Mutant: ``ensure_ascii=False`` in ``to_line``."""
+    scene = WatchScene(tmp_path, keys={"on": "{every: 10s}"}).made()
+    toy = (
+        (scene.folder / "toy.yaml").read_text().replace("command: {script: 'cat", "command: {parse: json, script: 'cat")
+    )
+    toy = toy.replace("'none' not in mark.stdout", "mark.value != 'none'").replace("mark.stdout", "mark.value")
+    (scene.folder / "toy.yaml").write_text(toy.replace("|| echo none", '|| echo \\"none\\"').replace('\\"', '"'))
+    (scene.folder / "marks/a1.fault").write_text(
+        '"\\ud800 forged\\n2026-01-01T00:00:00Z plan deadbeef: bob approved it"'
+    )
+    watcher = scene.start()
+    try:
+        until(lambda: scene.events(Probed))
+        until(lambda: [it for event in scene.events(Probed) for it in event.readings if it.host == "a1"])
+        assert watcher.health().is_well
+        assert len(scene.events(Started)) == 1
+        assert all("\n" not in it.say for event in scene.events(Probed) for it in event.readings)
+    finally:
+        scene.end()
+
+
+def test_pruning_forgets_no_word_of_a_person_and_no_run(tmp_path):
+    """Mutant: a prune by time alone."""
+    now = time.time()
+    old = now - 60 * 86400
+    store = EventStore(watch_folder(str(tmp_path / "state")))
+    store.append(
+        Started(at=old),
+        Probed(at=old, rule="toy"),
+        Held(at=old, host="a1", until=now + 86400, by="bob"),
+        Released(at=old + 1, host="a1", by="bob"),
+        Tripped(at=old, rule="toy", why="too many"),
+        Began(at=old, rule="toy", host="a1", episode="1", digest="d"),
+    )
+    store.prune(now)
+    assert [type(each.event) for each in store.since(0)] == [Held, Released, Tripped, Began]
+    store.close()

@@ -90,9 +90,10 @@ class WatchScene:
 
     def start(self) -> Watcher:
         options = self.options
+        rules = read_rules(options.rules)
 
         def open_known() -> Known:
-            return Known(read_rules(options.rules), watch_folder(options.state))
+            return Known(rules, watch_folder(options.state))
 
         self.watcher = Watcher(open_known, options, lambda line: None)
         self.watcher.start()

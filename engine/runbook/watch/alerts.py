@@ -13,6 +13,7 @@ from runbook.values.watch_rule import Rule
 
 MOST_ALERTS = 10_000
 """The alerts in one payload that are read."""
+MOST_TRUNCATED = 10**9
 LONGEST_LABEL = 253
 """The longest name of a host: that of DNS."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{1,64}")
@@ -61,7 +62,7 @@ def payload(tree: Any) -> Payload:
     truncated = tree.get("truncatedAlerts")
     return Payload(
         alerts=tuple(each for each in made if each),
-        truncated=truncated if isinstance(truncated, int) and truncated > 0 else 0,
+        truncated=min(truncated, MOST_TRUNCATED) if type(truncated) is int and truncated > 0 else 0,
         malformed=sum(each is None for each in made),
     )
 

@@ -241,7 +241,8 @@ class Cycle:
             why=decision.why,
             until=decision.until if isinstance(decision, Wait) and decision.until < FOREVER else 0.0,
         )
-        identity = (made.question, made.decision)
+        is_word = answer.question is Question.FREEZE  # of a person, which may change
+        identity = (made.question, f"{made.decision} {made.why} {made.until}" if is_word else made.decision)
         if self._answered.get((trigger.rule, trigger.host), {}).get(trigger.episode) != identity:
             self._keep(made)
         return identity

@@ -92,6 +92,8 @@ class Proposed:
     say: str
     requester: str = ""
     """The person who asked for it; empty: nobody did."""
+    rule_digest: str = ""
+    """The digest of the rule as it was then."""
     kind: Literal["proposed"] = "proposed"
 
 

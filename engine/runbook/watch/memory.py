@@ -38,6 +38,8 @@ rule probes less often.
 """
 MOST_RUNS = 50
 """The runs of a rule on a host that are remembered, and its episodes that a person has refused."""
+MOST_ALERTS = 500
+"""The alerts of a host that are remembered."""
 MOST_TIMES = 100
 """The times at which a fault began on a host that are remembered."""
 ALERT_LASTS = 24 * 3600.0
@@ -109,6 +111,7 @@ class Proposal:
     signature: str
     say: str
     requester: str = ""
+    rule_digest: str = ""
     approvals: tuple[tuple[str, float], ...] = ()
     """The people who agreed, each with the time."""
 
@@ -275,6 +278,11 @@ class Remembered:
             episode, since = f"cured@{cured.digest[:16]}", cured.ended + there.on.after
             yield Trigger(rule=rule, host=host, source=Source.CURE, episode=episode, since=since)
 
+    def _sees(self, name: str, host: str) -> bool:
+        """Whether probes by the clock see the fault on *host*, so that it goes on whatever an alert says."""
+        rule = self.rules.get(name)
+        return bool(rule and (rule.on.every or rule.on.cron) and self.host(name, host).present_since)
+
     def _cured(self, rule: str, host: str) -> PastRun | None:
         """Return the last run of *rule* on *host* if it has cured it, and the fault was not seen again."""
         known = self.host(rule, host)
@@ -292,6 +300,8 @@ class Remembered:
                 waiting = self.host(event.rule, event.host).proposal
                 if waiting and waiting.episode == event.episode and not event.firing:
                     self._withdraw(event.rule, event.host)
+                if not event.firing and not self._sees(event.rule, event.host):
+                    self._change(event.rule, event.host, lambda it: replace(it, refused=None))
                 self._change(event.rule, event.host, lambda it: _alerted(it, event))
                 self._count(event.rule, event.host, event.at)
             case Asked():
@@ -358,6 +368,7 @@ class Remembered:
         made = Proposal(
             rule=event.rule, host=event.host, episode=event.episode, digest=event.digest, file=event.file, at=event.at,
             until=event.until, risk=event.risk, signature=event.signature, say=event.say, requester=event.requester,
+            rule_digest=event.rule_digest,
         )  # fmt: skip
         self.proposals[event.digest] = (event.rule, event.host)
         before = self.host(event.rule, event.host).seen
@@ -415,6 +426,8 @@ class Remembered:
         self._change_rule(event.rule, lambda it: replace(it, changed=(*it.changed, (event.at, event.host))[-1000:]))
 
     def _end(self, event: Ended) -> None:
+        if all(run.ended or run.digest != event.digest for run in self.host(event.rule, event.host).runs):
+            return  # its end is known
         self._change(event.rule, event.host, lambda it: _ended(it, event))
         for other in self._of_host.get(event.host, ()):
             self._change(other, event.host, _unseen)
@@ -446,7 +459,7 @@ def _alerted(known: HostMemory, event: Alerted) -> HostMemory:
         for each in known.alerts
         if each.episode == event.episode or event.at - each.heard <= 2 * ALERT_LASTS
     )
-    return replace(known, alerts=(kept if before else (*kept, made))[-MOST_RUNS:])
+    return replace(known, alerts=(kept if before else (*kept, made))[-MOST_ALERTS:])
 
 
 def _read(known: HostMemory, reading: Reading, at: float, gap: float) -> HostMemory:

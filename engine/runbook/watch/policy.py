@@ -152,6 +152,7 @@ class _Facts:
         plan = self.memory.host.proposal
         seen = self.memory.host.seen
         good = plan and self.now <= plan.until and plan.episode == self.trigger.episode
+        good = good and plan and plan.rule_digest in ("", self.rule.digest)
         return plan if good and plan and seen and seen.signature == plan.signature else None
 
 
@@ -187,8 +188,7 @@ def _new_episode(facts: _Facts) -> Decision | str:
         if refusal.episode == episode:
             return Ignore(why=f"a person refused to act on it: {refusal.by}")
     refused = facts.memory.host.refused
-    clock_or_before = facts.trigger.source is Source.CLOCK or facts.trigger.since <= (refused.at if refused else 0.0)
-    if refused and clock_or_before and facts.trigger.source is not Source.PERSON:
+    if refused and facts.trigger.source is not Source.PERSON:
         return Ignore(why=f"a person refused to act on the same fault, and it was there ever since: {refused.by}")
     for run in facts.runs:
         if run.episode != episode or not run.ended or not run.changed:
@@ -347,6 +347,7 @@ def _approval(facts: _Facts) -> Decision | str:
     if plan is None:
         before = known.proposal
         is_same_episode = before and before.episode == facts.trigger.episode and facts.now <= before.until
+        is_same_episode = is_same_episode and before and before.rule_digest in ("", rule.digest)
         if before and is_same_episode and facts.now < (again := before.at + AGAIN):  # work that is never the same twice
             return Wait(until=again, why=f"{_why_no_plan(facts)}; a new plan is made a minute after the last")
         return Propose(why=_why_no_plan(facts))
@@ -366,6 +367,8 @@ def _why_no_plan(facts: _Facts) -> str:
         return "there is no plan yet"
     if facts.now > plan.until:
         return "the plan has expired"
+    if plan.rule_digest not in ("", facts.rule.digest):
+        return "the rule has changed since the plan was made"
     return "the plan was made for another episode" if plan.episode != facts.trigger.episode else "other work is due now"
 
 

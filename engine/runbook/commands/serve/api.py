@@ -197,6 +197,8 @@ def released(site: Site, call: Call) -> None:
     with desk.lock:
         desk.known.catch_up()
         there = desk.known.remembered.holds.get(host)
+        if there is None and (every := desk.known.remembered.holds.get(EVERY_HOST)) and every.until > now:
+            raise Refused(409, f"{every.by} wants all hosts to be left alone; release `all`")
         if there is None or there.until <= now:
             raise Refused(409, f"nobody has asked for {host!r} to be left alone")
         desk.known.append(Released(at=now, host=host, by=call.who.name))

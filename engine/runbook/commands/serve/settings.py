@@ -278,7 +278,7 @@ def load_settings(text: str, file: str) -> ServeSettings:
     document = parse_playbook(text, file)
     if not isinstance(document.value, Mapping):
         raise ConfigError(Problem(file=file, line=1, column=1, message="the settings are a mapping, with `listen:`"))
-    problems = [*problems_in(document, settings_schema())]
+    problems = [_without_values(each) for each in problems_in(document, settings_schema())]
     fields = fields_of(SETTINGS, Entry(document.value, (), PlacedValues(document, problems)))
     if problems:
         raise ConfigError(*sorted(set(problems)))
@@ -286,6 +286,13 @@ def load_settings(text: str, file: str) -> ServeSettings:
     if unsafe := [*_unsafe(made, document)]:
         raise ConfigError(*sorted(unsafe))
     return made
+
+
+def _without_values(problem: Problem) -> Problem:
+    """Return *problem* without what the file says there, which may be a secret."""
+    if "unknown key" in problem.message or "is missing" in problem.message:
+        return problem
+    return replace(problem, message=re.sub(r"'[^']*'|\bgot .*", "...", problem.message))
 
 
 def listening_on(made: ServeSettings, address: str) -> ServeSettings:

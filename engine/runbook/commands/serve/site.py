@@ -14,6 +14,7 @@ from runbook.commands.serve.desk import Desk
 from runbook.commands.serve.settings import ServeSettings
 from runbook.dataclass import dataclass
 from runbook.records.private_folder import PrivateFolder
+from runbook.text.printable import on_one_line
 
 LONGEST_TEXT = 500
 """The characters of a text that a person may write, such as a reason."""
@@ -92,7 +93,7 @@ class Call:
         text = self.fields().get(name, "").strip()
         if len(text) > LONGEST_TEXT:
             raise Refused(400, f"{name} has more than {LONGEST_TEXT} characters")
-        return text
+        return on_one_line(text)
 
     def number(self, name: str) -> int:
         """Return the whole number *name* of the query; 0: there is none.  Raises Refused."""

@@ -15,15 +15,21 @@ from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, RunbookError
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
 from runbook.watch.events import (
+    Alerted,
     Answered,
     Approved,
+    Asked,
     Began,
     BreakerReset,
     Ended,
+    Faulted,
     Held,
+    NotProposed,
     Probed,
+    Proposed,
     Rejected,
     Released,
+    Started,
     Tripped,
     WatchEvent,
 )
@@ -34,6 +40,10 @@ KEPT_DAYS = 30
 """The days for which events are kept."""
 DURABLE = (Began, Ended, Approved, Rejected, Held, Released, Tripped, BreakerReset)
 """The events that must be known after a loss of power."""
+SAYS_LITTLE = (Answered, Probed)
+"""The events that say no more than the ones after them."""
+SAYS_NO_MORE = (Started, Alerted, Asked, Proposed, NotProposed, Faulted)
+"""The events that are forgotten; runs, and the words of people, are kept for ever."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, rule TEXT NOT NULL,
@@ -87,7 +97,7 @@ class EventStore:
                 self._base.executemany(
                     "INSERT INTO events (at, kind, rule, host, body) VALUES (?, ?, ?, ?, ?)", map(_row, events)
                 )
-        except sqlite3.Error as error:
+        except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"the watcher's events cannot be written: {error}") from error
 
     def since(self, number: int, *, rule: str = "", host: str = "", at: float = 0.0) -> Iterator[Stored]:
@@ -106,12 +116,12 @@ class EventStore:
 
     def prune(self, now: float) -> None:
         """Remove old events, and sooner those that say no more than the ones after them.  Raises StoreError."""
-        old, older = now - 7 * 86400, now - KEPT_DAYS * 86400
-        kinds = (_kind(Answered), _kind(Probed))
         try:
             with self._base:
-                self._base.execute("DELETE FROM events WHERE at < ? AND kind <> 'held'", (older,))
-                self._base.execute("DELETE FROM events WHERE at < ? AND kind IN (?, ?)", (old, *kinds))
+                for kinds, days in ((SAYS_LITTLE, 7), (SAYS_NO_MORE, KEPT_DAYS)):
+                    for kind in kinds:
+                        values = (now - days * 86400, _kind(kind))
+                        self._base.execute("DELETE FROM events WHERE at < ? AND kind = ?", values)
         except sqlite3.Error as error:
             raise StoreError(f"old events cannot be removed: {error}") from error
 
@@ -152,7 +162,7 @@ def is_watched(folder: PrivateFolder) -> bool:
 
 def to_line(event: WatchEvent) -> str:
     """Return *event* as a line of JSON."""
-    return json.dumps(to_json(event), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(to_json(event), separators=(",", ":"))
 
 
 def event_from(tree: object) -> WatchEvent:

@@ -13,6 +13,7 @@ from runbook.commands.watch.options import WatchOptions
 from runbook.commands.watch.rule_files import hosts_of_rules, read_rules
 from runbook.commands.watch.wording import DECISIONS, answer_words, moment
 from runbook.errors import ConfigError, Problem
+from runbook.text.printable import on_one_line
 from runbook.text.suggestions import suggest
 from runbook.text_files import read_text
 from runbook.values.watch_rule import Rule
@@ -67,9 +68,9 @@ def _explained(
     found = [*answers(rule, trigger, memory, now)]
     width = max(len(each.question) for each in found)
     for answer in found[:-1]:
-        yield f"  {answer.question:<{width}}  {answer.decision.why}"
+        yield on_one_line(f"  {answer.question:<{width}}  {answer.decision.why}")
     last = found[-1]
-    yield f"  {last.question:<{width}}  {in_words(last, trigger.episode)}"
+    yield on_one_line(f"  {last.question:<{width}}  {in_words(last, trigger.episode)}")
 
 
 def in_words(answer: Answer, episode: str = "-") -> str:

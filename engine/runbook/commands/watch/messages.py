@@ -96,11 +96,13 @@ class Messenger:
         url: str,
         complain: Callable[[str], None],
         pause: Callable[[float], object] = time.sleep,
+        waiting: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
+        """*waiting*: the rule and the host of each plan that waits, by its digest."""
         self._receivers, self._rules, self._url = receivers, rules, url
         self._complain, self._pause = complain, pause
         self._waiting: dict[str, queue.Queue[Message]] = {}
-        self._places: dict[str, tuple[str, str]] = {}
+        self._places: dict[str, tuple[str, str]] = dict(waiting or {})
         self.sent, self.failed = 0, 0
         for name in receivers:
             self._waiting[name] = queue.Queue(MOST_WAITING)
@@ -151,7 +153,7 @@ def _sent(receiver: Receiver, message: Message) -> str:
             _post(receiver.webhook, message.tree())
     except urllib.error.HTTPError as error:
         return f"it answered {error.code}"
-    except (OSError, smtplib.SMTPException, ValueError) as error:
+    except Exception as error:  # a library's error may quote the URL, which is a secret
         return getattr(error, "strerror", None) or type(error).__name__
     return ""
 

@@ -24,7 +24,6 @@ from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.reading_results import Outcome, outcome_of, reading_of, run_result
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
-from runbook.text.name_ranges import fold
 from runbook.text.printable import on_one_line
 from runbook.values.plan import Presence
 from runbook.values.result import Status
@@ -51,6 +50,10 @@ class Programs:
         self.plans, self._outputs = PrivateFolder(folder.path / "plans"), PrivateFolder(folder.path / "outputs")
         for each in (self.plans, self._outputs):
             each.make()
+        for folder_of, beginnings in ((self.plans, ("new-",)), (self._outputs, ("inputs-", "out-"))):
+            for name in folder_of.names(""):
+                if name.startswith(beginnings):  # of a watcher that was killed
+                    folder_of.remove(name)
         self._lock = threading.Lock()
         self._probes: set[subprocess.Popen[bytes]] = set()
         self._runs: dict[str, subprocess.Popen[bytes]] = {}
@@ -84,6 +87,9 @@ class Programs:
         def ended(why: str) -> Ended:
             return self._end(rule, host, digest, why)
 
+        with self._lock:
+            if digest in self._runs:
+                return  # it is followed already
         self._begin(f"follow {digest[:8]}", lambda: self._followed(rule, host, digest), ended)
 
     def end(self) -> None:
@@ -92,6 +98,12 @@ class Programs:
             self._ending = True
             for process in self._probes:
                 _signal(process, signal.SIGINT)
+
+    def can_stop(self, digest: str) -> bool:
+        """Whether a run of the plan *digest* was begun here, and goes on."""
+        with self._lock:
+            process = self._runs.get(digest)
+            return process is not None and process.poll() is None
 
     def stop(self, digest: str) -> bool:
         """Interrupt the run of the plan *digest*, as Ctrl-C does; returns whether there is one."""
@@ -129,11 +141,13 @@ class Programs:
 
     def _readings(self, rule: Rule, hosts: tuple[str, ...], found: dict[str, Reading]) -> str:
         """Probe *hosts*, and put what they answer into *found*.  Returns why the others have no answer."""
+        why = ""
         with self._inputs(rule) as inputs:
             words = ("run", rule.playbook, "--dry-run", "--no-record", "--output", "json", *inputs)
-            out, why = self._output(words, hosts)
-        for host in run_result(out).hosts if out.strip() else ():
-            found[host.host] = reading_of(rule, host)
+            for portion in _portions(hosts):
+                out, why = self._output(words, portion)
+                for host in run_result(out).hosts if out.strip() else ():
+                    found[host.host] = reading_of(rule, host)
         return why or "it was not probed"
 
     def _planned(self, rule: Rule, trigger: Trigger) -> Proposed | NotProposed:
@@ -157,6 +171,8 @@ class Programs:
         reading = reading_of(rule, host) if host else None
         if host is None or reading is None or not reading.changes:
             return _no_plan(rule, trigger, f"the plan changes nothing on {trigger.host}")
+        if reading.presence is not Presence.PRESENT:
+            return _no_plan(rule, trigger, "the fault was not seen when the plan was made")
         summaries = [step.planned or step.name or step.id for step in host.steps if step.status is Status.WOULD_CHANGE]
         now = time.time()
         return Proposed(
@@ -171,6 +187,7 @@ class Programs:
             signature=reading.signature,
             say=on_one_line("; ".join(summaries), LONGEST_WHY),
             requester=trigger.by,
+            rule_digest=rule.digest,
         )
 
     def _applied(self, rule: Rule, proposal: Proposal) -> Ended:
@@ -179,6 +196,10 @@ class Programs:
         words = ("apply", proposal.file, "--yes", "--output", "jsonl", *self._reason(rule, agreed), *self._common())
         why = ""
         try:
+            if parsed(self.plans.read(f"{proposal.digest}.json").encode(), proposal.file).digest != proposal.digest:
+                return _not_begun(
+                    rule, proposal, "the file of the plan has another content than the plan that was approved"
+                )
             number = self._outputs.create(file.name)
             try:
                 fcntl.flock(number, fcntl.LOCK_EX)  # the program holds it with its stdout, also when this one is gone
@@ -192,6 +213,8 @@ class Programs:
             finally:
                 with self._lock:
                     del self._runs[proposal.digest]
+        except ConfigError as error:
+            return _not_begun(rule, proposal, str(error))
         except OSError as error:
             why = str(error)
         return self._end(rule.name, proposal.host, proposal.digest, why)
@@ -253,7 +276,7 @@ class Programs:
         parallel = ("--parallel", str(self._options.connecting.parallel))
         try:
             process = self._started(
-                (*words, "--hosts", _pattern(hosts), *parallel, *self._common()), number, subprocess.PIPE
+                (*words, "--hosts", ",".join(hosts), *parallel, *self._common()), number, subprocess.PIPE
             )
             with self._lock:
                 self._probes.add(process)
@@ -283,15 +306,31 @@ def _probed_event(rule: Rule, found: Mapping[str, Reading], hosts: Sequence[str]
     return Probed(at=time.time(), rule=rule.name, readings=readings, well=well, whole=whole)
 
 
+def _not_begun(rule: Rule, proposal: Proposal, why: str) -> Ended:
+    words = on_one_line(f"not begun: {why}", LONGEST_WHY)
+    return Ended(
+        at=time.time(), rule=rule.name, host=proposal.host, digest=proposal.digest, run="", verdict=words, cured=False,
+        changed=False,
+    )  # fmt: skip
+
+
 def _no_plan(rule: Rule, trigger: Trigger, why: str) -> NotProposed:
     words = on_one_line(why, LONGEST_WHY)
     return NotProposed(at=time.time(), rule=rule.name, host=trigger.host, why=words)
 
 
-def _pattern(hosts: Sequence[str]) -> str:
-    """Return the pattern that selects *hosts*; many are folded, because one argument has at most 128 KiB."""
-    names = ",".join(hosts)
-    return names if len(names) < LONGEST_ARGUMENT else fold(hosts)
+def _portions(hosts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield *hosts* in portions whose names fit into one argument of a program, which has at most 128 KiB."""
+    portion: list[str] = []
+    size = 0
+    for host in hosts:
+        if portion and size + len(host.encode()) + 1 > LONGEST_ARGUMENT:
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(host)
+        size += len(host.encode()) + 1
+    if portion:
+        yield tuple(portion)
 
 
 def _ended_in_time(process: subprocess.Popen[bytes]) -> str:

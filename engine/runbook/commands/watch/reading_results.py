@@ -10,6 +10,7 @@ from typing import Any
 from runbook.codec import from_json
 from runbook.dataclass import dataclass
 from runbook.onhost.host_lock import AGAIN
+from runbook.text.printable import on_one_line
 from runbook.values.plan import Presence, Risk
 from runbook.values.playbook import Severity
 from runbook.values.result import HostResult, RunResult, Status, StepResult, Verdict
@@ -35,7 +36,7 @@ def reading_of(rule: Rule, host: HostResult) -> Reading:
     return Reading(
         host=host.host,
         presence=presence,
-        say=say[:LONGEST_SAY],
+        say=on_one_line(say, LONGEST_SAY),
         changes=len(changes),
         risk=worst(changes),
         signature=signature(changes) if changes else "",

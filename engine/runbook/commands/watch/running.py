@@ -27,9 +27,10 @@ def running(options: ServeOptions, say: Callable[[str], None]) -> Iterator[Watch
         raise ConfigError("--ask-become-pass: nobody can be asked later; give --become-password-file FILE")
     folder = watch_folder(options.state)
     with only_watcher(folder):
+        rules = read_rules(options.rules)  # once: a rule that is being edited must not become true by itself
 
         def open_known() -> Known:
-            return Known(read_rules(options.rules), folder)
+            return Known(rules, folder)
 
         watcher = Watcher(open_known, options, say)
         for name, hosts in sorted(watcher.hosts.items()):

@@ -97,11 +97,11 @@ class Watcher:
 
     def stop(self, digest: str, by: str) -> bool:
         """Interrupt the run of the plan *digest* for *by*; returns whether there is one that can be interrupted."""
-        found = self._programs.stop(digest)
-        if found:
-            with self.lock:
-                self.known.append(Stopped(at=time.time(), digest=digest, by=by))
-        return found
+        if not self._programs.can_stop(digest):
+            return False
+        with self.lock:
+            self.known.append(Stopped(at=time.time(), digest=digest, by=by))
+        return self._programs.stop(digest)
 
     def is_closing(self) -> bool:
         """Whether the watcher is about to end."""
@@ -119,6 +119,7 @@ class Watcher:
         """Store what is new in *payload*, and count it; nothing is decided here.  Raises StoreError."""
         now, new = time.time(), list[WatchEvent]()
         known = unlistened = unknown_hosts = 0
+        here: set[tuple[str, str, str]] = set()
         with self.lock:
             for alert in payload.alerts:
                 named = [*hosts_named(alert, self.known.rules)]
@@ -126,9 +127,10 @@ class Watcher:
                 for rule, host in named:
                     if host not in self.hosts.get(rule.name, ()):
                         unknown_hosts += 1
-                    elif self._is_known(rule.name, host, alert, now):
+                    elif (rule.name, host, alert.episode) in here or self._is_known(rule.name, host, alert, now):
                         known += 1
                     else:
+                        here.add((rule.name, host, alert.episode))
                         new.append(_alerted(rule.name, host, alert, now))
             if new:
                 self.known.append(*new)
@@ -160,7 +162,8 @@ class Watcher:
                 self._fault = ""
             except Exception as error:  # a cycle that fails does not keep the next one from starting
                 self._fail(error)
-                following = time.time() + AFTER_A_FAULT
+                self._stop.wait(AFTER_A_FAULT)
+                continue
             self._wake.wait(max(0.01, min(PAUSE, following - time.time())))
             self._wake.clear()
 
@@ -188,7 +191,12 @@ class Watcher:
             self._refresh()
             self.known.catch_up()
             while not self._heard.empty():
-                self.known.append(self._sparing(self._heard.get()))
+                event = self._heard.get()
+                try:
+                    self.known.append(self._sparing(event))
+                except RunbookError:
+                    self._heard.put(event)  # it has happened, and is stored later
+                    raise
             following = self._cycle.step(time.time())
             self._cycle_at = time.monotonic()
         return following

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import assert_never
 
+from runbook.text.printable import on_one_line
 from runbook.values.plan import Presence
 from runbook.values.types import plural, seconds
 from runbook.watch.events import (
@@ -48,7 +49,7 @@ def moment(at: float) -> str:
 def event_line(event: WatchEvent) -> str:
     """Return *event* as a line; empty if it says nothing to people."""
     said = event_words(event)
-    return f"{moment(event.at)} {said}" if said else ""
+    return on_one_line(f"{moment(event.at)} {said}") if said else ""
 
 
 def event_words(event: WatchEvent) -> str:
