@@ -18,7 +18,7 @@ from runbook.records.private_folder import PrivateFolder
 from runbook.values.plan import Presence, Risk
 from runbook.values.watch_rule import Rule, RuleBreaker, Sources
 from runbook.watch.alerts import Payload, hosts_named
-from runbook.watch.events import Alerted, Answered, Probed, Proposed, Reading, Tripped, WatchEvent
+from runbook.watch.events import Alerted, Answered, Probed, Proposed, Reading, Rejected, Tripped, WatchEvent
 
 NOW = 1_800_000_000.0
 OWN = "http://localhost"
@@ -133,6 +133,11 @@ def served(folder: Path, rules: tuple[Rule, ...] = (), hosts: tuple[str, ...] = 
     records = PrivateFolder(folder / "runs")
     app = application(desk, access, settings, records, clock)
     return Served(desk=desk, access=access, app=app, settings=settings, records=records, clock=clock)
+
+
+def refused(digest: str = DIGEST, **keys) -> Rejected:
+    made = {"at": NOW, "rule": "gpu-held", "host": "gpu-1", "episode": "ab@2027-01-15T08:00:00+00:00", "digest": digest}
+    return Rejected(**{**made, **keys})
 
 
 def proposed(digest: str = DIGEST, **keys) -> Proposed:

@@ -12,8 +12,8 @@ from runbook.commands.serve.access import Role
 from runbook.commands.serve.desk import Health
 from runbook.commands.watch.event_store import StoreError
 from runbook.values.watch_rule import Approve
-from runbook.watch.events import Alerted, Approved, Asked, BreakerReset, Held, Rejected, Released
-from tests.serve.fake_desk import DIGEST, NOW, answered, gpu_rule, payload, proposed, served, tripped
+from runbook.watch.events import Alerted, Approved, Asked, BreakerReset, Held, Released
+from tests.serve.fake_desk import DIGEST, NOW, answered, gpu_rule, payload, proposed, refused, served, tripped
 
 
 def test_alerts_are_stored_and_counted(tmp_path):
@@ -72,7 +72,7 @@ def test_a_plan_is_approved_by_the_name_of_the_token(tmp_path):
     made.desk.tell(proposed())
     answer = made.client(Role.APPROVE).post(f"/api/plans/{DIGEST}/approve", json={"by": "somebody"})
     assert answer.json()["follows"].startswith("the host is probed again")
-    assert made.desk.events()[-1] == Approved(at=NOW, digest=DIGEST, by="approve")
+    assert made.desk.events()[-1] == Approved(at=NOW, rule="gpu-held", host="gpu-1", digest=DIGEST, by="approve")
     assert made.desk.woken == 1
 
 
@@ -141,7 +141,7 @@ def test_a_plan_is_refused_with_a_reason(tmp_path):
     made = served(tmp_path)
     made.desk.tell(proposed())
     assert made.client(Role.APPROVE).post(f"/api/plans/{DIGEST}/reject", json={"why": "not now"}).status_code == 200
-    assert made.desk.events()[-1] == Rejected(at=NOW, digest=DIGEST, by="approve", why="not now")
+    assert made.desk.events()[-1] == refused(at=NOW, by="approve", why="not now")
     assert approval(made)[0] == 409
 
 

@@ -31,7 +31,7 @@ def whole_story(made, host: str = "gpu-1", at: float = NOW, digest: str = DIGEST
         answered(at=at + 2, host=host, decision="probe", question="probe"),
         seen(host, at=at + 10),
         proposed(digest, at=at + 20, host=host, until=at + 3600),
-        Approved(at=at + 30, digest=digest, by="anna"),
+        Approved(at=at + 30, rule="gpu-held", host=host, digest=digest, by="anna"),
         Began(at=at + 40, rule="gpu-held", host=host, episode=EPISODE, digest=digest, approved_by=("anna",)),
         Ended(
             at=at + 80, rule="gpu-held", host=host, digest=digest, run="20270115T080000Z-abcd", verdict="resolved",

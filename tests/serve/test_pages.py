@@ -12,7 +12,7 @@ import pytest
 from runbook.commands.serve import pages
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.desk import Health
-from runbook.watch.events import Alerted, Approved, Began, Ended, Held, NotProposed, Rejected
+from runbook.watch.events import Alerted, Approved, Began, Ended, Held, NotProposed
 from tests.serve.fake_desk import (
     DIGEST,
     NOW,
@@ -21,6 +21,7 @@ from tests.serve.fake_desk import (
     gpu_rule,
     payload,
     proposed,
+    refused,
     seen,
     served,
     tripped,
@@ -62,9 +63,9 @@ def full(tmp_path, evil: str = "", **keys):
         Began(at=NOW - 70, rule=rule, host=host, episode=EPISODE, digest="b" * 64),
         NotProposed(at=NOW - 65, rule=rule, host=host, why=f"no change{evil}"),
         proposed(rule=rule, host=host, say=f"kill 2{evil}", requester=f"bob{evil}", digest="c" * 64),
-        Rejected(at=NOW - 50, digest="c" * 64, by=f"carl{evil}", why=f"no{evil}"),
+        refused("c" * 64, at=NOW - 50, rule=rule, host=host, by=f"carl{evil}", why=f"no{evil}"),
         proposed(rule=rule, host=host, say=f"kill 3{evil}", requester=f"bob{evil}", file=f"/nowhere/{evil}"),
-        Approved(at=NOW - 40, digest=DIGEST, by=f"dora{evil}"),
+        Approved(at=NOW - 40, rule=rule, host=host, digest=DIGEST, by=f"dora{evil}"),
         Held(at=NOW - 30, host=host, until=NOW + 60, by=f"emil{evil}", why=f"tests{evil}"),
         answered(rule=rule, host=host, why=f"attempts{evil}", decision="escalate", until=0.0),
     )
@@ -80,7 +81,7 @@ def test_the_first_page_says_what_waits_what_runs_what_was_done_and_why_not(tmp_
     for words in (
         "Plans that wait for a person (1)", "kill 3", "kills-processes", "bob", "dora (1 of 1)", "in 1 h",
         "What runs now (1)", "plan bbbbbbbb", "Why it does not act (1)", "A person has to look: attempts",
-        "carl refused it: no", "the run ended: failed", ", by emil: tests",
+        "carl refused plan cccccccc: no", "the run ended: failed", ", by emil: tests",
     ):  # fmt: skip
         assert words in text, words
 
@@ -175,7 +176,7 @@ def test_a_form_does_what_it_says_without_javascript(tmp_path):
     of_form = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
     answer = browser.post(f"/plans/{DIGEST}/approve", headers=of_form, data={})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    assert made.desk.events()[-1] == Approved(at=NOW, digest=DIGEST, by="approve")
+    assert made.desk.events()[-1] == Approved(at=NOW, rule="gpu-held", host="gpu-1", digest=DIGEST, by="approve")
     held = browser.post("/hold", headers=of_form, data={"host": "gpu-1", "for": "7d", "why": "a & b = c+d"})
     assert held.status_code == 303
     assert (made.desk.events()[-1].why, made.desk.events()[-1].by) == ("a & b = c+d", "approve")
@@ -224,9 +225,9 @@ def test_an_error_page_escapes_what_was_asked_for(tmp_path):
 
 def test_old_events_are_not_on_the_first_page(tmp_path):
     made = full(tmp_path)
-    assert "carl refused it" in show(made, "/").text
+    assert "carl refused plan" in show(made, "/").text
     made.clock.now += 86400
-    assert "carl refused it" not in show(made, "/").text
+    assert "carl refused plan" not in show(made, "/").text
 
 
 def test_an_error_for_a_browser_that_is_not_logged_in_has_a_page(tmp_path):

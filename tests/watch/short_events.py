@@ -150,8 +150,13 @@ KINDS: Mapping[str, Callable[[_Line], WatchEvent]] = {
     "well": _well,
     "plan": _proposed,
     "no-plan": lambda line: NotProposed(at=line.at, rule=line.rule, host=line.host, why=line.name),
-    "approved": lambda line: Approved(at=line.at, digest=digest(line.name), by=line.text("by", "ann")),
-    "rejected": lambda line: Rejected(at=line.at, digest=digest(line.name), by=line.text("by", "ann")),
+    "approved": lambda line: Approved(
+        at=line.at, rule=line.rule, host=line.host, digest=digest(line.name), by=line.text("by", "ann")
+    ),
+    "rejected": lambda line: Rejected(
+        at=line.at, rule=line.rule, host=line.host, episode=line.text("for", "a1"), digest=digest(line.name),
+        by=line.text("by", "ann"),
+    ),
     "began": lambda line: Began(
         at=line.at, rule=line.rule, host=line.host, episode=line.text("for", "a1"), digest=digest(line.name)
     ),

@@ -57,6 +57,18 @@ def fleet(text: str, number: int) -> VirtualFleet:
     return VirtualFleet([rule(text)], {f"gpu-{each:03}": SimulatedHost() for each in range(number)})
 
 
+def approval(it: VirtualFleet, plan: WatchEvent, by: str) -> Approved:
+    """Return that *by* approves *plan*."""
+    assert isinstance(plan, Proposed)
+    return Approved(at=it.now, rule=plan.rule, host=plan.host, digest=plan.digest, by=by)
+
+
+def refusal(it: VirtualFleet, plan: WatchEvent) -> Rejected:
+    """Return that a person refuses *plan*."""
+    assert isinstance(plan, Proposed)
+    return Rejected(at=it.now, rule=plan.rule, host=plan.host, episode=plan.episode, digest=plan.digest, by="ann")
+
+
 def turn(it: VirtualFleet, host: str, *, faulty: bool) -> None:
     """Give *host* the fault, or take it away."""
     it.hosts[host].faulty = faulty
@@ -325,10 +337,10 @@ def test_a_plan_waits_for_a_person_and_the_fault_is_seen_again_before_it_is_carr
     alert(it, 100, "gpu-001")
     it.run_until(1000)
     [plan] = [event for event in it.of(Proposed) if isinstance(event, Proposed)]
-    it.say(Approved(at=it.now, digest=plan.digest, by="ann"))
+    it.say(approval(it, plan, "ann"))
     it.run_until(1200)
     assert all_runs(it) == {}
-    it.say(Approved(at=it.now, digest=plan.digest, by="bob"))
+    it.say(approval(it, plan, "bob"))
     it.run_until(1300)
     [began] = [event for event in it.of(Began) if isinstance(event, Began)]
     assert began.approved_by == ("ann", "bob")
@@ -343,7 +355,7 @@ def test_a_plan_of_which_the_fault_has_gone_is_not_carried_out():
     it.run_until(1000)
     it.hosts["gpu-001"].faulty = False
     [plan] = [event for event in it.of(Proposed) if isinstance(event, Proposed)]
-    it.say(Approved(at=it.now, digest=plan.digest, by="ann"))
+    it.say(approval(it, plan, "ann"))
     it.run_until(DAY)
     assert all_runs(it) == {}
 
@@ -539,7 +551,7 @@ def test_what_a_person_has_refused_is_not_proposed_again_for_another_trigger():
     plan = it.of(Proposed)[-1]
     assert isinstance(plan, Proposed)
     number = len(it.of(Proposed))
-    it.say(Rejected(at=it.now, digest=plan.digest, by="ann"))
+    it.say(refusal(it, plan))
     it.run_until(2000)
     assert len(it.of(Proposed)) == number
 
@@ -550,7 +562,7 @@ def test_a_refusal_lasts_over_a_restart():
     it.run_until(1000)
     [plan] = it.of(Proposed)
     assert isinstance(plan, Proposed)
-    it.say(Rejected(at=it.now, digest=plan.digest, by="ann"))
+    it.say(refusal(it, plan))
     it.run_until(1100)
     it.now += 400.0
     it.restart()
@@ -563,7 +575,7 @@ def test_answers_that_do_not_change_are_stored_once():
     it.hosts["gpu-001"].faulty = True
     alert(it, 100, "gpu-001", "a1")
     it.run_until(1000)
-    it.say(Rejected(at=it.now, digest=it.of(Proposed)[-1].digest, by="ann"))
+    it.say(refusal(it, it.of(Proposed)[-1]))
     it.run_until(1100)
     number = len(it.of(Answered))
     it.run_until(3600)
@@ -619,7 +631,7 @@ def test_a_refusal_counts_against_an_alert_that_comes_later_for_the_same_fault()
     it.run_until(1000)
     (plan,) = it.of(Proposed)
     assert isinstance(plan, Proposed)
-    it.say(Rejected(at=it.now, digest=plan.digest, by="ann"))
+    it.say(refusal(it, plan))
     alert(it, 1100, "gpu-001", "later")
     it.run_until(3000)
     assert len(it.of(Proposed)) == 1
@@ -633,6 +645,6 @@ def test_a_plan_of_another_rule_of_the_same_name_does_not_count():
     (plan,) = it.of(Proposed)
     assert isinstance(plan, Proposed)
     it.say(replace(plan, at=it.now, rule_digest="of another text"))
-    it.say(Approved(at=it.now, digest=plan.digest, by="ann"))
+    it.say(approval(it, plan, "ann"))
     it.run_until(1500)
     assert all_runs(it) == {}

@@ -128,9 +128,10 @@ class Story:
             case "no-plan":
                 yield NotProposed(at=at, rule=rule, host=host, why="no")
             case "approved":
-                yield Approved(at=at, digest=digest, by=by)
+                yield Approved(at=at, rule=rule, host=host, digest=digest, by=by)
             case "rejected":
-                yield Rejected(at=at, digest=digest, by=by)
+                episode = plan.episode if plan else "a0"
+                yield Rejected(at=at, rule=rule, host=host, episode=episode, digest=digest, by=by)
             case "began":
                 yield Began(at=at, rule=rule, host=host, episode=trigger.episode if trigger else "a0", digest=digest)
             case "ended":
@@ -170,7 +171,10 @@ class Story:
             case "agreed":
                 made = next(iter(self.what_happens("plan", host, 3 * (number % 2))))
                 yield made
-                yield from (Approved(at=at, digest=made.digest, by=name) for name in PEOPLE[: 1 + number % 3])
+                yield from (
+                    Approved(at=at, rule=rule, host=host, digest=made.digest, by=name)
+                    for name in PEOPLE[: 1 + number % 3]
+                )
                 yield from self.what_happens("present", host, 4)
             case "other":
                 other = "applies" if rule == "proposes" else "proposes"
@@ -215,7 +219,7 @@ def all_known(remembered: Remembered) -> dict[str, Any]:
         "answers": [remembered.answer(*place) for place in places],
         "faulty": [remembered.faulty(rule) for rule in [*RULES, GONE]],
         "hosts": sorted(remembered.remembered_hosts()),
-        "proposals": remembered.proposals,
+        "proposals": remembered.proposals(),
     }
 
 
@@ -476,7 +480,7 @@ def test_only_so_much_is_remembered_of_a_host():
 def test_a_plan_that_could_not_be_made_again_does_not_wait_any_more():
     known = take("-9s present", "-8s plan p1", "-5s no-plan 'no sudo'")
     assert known.host("rule", "gpu-01").proposal is None
-    assert known.proposals == {}
+    assert known.proposals() == []
 
 
 def test_a_plan_that_is_carried_out_twice_has_two_runs():

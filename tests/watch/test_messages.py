@@ -150,12 +150,12 @@ def test_a_mail_is_sent():
         (Tripped(at=1, rule="toy", why="5 hosts"), "toy: the breaker has tripped: 5 hosts"),
         (Answered(at=1, rule="toy", host="a1", episode="1", question="attempts", decision="escalate", why="3 runs"),
          "toy a1: not acted, a person has to look (attempts): 3 runs"),
-        (Approved(at=1, digest=DIGEST, by="bob"), "plan abababab: bob approved it"),
+        (Approved(at=1, rule="toy", host="a1", digest=DIGEST, by="bob"), "toy a1: bob approved plan abababab"),
         (Began(at=1, rule="toy", host="a1", episode="1", digest=DIGEST), None),
         (Answered(at=1, rule="toy", host="a1", episode="1", question="cooldown", decision="wait", why="soon"), None),
     ],
 )  # fmt: skip
 def test_people_hear_of_ends_breakers_and_what_waits_for_them(event, words):
-    message = message_of(event, "https://here", lambda digest: ("toy", "a1"))
+    message = message_of(event, "https://here")
     assert (message.text if message else None) == words
     assert message is None or message.rule == "toy"

@@ -5,11 +5,30 @@ from __future__ import annotations
 import os
 import time
 
-from runbook.commands.watch.event_store import KEPT_DAYS, EventStore, watch_folder
+import pytest
+
+from runbook.commands.watch.event_store import EventStore, watch_folder
+from runbook.commands.watch.known import Known
 from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.programs import LONGEST_ARGUMENT, Programs, _portions
+from runbook.commands.watch.rule_files import read_rules
+from runbook.records.private_folder import PrivateFolder
 from runbook.values.plan import Presence
-from runbook.watch.events import Began, Ended, Held, Probed, Proposed, Released, Started, Tripped
+from runbook.values.watch_rule import LONGEST_WITHIN
+from runbook.watch.events import (
+    Alerted,
+    Began,
+    Ended,
+    Held,
+    Probed,
+    Proposed,
+    Reading,
+    Rejected,
+    Released,
+    Started,
+    Tripped,
+)
+from runbook.watch.policy import Question, decide
 from tests.support.waiting import until
 from tests.watch.watch_scene import WatchScene
 
@@ -26,7 +45,7 @@ def test_ten_thousand_hosts_are_probed_in_portions_that_fit_into_one_argument():
 
 def test_old_plans_and_outputs_are_removed_and_young_ones_stay(tmp_path):
     programs = Programs(watch_folder(str(tmp_path / "state")), ServeOptions(), lambda event: None)
-    old = time.time() - (KEPT_DAYS + 1) * 86400
+    old = time.time() - 2 * LONGEST_WITHIN - 60
     for folder, ending in (("plans", "json"), ("outputs", "jsonl")):
         for name, at in (("old", old), ("young", time.time())):
             file = tmp_path / "state" / folder / f"{name}.{ending}"
@@ -47,8 +66,6 @@ def test_a_fault_of_our_own_is_an_answer_too(tmp_path, monkeypatch):
         raise RuntimeError("a fault")
 
     monkeypatch.setattr(programs, "_output", broken)
-    from runbook.commands.watch.rule_files import read_rules
-
     (rule,) = read_rules(scene.options.rules)
     programs.probe(rule, ("a1", "a2"), whole=True)
     until(lambda: heard)
@@ -89,7 +106,7 @@ def test_words_of_a_host_that_no_database_takes_stop_nobody(tmp_path):
     toy = toy.replace("'none' not in mark.stdout", "mark.value != 'none'").replace("mark.stdout", "mark.value")
     (scene.folder / "toy.yaml").write_text(toy.replace("|| echo none", '|| echo \\"none\\"').replace('\\"', '"'))
     (scene.folder / "marks/a1.fault").write_text(
-        '"\\ud800 forged\\n2026-01-01T00:00:00Z plan deadbeef: bob approved it"'
+        '"\\ud800 forged\\n2026-01-01T00:00:00Z toy a1: bob approved plan deadbeef"'
     )
     watcher = scene.start()
     try:
@@ -115,6 +132,61 @@ def test_pruning_forgets_no_word_of_a_person_and_no_run(tmp_path):
         Tripped(at=old, rule="toy", why="too many"),
         Began(at=old, rule="toy", host="a1", episode="1", digest="d"),
     )
-    store.prune(now)
+    store.prune(now, lambda refusal: True)
     assert [type(each.event) for each in store.since(0)] == [Held, Released, Tripped, Began]
     store.close()
+
+
+DAY = 86400.0
+
+
+def reopened(known: Known, folder: PrivateFolder) -> Known:
+    """Return what is known after old events are pruned and the watcher was started again."""
+    rules = tuple(known.rules.values())
+    known.prune(time.time())
+    known.close()
+    return Known(rules, folder)
+
+
+@pytest.mark.parametrize("ends_by", ["", "resolved"])
+def test_a_refusal_holds_as_long_as_its_fault_however_old_it_is(tmp_path, ends_by):
+    """Mutant: a refusal that is found by the plan that it names; one that is kept for ever."""
+    scene = WatchScene(tmp_path, keys={"on": "{alert: HostFaulty}"}).made()
+    folder = watch_folder(scene.options.state)
+    known = Known(read_rules(scene.options.rules), folder)
+    now = time.time()
+
+    def alert(age: float, episode: str = "1", *, firing: bool = True) -> Alerted:
+        return Alerted(at=now - age, rule="toy", host="a1", episode=episode, since=now - 60 * DAY, firing=firing)
+
+    known.append(
+        alert(60 * DAY),
+        Rejected(at=now - 59.9 * DAY, rule="toy", host="a1", episode="1", digest="ab" * 32, by="bob"),
+    )
+    if ends_by:
+        known.append(alert(50 * DAY, firing=False))
+    else:
+        known.append(*(alert(day * DAY / 2) for day in range(118, 0, -1)))
+    known = reopened(known, folder)
+    new = "2" if ends_by else "1"
+    known.append(alert(0, new))
+    (trigger,) = known.remembered.triggers("toy", "a1")
+    answer = decide(known.rules["toy"], trigger, known.remembered.memory("toy", "a1", at=now), now)
+    assert answer.question == (Question.PROBE if ends_by else Question.NEW_EPISODE)
+    assert bool(ends_by) == (not [each for each in known.store.since(0) if isinstance(each.event, Rejected)])
+    known.close()
+
+
+def test_what_a_threshold_counts_is_kept_for_its_time(tmp_path):
+    """Mutant: readings that are pruned after seven days, whatever the rules count."""
+    keys = {"on": "{every: 1h}", "threshold": "{count: 2, within: 20d}"}
+    scene = WatchScene(tmp_path, keys=keys).made()
+    folder = watch_folder(scene.options.state)
+    known = Known(read_rules(scene.options.rules), folder)
+    now = time.time()
+    for day, presence in ((15, Presence.PRESENT), (14, Presence.ABSENT), (0, Presence.PRESENT)):
+        reading = Reading(host="a1", presence=presence, changes=1, signature="a")
+        known.append(Probed(at=now - day * DAY, rule="toy", readings=(reading,)))
+    known = reopened(known, folder)
+    assert len(known.remembered.host("toy", "a1").began) == 2
+    known.close()

@@ -16,8 +16,9 @@ from runbook.language.sections.placed_values import Entry, PlacedValues, duratio
 from runbook.language.watch_times import cron, freeze, window
 from runbook.language.yaml_source import Document, has_key, parse_playbook
 from runbook.values.plan import Risk
+from runbook.values.types import seconds
 from runbook.values.units import time_span
-from runbook.values.watch_rule import Approve, During, Rule, RuleBreaker, Sources, Then, Times
+from runbook.values.watch_rule import LONGEST_WITHIN, Approve, During, Rule, RuleBreaker, Sources, Then, Times
 
 T = TypeVar("T")
 
@@ -103,6 +104,14 @@ def _every(entry: Entry, key: str) -> float:
     return made
 
 
+def _within(entry: Entry, key: str) -> float:
+    made = entry.values.seconds(entry.tree, key, entry.path, Approve().within, read=time_span)
+    if made > LONGEST_WITHIN:
+        words = f"within: a plan may wait {seconds(LONGEST_WITHIN)} at most"
+        entry.values.wrong((*entry.path, key), words, f"within: {LONGEST_WITHIN / 86400:g}d")
+    return made
+
+
 def _requester_counts(entry: Entry, key: str) -> bool:
     return key not in entry.tree
 
@@ -158,9 +167,9 @@ APPROVE: Mapping[str, Key] = _table(
     ),
     Key(
         name="within",
-        about="After this time without an approval the plan expires.",
+        about="After this time without an approval the plan expires; 30 days at most.",
         schema=QUANTITY,
-        read=duration_of(time_span, Approve().within),
+        read=_within,
     ),
 )
 

@@ -11,6 +11,9 @@ from runbook.values.plan import Risk
 from runbook.values.playbook import Where
 from runbook.values.types import Json
 
+LONGEST_WITHIN = 30 * 86400.0
+"""The most seconds that a plan may wait for an approval."""
+
 
 class Then(StrEnum):
     """The most that a rule does by itself."""

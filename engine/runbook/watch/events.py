@@ -113,6 +113,8 @@ class Approved:
     """A person agreed to a plan."""
 
     at: float
+    rule: str
+    host: str
     digest: str
     by: str
     kind: Literal["approved"] = "approved"
@@ -123,6 +125,9 @@ class Rejected:
     """A person refused a plan: nothing is done for this episode."""
 
     at: float
+    rule: str
+    host: str
+    episode: str
     digest: str
     by: str
     why: str = ""
@@ -166,6 +171,8 @@ class Stopped:
     """A person interrupted the run of a plan."""
 
     at: float
+    rule: str
+    host: str
     digest: str
     by: str
     kind: Literal["stopped"] = "stopped"

@@ -214,8 +214,6 @@ class Remembered:
         self.rules: Mapping[str, Rule] = {rule.name: rule for rule in rules}
         self.started = 0.0
         self.holds: dict[str, Hold] = {}
-        self.proposals: dict[str, tuple[str, str]] = {}
-        """The rule and the host of each plan that waits, by digest."""
         self._hosts: dict[tuple[str, str], HostMemory] = {}
         self._of_host: dict[str, set[str]] = {}
         self._rules: dict[str, RuleMemory] = {}
@@ -259,6 +257,27 @@ class Remembered:
 
     def _faulty_at(self, rule: str, at: float) -> frozenset[str]:
         return frozenset(host for host in self._faulty.get(rule, ()) if _is_faulty(self.host(rule, host), at))
+
+    def proposals(self) -> list[Proposal]:
+        """Return the plans that wait for a person, the oldest first."""
+        found = (known.proposal for known in self._hosts.values())
+        return sorted(filter(None, found), key=lambda each: (each.at, each.host))
+
+    def running(self, digest: str) -> tuple[str, str] | None:
+        """Return the rule and the host of the run of the plan *digest* that is not over; None: there is none."""
+        open_runs = (
+            place
+            for place, known in self._hosts.items()
+            for run in known.runs
+            if run.digest == digest and not run.ended
+        )
+        return next(open_runs, None)
+
+    def does_hold(self, event: Rejected) -> bool:
+        """Whether the refusal *event* still keeps something from being done."""
+        known = self.host(event.rule, event.host)
+        is_last = known.refused and (known.refused.episode, known.refused.at) == (event.episode, event.at)
+        return bool(is_last) or any(each.episode == event.episode for each in self.triggers(event.rule, event.host))
 
     def remembered_hosts(self) -> Iterator[tuple[str, str]]:
         """Yield each rule and host of which something is known."""
@@ -318,10 +337,9 @@ class Remembered:
                 self._withdraw(event.rule, event.host)
                 self._change(event.rule, event.host, lambda it: replace(it, no_plan=event.why))
             case Approved():
-                self._of_proposal(event.digest, lambda it: _approved(it, event))
+                self._change(event.rule, event.host, lambda it: _approved(it, event))
             case Rejected():
-                self._of_proposal(event.digest, lambda it: _rejected(it, event))
-                self.proposals.pop(event.digest, None)
+                self._change(event.rule, event.host, lambda it: _rejected(it, event))
             case Began():
                 self._begin(event)
             case Ended():
@@ -354,14 +372,8 @@ class Remembered:
     def _change_rule(self, rule: str, change: ChangeRule) -> None:
         self._rules[rule] = change(self.rule(rule))
 
-    def _of_proposal(self, digest: str, change: Change) -> None:
-        if place := self.proposals.get(digest):
-            self._change(*place, change)
-
     def _withdraw(self, rule: str, host: str) -> None:
-        if before := self.host(rule, host).proposal:
-            self.proposals.pop(before.digest, None)
-            self._change(rule, host, lambda it: replace(it, proposal=None))
+        self._change(rule, host, lambda it: replace(it, proposal=None))
 
     def _propose(self, event: Proposed) -> None:
         self._withdraw(event.rule, event.host)
@@ -370,7 +382,6 @@ class Remembered:
             until=event.until, risk=event.risk, signature=event.signature, say=event.say, requester=event.requester,
             rule_digest=event.rule_digest,
         )  # fmt: skip
-        self.proposals[event.digest] = (event.rule, event.host)
         before = self.host(event.rule, event.host).seen
         say = before.say if before else event.say
         seen = Reading(
@@ -411,11 +422,7 @@ class Remembered:
             self._change_rule(name, lambda it: replace(it, calm_since=0.0))
 
     def _read(self, rule: str, reading: Reading, at: float, gap: float) -> None:
-        before = self.host(rule, reading.host)
-        after = _read(before, reading, at, gap)
-        if before.proposal and not after.proposal:
-            self.proposals.pop(before.proposal.digest, None)
-        self._change(rule, reading.host, lambda _: after)
+        self._change(rule, reading.host, lambda it: _read(it, reading, at, gap))
 
     def _begin(self, event: Began) -> None:
         begun = PastRun(
@@ -496,18 +503,20 @@ def _read(known: HostMemory, reading: Reading, at: float, gap: float) -> HostMem
 
 def _approved(known: HostMemory, event: Approved) -> HostMemory:
     waiting = known.proposal
-    assert waiting
+    if waiting is None or waiting.digest != event.digest:
+        return known
     if event.at > waiting.until or any(name == event.by for name, _ in waiting.approvals):
         return known
     return replace(known, proposal=replace(waiting, approvals=(*waiting.approvals, (event.by, event.at))))
 
 
 def _rejected(known: HostMemory, event: Rejected) -> HostMemory:
-    waiting = known.proposal
-    assert waiting
-    refused = Refusal(episode=waiting.episode, by=event.by, at=event.at)
-    asked = known.asked if known.asked and known.asked.episode != waiting.episode else None
-    return replace(known, proposal=None, asked=asked, rejected=(*known.rejected, refused)[-MOST_RUNS:], refused=refused)
+    """Return *known* after a refusal; it holds for the episode, also if the plan is another one by now."""
+    refused = Refusal(episode=event.episode, by=event.by, at=event.at)
+    asked = known.asked if known.asked and known.asked.episode != event.episode else None
+    waiting = known.proposal if known.proposal and known.proposal.episode != event.episode else None
+    rejected = (*known.rejected, refused)[-MOST_RUNS:]
+    return replace(known, proposal=waiting, asked=asked, rejected=rejected, refused=refused)
 
 
 def _ended(known: HostMemory, event: Ended) -> HostMemory:

@@ -29,9 +29,7 @@ def serve(options: ServeOptions) -> int:
                 if name not in receivers:
                     raise ConfigError(f"{rule.where.file}: notify: the settings have no receiver {name!r}")
         with watcher.lock:
-            messenger = Messenger(
-                receivers, watcher.known.rules, _url(settings), complain, waiting=watcher.known.remembered.proposals
-            )
+            messenger = Messenger(receivers, watcher.known.rules, _url(settings), complain)
             watcher.listeners += [messenger.on, show]
         records = records_folder(options.recording.records or "")
         app = application(watcher, access_by(settings), settings, records, provider=_provider(settings))

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,10 +40,11 @@ KEPT_DAYS = 30
 """The days for which events are kept."""
 DURABLE = (Began, Ended, Approved, Rejected, Held, Released, Tripped, BreakerReset)
 """The events that must be known after a loss of power."""
+LITTLE_DAYS = 7
+"""The days for which events are kept that say no more than the ones after them."""
 SAYS_LITTLE = (Answered, Probed)
-"""The events that say no more than the ones after them."""
 SAYS_NO_MORE = (Started, Alerted, Asked, Proposed, NotProposed, Faulted)
-"""The events that are forgotten; runs, and the words of people, are kept for ever."""
+"""The events that are forgotten; runs, and the words of people, are kept for ever, but for refusals that are over."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, rule TEXT NOT NULL,
@@ -114,15 +115,23 @@ class EventStore:
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise StoreError(f"the watcher's events cannot be read: {error}") from error
 
-    def prune(self, now: float) -> None:
-        """Remove old events, and sooner those that say no more than the ones after them.  Raises StoreError."""
+    def prune(self, now: float, does_hold: Callable[[Rejected], bool], little_days: float = LITTLE_DAYS) -> None:
+        """Remove old events, and sooner those that say no more than the ones after them.  Raises StoreError.
+
+        *does_hold* says whether a refusal still keeps something from being done.
+        """
+        old = now - KEPT_DAYS * 86400
         try:
             with self._base:
-                for kinds, days in ((SAYS_LITTLE, 7), (SAYS_NO_MORE, KEPT_DAYS)):
+                for kinds, until in ((SAYS_LITTLE, now - little_days * 86400), (SAYS_NO_MORE, old)):
                     for kind in kinds:
-                        values = (now - days * 86400, _kind(kind))
-                        self._base.execute("DELETE FROM events WHERE at < ? AND kind = ?", values)
-        except sqlite3.Error as error:
+                        self._base.execute("DELETE FROM events WHERE at < ? AND kind = ?", (until, _kind(kind)))
+                text = "SELECT number, body FROM events WHERE at < ? AND kind = ?"
+                for number, body in self._base.execute(text, (old, _kind(Rejected))).fetchall():
+                    event = event_from(json.loads(body))
+                    if isinstance(event, Rejected) and not does_hold(event):
+                        self._base.execute("DELETE FROM events WHERE number = ?", (number,))
+        except (sqlite3.Error, ValueError, TypeError) as error:
             raise StoreError(f"old events cannot be removed: {error}") from error
 
     def close(self) -> None:

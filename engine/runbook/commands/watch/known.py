@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from runbook.commands.plan import this_user
 from runbook.commands.sources import inventory_for
-from runbook.commands.watch.event_store import EventStore, Stored, to_line, watch_folder
+from runbook.commands.watch.event_store import LITTLE_DAYS, EventStore, Stored, to_line, watch_folder
 from runbook.commands.watch.options import WatchOptions
 from runbook.commands.watch.rule_files import hosts_of_rules, read_rules
 from runbook.dataclass import dataclass
@@ -51,8 +51,7 @@ class Known:
 
     def proposals(self) -> list[Proposal]:
         """Return the plans that wait for a person, the oldest first."""
-        found = [self.remembered.host(*place).proposal for place in self.remembered.proposals.values()]
-        return sorted((each for each in found if each), key=lambda each: (each.at, each.host))
+        return self.remembered.proposals()
 
     def proposal(self, digest: str, now: float) -> Proposal:
         """Return the plan that waits whose digest begins with *digest*.  Raises ConfigError."""
@@ -77,7 +76,7 @@ class Known:
             raise ConfigError(f"{by} may not approve for the rule {rule.name}: {', '.join(rule.approve.by)} may")
         if by == plan.requester and not rule.approve.requester_counts:
             raise ConfigError(f"{by} asked for this plan: another person has to approve it")
-        made = Approved(at=now, digest=plan.digest, by=by)
+        made = Approved(at=now, rule=plan.rule, host=plan.host, digest=plan.digest, by=by)
         self.append(made)
         left = rule.approve.count - len(counting_approvals(rule, self._now(plan)))
         return made, f"{left} more must agree" if left > 0 else "the host is probed again, then it is carried out"
@@ -85,7 +84,9 @@ class Known:
     def reject(self, digest: str, by: str, why: str, now: float) -> Proposal:
         """Append that *by* refuses a plan, and return the plan.  Raises ConfigError."""
         plan = self.proposal(digest, now)
-        self.append(Rejected(at=now, digest=plan.digest, by=by, why=why))
+        self.append(
+            Rejected(at=now, rule=plan.rule, host=plan.host, episode=plan.episode, digest=plan.digest, by=by, why=why)
+        )
         return plan
 
     def ask(self, rule: str, host: str, by: str, now: float) -> None:
@@ -109,6 +110,11 @@ class Known:
         """Append *events*, and take them in.  Raises StoreError."""
         self.store.append(*events)
         self.catch_up()
+
+    def prune(self, now: float) -> None:
+        """Remove the events that nothing follows from any more.  Raises StoreError."""
+        counted = [rule.threshold.within / 86400 for rule in self.rules.values() if rule.threshold]
+        self.store.prune(now, self.remembered.does_hold, max(LITTLE_DAYS, *counted, 0))
 
     def close(self) -> None:
         """Close the store."""

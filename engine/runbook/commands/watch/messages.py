@@ -63,20 +63,17 @@ class Message:
         return {name: getattr(self, name) for name in fields}
 
 
-def message_of(event: WatchEvent, url: str, place: Callable[[str], tuple[str, str] | None]) -> Message | None:
+def message_of(event: WatchEvent, url: str) -> Message | None:
     """Return the message about *event*; None if people need not hear of it.
 
-    *url* is the address of the page.  *place* returns the rule and the host of a plan by its digest.
+    *url* is the address of the page.
     """
     rule, host, link = str(getattr(event, "rule", "")), str(getattr(event, "host", "")), ""
     match event:
         case Proposed():
             link = f"{url}/plans/{event.digest}"
             words = f"a plan for {host} waits for an approval ({event.risk}): {event.say}"
-        case Approved(digest=digest) | Rejected(digest=digest):
-            rule, host = place(digest) or ("", "")
-            words = event_words(event)
-        case Ended() | NotProposed() | Tripped():
+        case Approved() | Rejected() | Ended() | NotProposed() | Tripped():
             words = event_words(event)
         case Answered(decision="escalate"):
             words = f"{rule} {host}: {answer_words(event)}"
@@ -96,13 +93,10 @@ class Messenger:
         url: str,
         complain: Callable[[str], None],
         pause: Callable[[float], object] = time.sleep,
-        waiting: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
-        """*waiting*: the rule and the host of each plan that waits, by its digest."""
         self._receivers, self._rules, self._url = receivers, rules, url
         self._complain, self._pause = complain, pause
         self._waiting: dict[str, queue.Queue[Message]] = {}
-        self._places: dict[str, tuple[str, str]] = dict(waiting or {})
         self.sent, self.failed = 0, 0
         for name in receivers:
             self._waiting[name] = queue.Queue(MOST_WAITING)
@@ -110,10 +104,7 @@ class Messenger:
 
     def on(self, stored: Stored) -> None:
         """Hand the message about *stored*, if there is one, to the receivers of its rule; never waits."""
-        event = stored.event
-        if isinstance(event, Proposed):
-            self._places[event.digest] = (event.rule, event.host)
-        message = message_of(event, self._url, self._places.get)
+        message = message_of(stored.event, self._url)
         rule = self._rules.get(message.rule) if message else None
         if message is None or rule is None:
             return

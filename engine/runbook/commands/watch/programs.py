@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from runbook.commands.plans.document import SavedPlan, parsed
 from runbook.commands.plans.usage import Usage
-from runbook.commands.watch.event_store import KEPT_DAYS
 from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.reading_results import Outcome, outcome_of, reading_of, run_result
 from runbook.errors import ConfigError
@@ -28,7 +27,7 @@ from runbook.text.printable import on_one_line
 from runbook.values.plan import Presence
 from runbook.values.result import Status
 from runbook.values.types import seconds
-from runbook.values.watch_rule import Rule
+from runbook.values.watch_rule import LONGEST_WITHIN, Rule
 from runbook.watch.events import Ended, NotProposed, Probed, Proposed, Reading, WatchEvent
 from runbook.watch.memory import Proposal, Trigger
 
@@ -99,26 +98,24 @@ class Programs:
             for process in self._probes:
                 _signal(process, signal.SIGINT)
 
-    def can_stop(self, digest: str) -> bool:
-        """Whether a run of the plan *digest* was begun here, and goes on."""
-        with self._lock:
-            process = self._runs.get(digest)
-            return process is not None and process.poll() is None
+    def stop(self, digest: str, tell: Callable[[], None]) -> bool:
+        """Call *tell*, then interrupt the run of the plan *digest*, as Ctrl-C does.
 
-    def stop(self, digest: str) -> bool:
-        """Interrupt the run of the plan *digest*, as Ctrl-C does; returns whether there is one."""
+        Returns False if no run of it was begun here, or it is over.
+        """
         with self._lock:
             process = self._runs.get(digest)
             if process is None or process.poll() is not None:
                 return False
+            tell()
             process.send_signal(signal.SIGINT)
             return True
 
     def prune(self, now: float) -> None:
-        """Remove the plans and outputs that are older than the events are kept."""
+        """Remove old plans and outputs; a plan has expired, and its run has ended, long before."""
         for folder, ending in ((self.plans, ".json"), (self._outputs, ".jsonl")):
             for entry in folder.entries(ending):
-                if now - entry.changed / 1e9 > KEPT_DAYS * 86400:
+                if now - entry.changed / 1e9 > 2 * LONGEST_WITHIN:
                     folder.remove(entry.name)
 
     def _begin(self, name: str, work: Callable[[], WatchEvent], otherwise: Callable[[str], WatchEvent]) -> None:

@@ -97,11 +97,12 @@ class Watcher:
 
     def stop(self, digest: str, by: str) -> bool:
         """Interrupt the run of the plan *digest* for *by*; returns whether there is one that can be interrupted."""
-        if not self._programs.can_stop(digest):
-            return False
         with self.lock:
-            self.known.append(Stopped(at=time.time(), digest=digest, by=by))
-        return self._programs.stop(digest)
+            if (place := self.known.remembered.running(digest)) is None:
+                return False
+            rule, host = place
+            stopped = Stopped(at=time.time(), rule=rule, host=host, digest=digest, by=by)
+            return self._programs.stop(digest, lambda: self.known.append(stopped))
 
     def is_closing(self) -> bool:
         """Whether the watcher is about to end."""
@@ -225,7 +226,7 @@ class Watcher:
                 self._cycle.hosts = self.hosts
         if now - self._pruned_at > PRUNED_EVERY:
             self._pruned_at = now
-            self.known.store.prune(time.time())
+            self.known.prune(time.time())
             self._programs.prune(time.time())
 
     def _fail(self, error: Exception) -> None:

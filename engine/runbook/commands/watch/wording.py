@@ -67,17 +67,17 @@ def event_words(event: WatchEvent) -> str:
             return f"{rule} {host}: plan {digest[:8]} was made ({risk}): {say}"
         case NotProposed(rule=rule, host=host, why=why):
             return f"{rule} {host}: no plan was made: {why}"
-        case Approved(digest=digest, by=by):
-            return f"plan {digest[:8]}: {by} approved it"
-        case Rejected(digest=digest, by=by, why=why):
-            return f"plan {digest[:8]}: {by} refused it{f': {why}' if why else ''}"
+        case Approved(rule=rule, host=host, digest=digest, by=by):
+            return f"{rule} {host}: {by} approved plan {digest[:8]}"
+        case Rejected(rule=rule, host=host, digest=digest, by=by, why=why):
+            return f"{rule} {host}: {by} refused plan {digest[:8]}{f': {why}' if why else ''}"
         case Began(rule=rule, host=host, digest=digest, approved_by=people):
             agreed = f", approved by {', '.join(people)}" if people else ""
             return f"{rule} {host}: plan {digest[:8]} is carried out{agreed}"
         case Ended(rule=rule, host=host, run=run, verdict=verdict):
             return f"{rule} {host}: {f'run {run}' if run else 'the run'} ended: {verdict}"
-        case Stopped(digest=digest, by=by):
-            return f"plan {digest[:8]}: {by} interrupted its run"
+        case Stopped(rule=rule, host=host, digest=digest, by=by):
+            return f"{rule} {host}: {by} interrupted the run of plan {digest[:8]}"
         case Held(host=host, by=by, until=until, why=why):
             return f"{host}: {by} wants it to be left alone until {moment(until)}{f': {why}' if why else ''}"
         case Released(host=host, by=by):
