@@ -203,7 +203,7 @@ def mistakes(text: str, file: str = "stuck.yaml") -> list[str]:
         ("approve: {count: 11}", "5:11: count: 11 is above 10"),
         ("approve: {not: nobody}", "5:11: not: 'nobody' is not allowed; use one of: requester"),
         ("approve: {within: 0}", "5:11: within: 0 is too short"),
-        ("approve: {within: 31d}", "5:11: within: a plan may wait 30 days at most"),
+        ("approve: {within: 31d}", "5:11: within: a plan may wait 30 d at most"),
         ("approve: {buy: [ann]}", "5:11: unknown key 'buy'"),
         ("breaker: 5", "5:1: breaker: expected a mapping, got 5"),
         ("breaker: {hosts: 5}", "5:1: 'within' is missing"),
