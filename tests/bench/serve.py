@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from runbook.watch.events import Alerted, Began, Ended
@@ -47,9 +48,9 @@ class Storm:
     episodes: int
 
 
-def body(number: int) -> bytes:
-    """Return the payload of the POST with this number."""
-    phase = number // 250  # what flaps is resolved in every second phase, and begins again after it
+@cache  # the client must not take the time of the server
+def body(phase: int) -> bytes:
+    """Return the payload of the POSTs of *phase*: what flaps is resolved in every second one, and begins again after it."""
     seen = [
         (host, f"2026-11-01T10:{phase // 2:02}:00Z" if host in FLAPPING else "2026-11-01T10:00:00Z",
          not (host in FLAPPING and phase % 2))
@@ -79,7 +80,7 @@ class Client:
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as Alertmanager's client has it
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKENS['alert']}"}
         for number in self._numbers:
-            sent = body(number)
+            sent = body(number // 250)
             began = time.monotonic()
             connection.request("POST", "/hooks/alertmanager", sent, headers)
             answer = connection.getresponse()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 
 import pytest
 
 from runbook.commands.watch.event_store import EventStore, StoreError, only_watcher, watch_folder
-from runbook.commands.watch.watcher import next_cron
-from runbook.watch.events import Answered, Began, Ended, Probed, Proposed
+from runbook.commands.watch.known import Known
+from runbook.commands.watch.watcher import Watcher, next_cron
+from runbook.values.watch_rule import Then
+from runbook.watch.events import Alerted, Answered, Began, Ended, Faulted, Probed, Proposed, Started
 from tests.support.waiting import until
 from tests.watch.watch_scene import WatchScene
 
@@ -96,6 +99,58 @@ def test_nothing_is_changed_while_the_events_cannot_be_stored(made, monkeypatch)
     monkeypatch.setattr(EventStore, "append", append)
     until(lambda: scene.events(Ended))
     assert (scene.runs("a1"), len(scene.events(Began))) == (1, 1)
+
+
+def test_a_cycle_that_hangs_is_said_while_it_hangs(made, monkeypatch):
+    """Mutant: health that only knows of faults."""
+    monkeypatch.setattr("runbook.commands.watch.watcher.LATE", 0.2)
+    scene, goes_on, hangs = made(), threading.Event(), threading.Event()
+    read = Watcher._read_hosts
+
+    def read_late(self):
+        if threading.current_thread() is not threading.main_thread():
+            hangs.set()
+            assert goes_on.wait(60)
+        return read(self)
+
+    monkeypatch.setattr(Watcher, "_read_hosts", read_late)
+    monkeypatch.setattr("runbook.commands.watch.watcher.READ_AGAIN", 0.0)
+    watcher = scene.start()
+    try:
+        assert hangs.wait(60)
+        until(lambda: not watcher.health().is_well)
+        assert "the last cycle was" in watcher.health().why
+        scene.alert("a1")  # is heard meanwhile: nothing that may hang is done under the lock
+        assert [event.host for event in scene.events(Alerted)] == ["a1"]
+        monkeypatch.setattr("runbook.commands.watch.watcher.LATE", 60.0)
+    finally:
+        goes_on.set()
+    until(lambda: watcher.health().is_well and scene.events(Answered))
+
+
+def test_a_rule_that_is_edited_stays_what_it_was_also_after_a_fault(made, monkeypatch):
+    """Mutant: rules that are read again with the store."""
+    scene = made(keys={"on": "{every: 10s}", "then": "propose"})
+    watcher = scene.start()
+    until(lambda: scene.events(Probed))
+    scene.rule_file.write_text(
+        scene.rule_file.read_text().replace("then: propose", "then: apply\nrisk: deletes-data").replace("10s", "11s")
+    )
+    scene.break_host("a1")
+    prune = Known.prune
+
+    def broken(self, now):
+        monkeypatch.setattr(Known, "prune", prune)
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(Known, "prune", broken)
+    monkeypatch.setattr("runbook.commands.watch.watcher.PRUNED_EVERY", 0.0)
+    until(lambda: len(scene.events(Started)) > 1)
+    assert [event.why for event in scene.events(Faulted)] == ["RuntimeError: a fault"]
+    until(lambda: scene.events(Proposed))
+    with watcher.lock:
+        assert watcher.known.rules["toy"].then is Then.PROPOSE
+    assert scene.events(Began) == []
 
 
 def test_a_second_watcher_with_the_same_state_is_refused(made):

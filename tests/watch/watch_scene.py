@@ -90,12 +90,7 @@ class WatchScene:
 
     def start(self) -> Watcher:
         options = self.options
-        rules = read_rules(options.rules)
-
-        def open_known() -> Known:
-            return Known(rules, watch_folder(options.state))
-
-        self.watcher = Watcher(open_known, options, lambda line: None)
+        self.watcher = Watcher(read_rules(options.rules), watch_folder(options.state), options, lambda line: None)
         self.watcher.start()
         return self.watcher
 

@@ -218,13 +218,13 @@ class Remembered:
         self._of_host: dict[str, set[str]] = {}
         self._rules: dict[str, RuleMemory] = {}
         self._answers: dict[tuple[str, str], Answered] = {}
-        self._faulty: dict[str, set[str]] = {}
-        """The hosts on which the fault of each rule is present, or for which an alert fires."""
+        self._faulty: dict[str, dict[str, float]] = {}
+        """The hosts that have the fault of each rule, each with the time until which that holds if nothing is heard."""
 
     def memory(self, rule: str, host: str, *, is_host_known: bool = True, at: float = 0.0) -> Memory:
         """Return what a decision about *host* by *rule* rests on at the time *at*; 0: when it last heard something."""
         others = (self.host(other, host).runs for other in sorted(self._of_host.get(host, ())) if other != rule)
-        known, faulty = self.rule(rule), self._faulty_at(rule, at)
+        known, faulty = self.rule(rule), self.faulty(rule, at)
         not_well_any_more = (faulty | {host}) - known.unwell
         return Memory(
             is_host_known=is_host_known,
@@ -251,12 +251,12 @@ class Remembered:
         """Return what is known of all hosts of *rule*."""
         return self._rules.get(rule, NO_HOST)
 
-    def faulty(self, rule: str) -> frozenset[str]:
-        """Return the hosts that have the fault of *rule*, as last read, or for which an alert fires."""
-        return self._faulty_at(rule, 0.0)
+    def faulty(self, rule: str, at: float = 0.0) -> frozenset[str]:
+        """Return the hosts that have the fault of *rule*, as last read, or for which an alert fires at the time *at*.
 
-    def _faulty_at(self, rule: str, at: float) -> frozenset[str]:
-        return frozenset(host for host in self._faulty.get(rule, ()) if _is_faulty(self.host(rule, host), at))
+        0: when it last heard something.
+        """
+        return frozenset(host for host, until in self._faulty.get(rule, {}).items() if until >= at)
 
     def proposals(self) -> list[Proposal]:
         """Return the plans that wait for a person, the oldest first."""
@@ -389,6 +389,7 @@ class Remembered:
         )
         self._read(event.rule, seen, event.at, self._gap(event.rule))  # a plan is a probe, too
         self._change(event.rule, event.host, lambda it: replace(it, proposal=made, no_plan=""))
+        self._count(event.rule, event.host, event.at)
 
     def _probed(self, event: Probed) -> None:
         gap = self._gap(event.rule)
@@ -406,9 +407,12 @@ class Remembered:
 
     def _count(self, rule: str, host: str, at: float) -> None:
         """Count *host* among the hosts that have the fault, or not."""
-        faulty = self._faulty.setdefault(rule, set())
-        self._calm(rule, at)  # the crowd was there until now
-        (faulty.add if _is_faulty(self.host(rule, host), at) else faulty.discard)(host)
+        faulty, until = self._faulty.setdefault(rule, {}), _faulty_until(self.host(rule, host))
+        if until < at:
+            faulty.pop(host, None)
+        self._calm(rule, at)  # how it was before this host has joined
+        if until >= at:
+            faulty[host] = until
         self._calm(rule, at)
 
     def _calm(self, name: str, at: float) -> None:
@@ -416,7 +420,7 @@ class Remembered:
         limit = rule.breaker if rule else None
         if not limit or not known.calm_since:
             return
-        if len(self._faulty_at(name, at)) >= limit.hosts:
+        if len(self.faulty(name, at)) >= limit.hosts:
             self._change_rule(name, lambda it: replace(it, calm_since=at))
         elif at - known.calm_since >= limit.quiet:
             self._change_rule(name, lambda it: replace(it, calm_since=0.0))
@@ -542,10 +546,10 @@ def _ended(known: HostMemory, event: Ended) -> HostMemory:
     )
 
 
-def _is_faulty(known: HostMemory, at: float) -> bool:
-    """Whether the host has the fault, or an alert fires that was heard of within the last day."""
-    heard = (alert for alert in known.alerts if alert.firing and at - alert.heard <= ALERT_LASTS)
-    return bool(known.present_since) or any(heard)
+def _faulty_until(known: HostMemory) -> float:
+    """Return the time until which the host counts as faulty; 0: it does not."""
+    heard = (alert.heard + ALERT_LASTS for alert in known.alerts if alert.firing)
+    return float("inf") if known.present_since else max(heard, default=0.0)
 
 
 def _answered(known: HostMemory, event: Answered) -> HostMemory:

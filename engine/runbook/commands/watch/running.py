@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from types import FrameType
 
 from runbook.commands.watch.event_store import Stored, only_watcher, watch_folder
-from runbook.commands.watch.known import Known
 from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.rule_files import read_rules
 from runbook.commands.watch.watcher import Watcher
@@ -27,12 +26,7 @@ def running(options: ServeOptions, say: Callable[[str], None]) -> Iterator[Watch
         raise ConfigError("--ask-become-pass: nobody can be asked later; give --become-password-file FILE")
     folder = watch_folder(options.state)
     with only_watcher(folder):
-        rules = read_rules(options.rules)  # once: a rule that is being edited must not become true by itself
-
-        def open_known() -> Known:
-            return Known(rules, folder)
-
-        watcher = Watcher(open_known, options, say)
+        watcher = Watcher(read_rules(options.rules), folder, options, say)
         for name, hosts in sorted(watcher.hosts.items()):
             rule = watcher.known.rules[name]
             say(f"rule {name}: {plural(len(hosts), 'host')}; then {rule.then} {rule.playbook}")

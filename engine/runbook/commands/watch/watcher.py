@@ -17,8 +17,10 @@ from runbook.commands.watch.rule_files import hosts_of_rules
 from runbook.dataclass import dataclass
 from runbook.errors import RunbookError
 from runbook.inventory.listing_program import forget_lists
+from runbook.records.private_folder import PrivateFolder
 from runbook.values.plan import Presence
 from runbook.values.types import seconds
+from runbook.values.watch_rule import Rule
 from runbook.watch.alerts import AlertSeen, Payload, hosts_named
 from runbook.watch.cycle import Cycle
 from runbook.watch.events import Alerted, Faulted, Probed, Started, Stopped, WatchEvent
@@ -63,20 +65,25 @@ class Health:
 class Watcher:
     """A watcher with a thread of its own; all that it knows may be read under ``lock``."""
 
-    def __init__(self, open_known: Callable[[], Known], options: ServeOptions, say: Callable[[str], None]) -> None:
-        """Open the store and read the inventory.  Raises ConfigError."""
+    def __init__(
+        self, rules: tuple[Rule, ...], folder: PrivateFolder, options: ServeOptions, say: Callable[[str], None]
+    ) -> None:
+        """Open the store in *folder*, and read the inventory.  Raises ConfigError.
+
+        The *rules* stay as they are now: one that is being edited must not become true by itself.
+        """
         self.lock = threading.RLock()
-        self._open_known, self._options, self._say = open_known, options, say
+        self._rules, self._options, self._say = rules, options, say
         self._heard: queue.SimpleQueue[WatchEvent] = queue.SimpleQueue()
         self._wake, self._stop = threading.Event(), threading.Event()
-        self.known = open_known()
+        self.known = Known(rules, folder)
         self.hosts: Mapping[str, tuple[str, ...]] = self._read_hosts()
         self._read_at = self._pruned_at = time.monotonic()
         self._cycle_at = time.monotonic()
         self._fault = ""
         self.listeners: list[Callable[[Stored], None]] = []
         """Called with each event that is taken in, in a thread of the watcher or of who appends, under ``lock``."""
-        self._programs = Programs(self.known.folder, options, self._hear)
+        self._programs = Programs(folder, options, self._hear)
         self._cycle: Cycle | None = None
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
 
@@ -152,7 +159,7 @@ class Watcher:
 
     def _read_hosts(self) -> Mapping[str, tuple[str, ...]]:
         forget_lists()
-        return hosts_of_rules(tuple(self.known.rules.values()), inventory_for(self._options.choosing, ""))
+        return hosts_of_rules(self._rules, inventory_for(self._options.choosing, ""))
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -188,8 +195,8 @@ class Watcher:
     def _once(self) -> float:
         """Carry out one cycle.  Returns the time of the next step."""
         assert self._cycle
+        self._refresh()
         with self.lock:
-            self._refresh()
             self.known.catch_up()
             while not self._heard.empty():
                 event = self._heard.get()
@@ -215,18 +222,24 @@ class Watcher:
         return replace(event, readings=kept)
 
     def _refresh(self) -> None:
+        """Read the inventory again, for which nobody has to wait, and remove what is old."""
         now = time.monotonic()
         if now - self._read_at > READ_AGAIN:
             self._read_at = now
             try:
-                self.hosts = self._read_hosts()
+                hosts = self._read_hosts()
             except RunbookError as error:
-                self.known.append(Faulted(at=time.time(), rule="", why=f"the inventory cannot be read: {error}"))
-            if self._cycle:
-                self._cycle.hosts = self.hosts
+                with self.lock:
+                    self.known.append(Faulted(at=time.time(), rule="", why=f"the inventory cannot be read: {error}"))
+            else:
+                with self.lock:
+                    self.hosts = hosts
+                    if self._cycle:
+                        self._cycle.hosts = hosts
         if now - self._pruned_at > PRUNED_EVERY:
             self._pruned_at = now
-            self.known.prune(time.time())
+            with self.lock:
+                self.known.prune(time.time())
             self._programs.prune(time.time())
 
     def _fail(self, error: Exception) -> None:
@@ -238,7 +251,7 @@ class Watcher:
             self._cycle = None
             try:
                 self.known.close()
-                self.known = self._open_known()
+                self.known = Known(self._rules, self.known.folder)
                 self.known.append(Faulted(at=time.time(), rule="", why=words))
             except RunbookError as again:
                 self._fault = f"the watcher does not decide: {again}"
