@@ -78,8 +78,9 @@ def test_a_change_in_flight_is_not_sent_again_by_whoever_goes_on(scene):
     assert "--assume-done" in json.dumps(said.document) + said.err
 
 
-def test_what_workers_changed_is_undone_through_them(scene):
-    """Mutants: arguments of an undo that are read as templates; a site that undoes hosts of another one."""
+@pytest.mark.parametrize("way", ["at once", "as a plan"])
+def test_what_workers_changed_is_undone_through_them(scene, way):
+    """Mutants: ``undo --plan`` that works from here whatever ``--via`` says; arguments of an undo that are read as templates; a site that undoes hosts of another one."""
     for site in ("berlin", "oslo"):  # one host after the other: they are one machine, with one place for copies
         scene.worker(site, "--parallel", "1")
     staffed = scene
@@ -94,7 +95,13 @@ def test_what_workers_changed_is_undone_through_them(scene):
     assert {path.read_text() for path in place.iterdir()} == {"new\n"}
     shown = again(staffed, "undo", done.document["run"], "--dry-run")
     assert verdicts(shown) == dict.fromkeys(SITES, "planned"), shown.err
-    said = again(staffed, "undo", done.document["run"], "--yes")
+    if way == "at once":
+        said = again(staffed, "undo", done.document["run"], "--yes")
+    else:
+        planned = again(staffed, "undo", done.document["run"], "--plan", "undo.json")
+        assert verdicts(planned) == dict.fromkeys(SITES, "planned"), planned.err
+        assert json.loads((staffed.folder / "undo.json").read_text())["options"]["via"] == "cluster"
+        said = runbook("apply", "undo.json", "--yes", "--output", "json", cwd=staffed.folder, **staffed.environment)
     assert verdicts(said) == dict.fromkeys(SITES, "resolved"), said.err
     assert {path.name: path.read_text() for path in place.iterdir()} == before
 

@@ -250,14 +250,7 @@ cluster_option = click.option(
     default="",
     help="The cluster's PostgreSQL: postgresql://USER@HOST/DATABASE. Default: $RUNBOOK_CLUSTER.",
 )
-through_options = shared(
-    click.option(
-        "--via",
-        type=click.Choice(["local", "cluster"]),
-        default="local",
-        show_default=True,
-        help="Who works on the hosts: this process, or the workers at their sites.",
-    ),
+cluster_options = shared(
     cluster_option,
     click.option(
         "--start-within",
@@ -273,6 +266,16 @@ through_options = shared(
         type=FILE,
         help="With --via cluster: the SSH key that signs the order.",
     ),
+)
+through_options = shared(
+    click.option(
+        "--via",
+        type=click.Choice(["local", "cluster"]),
+        default="local",
+        show_default=True,
+        help="Who works on the hosts: this process, or the workers at their sites.",
+    ),
+    cluster_options,
 )
 detach_option = click.option(
     "--detach", is_flag=True, help="With --via cluster: do not wait; `runbook attach` follows the run."

@@ -11,6 +11,7 @@ from runbook.cli.options import (
     FILE,
     changing_options,
     choice_options,
+    cluster_options,
     connection_options,
     expires_option,
     fleet_options,
@@ -22,6 +23,7 @@ from runbook.cli.options import (
     plan_options,
     playbook_argument,
     recorded_options,
+    through_options,
     yes_option,
 )
 
@@ -43,6 +45,7 @@ signers_option = click.option(
 @input_options
 @choice_options
 @plan_options
+@through_options
 @fleet_options
 @recorded_options
 def plan(playbook: str, **options: Any) -> int:
@@ -71,6 +74,7 @@ def plan(playbook: str, **options: Any) -> int:
 @inventory_option
 @input_options
 @parallel_option
+@cluster_options
 @changing_options
 @output_options
 @connection_options

@@ -15,6 +15,7 @@ from runbook.commands.input_files import values_given
 from runbook.commands.one_run import limits_of
 from runbook.commands.options import FleetOptions, GivenInputs, RunOptions, made_from
 from runbook.commands.order import Order
+from runbook.commands.placed import at_its_place
 from runbook.commands.plan import this_user
 from runbook.commands.plans.approvals import SIGNERS, signature_files, signers_file
 from runbook.commands.plans.binding import changes, missing_inputs
@@ -28,7 +29,7 @@ from runbook.commands.rests_on import origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_of, secrets_on_command_line
 from runbook.commands.sources import Sources, read_sources
 from runbook.commands.undo import UndoOptions, undo_order
-from runbook.commands.workspace import OpenRun, Person, with_secrets_resolved
+from runbook.commands.workspace import OpenRun, Person
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem, RecordLost
 from runbook.execution.diagnosis.verdicts import sent
@@ -90,6 +91,7 @@ def options_of_plan(saved: SavedPlan, given: ApplyOptions) -> RunOptions:
         limits=replace(made.limits, wait_lock=given.limits.wait_lock),
         output=given.output,
         recording=given.recording,
+        through=replace(given.through, via=str(saved.options.get("via", "local"))),
         given=replace(given.given, below=saved.rests_on.known_inputs, of_profiles=saved.rests_on.profile_inputs),
         plan_only=True,  # the hosts are those of the plan, also where the playbook names them
         scratch=True,
@@ -126,7 +128,7 @@ def _apply(
         consent = Consent.SHOWN
         if expired(saved, datetime.now(UTC)):
             raise ConfigError(f"{plan.path}: the plan has expired while it was shown; {NEW_PLAN}")
-    order = with_secrets_resolved(order, hiding, changes=consent is Consent.SHOWN)
+    order = at_its_place(order, replace(whole, plan_only=consent is not Consent.SHOWN), hiding)
     return _carry_out(saved, order, options, person, hiding, consent)
 
 

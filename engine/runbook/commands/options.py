@@ -92,22 +92,6 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetOptions:
-    """The options of every command that works on hosts."""
-
-    choosing: Choosing = field(default_factory=Choosing)
-    connecting: Connecting = field(default_factory=Connecting)
-    limits: Limits = field(default_factory=Limits)
-    output: Output = field(default_factory=Output)
-    recording: Recording = field(default_factory=Recording)
-    force: bool = False
-    """Whether steps run even if their finding is unknown."""
-    plan_only: bool = False
-    """Whether nothing is changed: ``--dry-run``."""
-    yes: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Through:
     """The options about who works on the hosts."""
 
@@ -127,10 +111,26 @@ class Through:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
+    """The options of every command that works on hosts."""
+
+    choosing: Choosing = field(default_factory=Choosing)
+    connecting: Connecting = field(default_factory=Connecting)
+    limits: Limits = field(default_factory=Limits)
+    output: Output = field(default_factory=Output)
+    recording: Recording = field(default_factory=Recording)
+    through: Through = field(default_factory=Through)
+    force: bool = False
+    """Whether steps run even if their finding is unknown."""
+    plan_only: bool = False
+    """Whether nothing is changed: ``--dry-run``."""
+    yes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(FleetOptions):
     """The options of a run of a playbook."""
 
-    through: Through = field(default_factory=Through)
     given: GivenInputs = field(default_factory=GivenInputs)
     only: str | None = None
     """``diagnose``: change nothing, and plan no change."""

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from runbook.commands.options import FleetOptions, Through
+from runbook.commands.options import FleetOptions
 from runbook.commands.order import Order
 from runbook.commands.secret_masking import SecretMasking
 from runbook.commands.workspace import with_secrets_resolved
 from runbook.errors import ConfigError
 
 
-def at_its_place(order: Order, options: FleetOptions, through: Through, hiding: SecretMasking) -> Order:
+def at_its_place(order: Order, options: FleetOptions, hiding: SecretMasking) -> Order:
     """Return *order* as it is carried out: with the values of its secrets, or by workers, who read them at their sites.
 
     Raises ConfigError.
     """
-    if not through.workers:
+    if not options.through.workers:
         return with_secrets_resolved(order, hiding, changes=not options.plan_only)
     try:
         from runbook.commands.cluster.client import through_cluster
     except ModuleNotFoundError as error:
         raise lacking(error) from None
-    return through_cluster(order, options, through)
+    return through_cluster(order, options)
 
 
 def lacking(error: ModuleNotFoundError) -> ConfigError:

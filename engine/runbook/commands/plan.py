@@ -13,13 +13,14 @@ from typing import TextIO
 from runbook.commands.one_run import Run
 from runbook.commands.options import FleetOptions, RunOptions
 from runbook.commands.order import Order
+from runbook.commands.placed import at_its_place
 from runbook.commands.plans.binding import parts_of_playbook, secret_digests
 from runbook.commands.plans.document import TEXTS, Maker, SavedPlan, parsed
 from runbook.commands.playbook_order import order_of, origin_of_playbook
 from runbook.commands.rests_on import rests_on, secret_values
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
 from runbook.commands.sources import or_problems, read_sources
-from runbook.commands.workspace import OpenRun, Person, with_secrets_resolved
+from runbook.commands.workspace import OpenRun, Person
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.execution.executor.permitted import shown_host
@@ -118,7 +119,7 @@ def made_plan(
 
     *agent* is the program through which an agent makes the plan.  Raises ConfigError.
     """
-    order = with_secrets_resolved(order, hiding, changes=False)
+    order = at_its_place(order, replace(options, plan_only=True), hiding)
     kept = Collector()
     with OpenRun(order, options, person, hiding, changing=False, listeners=(kept,), stdout=stdout) as open_run:
         code = open_run.run.plan_only()
@@ -186,6 +187,7 @@ def _recorded(options: FleetOptions) -> dict[str, Json]:
         "force": options.force,
         "include_not_ready": options.choosing.include_not_ready,
         **{name: getattr(options.limits, name) for name in TEXTS},
+        **({"via": options.through.via} if options.through.workers else {}),
     }
 
 

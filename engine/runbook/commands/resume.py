@@ -18,7 +18,7 @@ from runbook.commands.input_files import (
     read_playbook,
     values_given,
 )
-from runbook.commands.options import FleetOptions, GivenInputs, Through
+from runbook.commands.options import FleetOptions, GivenInputs
 from runbook.commands.placed import at_its_place
 from runbook.commands.rests_on import changed_since, origin_of
 from runbook.commands.secret_masking import SecretMasking, secrets_on_command_line
@@ -51,7 +51,6 @@ from runbook.values.types import plural
 class ResumeOptions(FleetOptions):
     """The options of ``runbook resume``."""
 
-    through: Through = field(default_factory=Through)
     given: GivenInputs = field(default_factory=GivenInputs)
     repeat: tuple[str, ...] = ()
     """The steps to send again although they may have been done."""
@@ -114,7 +113,7 @@ def _resume(
         inventory=inventory,
         selection=chosen,
     )
-    order = at_its_place(replace(order, keeps_owed=True), options, options.through, hiding)
+    order = at_its_place(replace(order, keeps_owed=True), options, hiding)
     diagnoses = origin.diagnose_only
     origin_now = origin_of(replace(order, reason=order.reason or origin.reason), "resume", diagnose_only=diagnoses)
     order = replace(

@@ -41,7 +41,7 @@ def _run(sources: Sources | None, options: RunOptions, person: Person, hiding: S
     order = replace(order, keeps_owed=True)
     if options.settle and options.through.workers:
         raise ConfigError("--settle: what is owed is settled from here, without --via cluster")
-    order = at_its_place(order, options, options.through, hiding)
+    order = at_its_place(order, options, hiding)
     order = replace(order, origin=origin_of_playbook(order, options, "run"))
     if options.detach and options.through.workers:
         from runbook.commands.cluster.client import begin_and_leave

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 
 from runbook.commands.continuing import ALL_THE_SAME, hosts_meant, inventory_again, other_machines
 from runbook.commands.history.recording import records_folder
 from runbook.commands.history.undo_steps import COMMAND, HostUndo, assignments_of_undo, playbook_of_undo, undo_steps
 from runbook.commands.history.undone import limits_of_undo
-from runbook.commands.options import FleetOptions, Through
+from runbook.commands.options import FleetOptions
 from runbook.commands.order import Order
 from runbook.commands.placed import at_its_place
 from runbook.commands.plan import PlanFile, save_plan
@@ -36,7 +36,6 @@ EXIT_NOTHING_UNDOABLE = 1
 class UndoOptions(FleetOptions):
     """The options of ``runbook undo``."""
 
-    through: Through = field(default_factory=Through)
     plan: str = ""
     """The file in which to save the plan of the undo; then nothing is changed."""
     expires: str = "24h"
@@ -57,7 +56,7 @@ def undo(run: str, options: UndoOptions, person: Person) -> int:
             return save_plan(
                 order, undone, options, person, hiding, PlanFile(path=options.plan, expires=options.expires)
             )
-        order = at_its_place(order, options, options.through, hiding)
+        order = at_its_place(order, options, hiding)
         return perform(order, options, person, hiding)
 
 

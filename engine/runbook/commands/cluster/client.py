@@ -22,7 +22,7 @@ from runbook.commands.cluster.remote_fleet import (
 from runbook.commands.cluster.site_order import SiteOrder, order_at_site, origin_at_site
 from runbook.commands.history.recording import recording_of, records_folder
 from runbook.commands.one_run import Part, Run
-from runbook.commands.options import Connecting, FleetOptions, Output, Recording, RunOptions, Through
+from runbook.commands.options import Connecting, FleetOptions, Output, Recording, RunOptions
 from runbook.commands.order import Order, no_record
 from runbook.commands.plans.approvals import default_key
 from runbook.commands.secret_masking import SecretMasking
@@ -48,11 +48,12 @@ class AttachOptions:
     recording: Recording
 
 
-def through_cluster(order: Order, options: FleetOptions, given: Through) -> Order:
+def through_cluster(order: Order, options: FleetOptions) -> Order:
     """Return *order* with its hosts worked on by the workers of their sites.  Raises ConfigError."""
     if options.connecting.ask_become_pass or options.connecting.become_password_file:
         raise ConfigError("a password for sudo does not travel to a site: give it to `runbook worker` there")
     refuse_unfit(order)
+    given = options.through
     database = Database(place_of_cluster(given.cluster))
     if wrong := database.wrong_clock():
         words = f"this machine orders nothing: {wrong}, and an order counts for a limited time"

@@ -191,7 +191,8 @@ class RemoteFleet(Fleet):
 
     def carry_out(self, planned: Sequence[Planned], consent: Consent) -> tuple[HostResult, ...]:
         """Have done what the plans show, or less."""
-        work = [each for each in planned if has_steps(each.plan)]
+        # a host that has drifted from a saved plan has steps, and nothing is done on it
+        work = [each for each in planned if has_steps(each.plan) and each.result.verdict is not Verdict.DRIFTED]
         heard = self._phase("apply", [each.host for each in work], consent, work)
         return tuple(
             heard.results[each.host.name]
@@ -247,6 +248,7 @@ class RemoteFleet(Fleet):
                     earlier={name: it for name, it in self.order.earlier.items() if name in names},
                     chain=self.order.chain,
                     repeats=tuple(sorted(self.order.repeats)),
+                    planned_in=self.order.planned_in,
                     undoes=origin.undoes,
                     undo={name: self.playbook_of(name).remediate for name in names} if origin.undoes else {},
                     breaker=breaker[0] if breaker else 0,

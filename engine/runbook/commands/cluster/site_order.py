@@ -89,6 +89,8 @@ class SiteOrder:
     """The ids of these runs, the first one first."""
     repeats: tuple[str, ...] = ()
     """The steps that are sent again although their outcome in these runs is unknown."""
+    planned_in: Mapping[str, Json] = field(default_factory=dict)
+    """The run that made the saved plan which is applied; expressions mean it by ``run.``."""
     undoes: str = ""
     """The run that this one undoes; then no file is its playbook."""
     undo: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
@@ -230,6 +232,7 @@ def order_at_site(order: SiteOrder, hosts: tuple[str, ...], connecting: Connecti
         earlier={name: it for name, it in order.earlier.items() if name in hosts},
         chain=order.chain,
         repeats=frozenset(order.repeats),
+        planned_in=order.planned_in,
     )
 
 

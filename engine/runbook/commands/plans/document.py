@@ -268,6 +268,8 @@ def _of_options(options: Mapping[str, Json]) -> Iterator[str]:
             good = isinstance(value, bool)
         elif name == "order":
             good = value in (None, "", *(order.value for order in HostOrder))
+        elif name == "via":
+            good = value == "cluster"
         else:
             good = name in (*TEXTS, "hosts") and (value is None or isinstance(value, str))
         if not good:
