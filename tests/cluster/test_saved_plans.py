@@ -71,4 +71,3 @@ def test_an_expression_means_the_run_that_made_the_plan(scene):
     done = said(scene, "apply", "plan.json", "--yes")
     assert verdicts(done) == dict.fromkeys(SITES, "resolved"), done.err
     assert (scene.folder / "marks/h2.mark").read_text() == f"done {made.document['run']}\n"
-

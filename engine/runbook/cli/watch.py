@@ -13,6 +13,7 @@ from runbook.cli.options import (
     inventory_option,
     parallel_option,
     records_option,
+    through_options,
     unattended_connection_options,
 )
 from runbook.text.printable import printable
@@ -60,6 +61,7 @@ def watch() -> None:
 @watch_options
 @unattended_connection_options
 @parallel_option
+@through_options
 @records_option
 def watch_run(**options: Any) -> int:
     """Carry out the rules until Ctrl-C or SIGTERM, and print what is heard, seen, decided and done.
@@ -191,9 +193,9 @@ def watch_ask(rule: str, host: str, **options: Any) -> None:
 def watch_hold(host: str, lasts: str, why: str, **options: Any) -> None:
     """Let all rules leave HOST alone for a time. Runs of people are not held up by it."""
     from runbook.commands.watch.known import hold
-    from runbook.commands.watch.wording import moment
+    from runbook.text.timestamps import utc
 
-    click.echo(f"{host} is left alone until {moment(hold(_made(options), host, lasts, why))}")
+    click.echo(f"{host} is left alone until {utc(hold(_made(options), host, lasts, why))}")
 
 
 @watch.command("release", context_settings=CONTEXT)
@@ -243,6 +245,7 @@ def _with_extra(call: Callable[[], Any]) -> Any:
 @watch_options
 @unattended_connection_options
 @parallel_option
+@through_options
 @records_option
 def serve(**options: Any) -> int:
     """Carry out the rules as `runbook watch run` does, listen to Alertmanager, and show a page on which people approve.

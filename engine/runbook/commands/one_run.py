@@ -33,6 +33,7 @@ from runbook.records.process_identity import process_user
 from runbook.reporting.debug_log import DebugLog
 from runbook.secrets.masking import masked, masking
 from runbook.secrets.names import MASK
+from runbook.text.timestamps import utc
 from runbook.values.event import Answered, Asked, ChangeStarted, Event, HostFinished, RunFinished, RunStarted
 from runbook.values.inventory import Host
 from runbook.values.playbook import Playbook, Step
@@ -281,7 +282,7 @@ class Run:
             mode=mode,
             inputs={name: "***" if name in hidden else value for name, value in order.inputs.items()},
             profile_inputs=order.profile_inputs,
-            started_at=self.started.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            started_at=utc(self.started),
             seconds=round(time.monotonic() - self.began, 3),
             exit_code=code,
             left_out=order.selection.left_out,

@@ -27,6 +27,7 @@ from runbook.execution.executor.permitted import shown_host
 from runbook.records.process_identity import process_user
 from runbook.reporting.collector import Collector
 from runbook.reporting.whole_report import WholeReport, can_be_replaced
+from runbook.text.timestamps import utc
 from runbook.values.result import HostResult
 from runbook.values.types import Json, plural
 from runbook.values.units import time_span
@@ -163,7 +164,7 @@ def _saved(run: Run, kept: Collector, name: str, options: FleetOptions, lives: t
     return SavedPlan(
         plan=secrets.token_hex(16),
         made=replace(this_user(now), agent=agent),
-        expires_at=iso(now + lives),
+        expires_at=utc(now + lives),
         engine_version=__version__,
         rests_on=basis,
         named=name,
@@ -230,9 +231,4 @@ def this_user(now: datetime) -> Maker:
     """Return the user who started the program, from the operating system; the only variables used are those of sudo."""
     user = process_user()
     sudo_user = os.environ.get("SUDO_USER", "") if os.geteuid() == 0 else ""
-    return Maker(user=user, sudo_user=sudo_user if sudo_user != user else "", host=socket.gethostname(), at=iso(now))
-
-
-def iso(moment: datetime) -> str:
-    """Return *moment* in ISO 8601, UTC, to the second."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Maker(user=user, sudo_user=sudo_user if sudo_user != user else "", host=socket.gethostname(), at=utc(now))

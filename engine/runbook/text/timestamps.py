@@ -69,6 +69,12 @@ def day(text: str, now: float) -> float | None:
     return iso(f"{word}T00:00Z") if _DAY.fullmatch(word) else None
 
 
+def utc(moment: datetime | float) -> str:
+    """Return *moment*, a time with a zone or seconds since the epoch, in ISO 8601, UTC, to the second."""
+    at = datetime.fromtimestamp(moment, UTC) if isinstance(moment, int | float) else moment.astimezone(UTC)
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def iso(text: str, zone: float = 0.0) -> float | None:
     """Return the time in *text* (ISO 8601), else None; *zone* (seconds east of Greenwich) is used if *text* has no
     zone.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,7 +22,7 @@ from runbook.commands.cluster.remote_fleet import (
 from runbook.commands.cluster.site_order import SiteOrder, order_at_site, origin_at_site
 from runbook.commands.history.recording import recording_of, records_folder
 from runbook.commands.one_run import Part, Run
-from runbook.commands.options import Connecting, FleetOptions, Output, Recording, RunOptions
+from runbook.commands.options import Connecting, FleetOptions, Output, Recording, RunOptions, Through
 from runbook.commands.order import Order, no_record
 from runbook.commands.plans.approvals import default_key
 from runbook.commands.secret_masking import SecretMasking
@@ -33,7 +33,7 @@ from runbook.execution.executor import Consent
 from runbook.execution.fleet import Cancellation, Fleet
 from runbook.protocols import NotPermitted
 from runbook.records.journal import ENDING
-from runbook.values.inventory import Inventory, Selection
+from runbook.values.inventory import Host, Inventory, Selection
 from runbook.values.units import time_span
 
 START_WITHIN = "60s"
@@ -50,18 +50,11 @@ class AttachOptions:
 
 def through_cluster(order: Order, options: FleetOptions) -> Order:
     """Return *order* with its hosts worked on by the workers of their sites.  Raises ConfigError."""
-    if options.connecting.ask_become_pass or options.connecting.become_password_file:
-        raise ConfigError("a password for sudo does not travel to a site: give it to `runbook worker` there")
     refuse_unfit(order)
+    database = database_for(order.selection.hosts, options.connecting, options.through)
     given = options.through
-    database = Database(place_of_cluster(given.cluster))
-    if wrong := database.wrong_clock():
-        words = f"this machine orders nothing: {wrong}, and an order counts for a limited time"
-        raise ConfigError(Problem(message=words, hint="set the clocks (NTP)"))
-    runs = Runs(database)
-    sites_of(order.selection.hosts, runs.sites())
     workers = Workers(
-        runs=runs,
+        runs=Runs(database),
         key=given.sign_with or _own_key(),
         start_within=time_span(given.start_within or START_WITHIN),
         options=options_at_sites(options),
@@ -76,6 +69,18 @@ def through_cluster(order: Order, options: FleetOptions) -> Order:
         return PermittedPast(database, name, run, (resumes,) if resumes else ())
 
     return replace(order, remote=remote, keeps_owed=False, past=past)
+
+
+def database_for(hosts: Sequence[Host], connecting: Connecting, through: Through) -> Database:
+    """Return the database through which the workers of *hosts* are reached.  Raises ConfigError if they cannot be."""
+    if connecting.ask_become_pass or connecting.become_password_file:
+        raise ConfigError("a password for sudo does not travel to a site: give it to `runbook worker` there")
+    database = Database(place_of_cluster(through.cluster))
+    if wrong := database.wrong_clock():
+        words = f"this machine orders nothing: {wrong}, and an order counts for a limited time"
+        raise ConfigError(Problem(message=words, hint="set the clocks (NTP)"))
+    sites_of(hosts, Runs(database).sites())
+    return database
 
 
 def _own_key() -> str:

@@ -24,7 +24,6 @@ from runbook.commands.cluster.site_order import (
 from runbook.commands.history.remembering import pool_of
 from runbook.commands.options import FleetOptions
 from runbook.commands.order import Order
-from runbook.commands.plan import iso
 from runbook.commands.plans.document import RECORDED
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
@@ -35,6 +34,7 @@ from runbook.execution.fleet.bounds import value_of
 from runbook.execution.fleet.host_work import has_steps
 from runbook.execution.fleet.rollout import Rollout
 from runbook.text.name_ranges import fold
+from runbook.text.timestamps import utc
 from runbook.values.event import Event, HostPlanned, Waiting
 from runbook.values.inventory import Host
 from runbook.values.owed import NotedIn, Owed
@@ -231,11 +231,11 @@ class RemoteFleet(Fleet):
                     site=site,
                     phase=phase,
                     consent=next(word for word, it in WORDS.items() if it is consent),
-                    not_after=iso(until),
+                    not_after=utc(until),
                     by=str(self.run.facts["by"]),
                     started_at=str(self.run.facts["started_at"]),
                     reason=self.order.reason,
-                    deadline=iso(self.started + timedelta(seconds=self.order.deadline)) if self.order.deadline else "",
+                    deadline=utc(self.started + timedelta(seconds=self.order.deadline)) if self.order.deadline else "",
                     playbook=path,
                     digest=origin.playbook_digest,
                     texts=texts.texts,

@@ -22,12 +22,13 @@ from runbook.commands.serve.access import Identity, Refusal, Scope, Token
 from runbook.commands.serve.run_matrix import Matrix, read_matrix
 from runbook.commands.serve.site import Call, Refused, Site
 from runbook.commands.serve.wire import answers, proposal_tree, rule_tree, waiting
-from runbook.commands.watch.wording import answer_words, event_words, moment
+from runbook.commands.watch.wording import answer_words, event_words
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.records.index import Index, RunQuery
 from runbook.records.recorded_run import RunState
 from runbook.text.printable import printable
+from runbook.text.timestamps import utc
 from runbook.values.types import seconds
 from runbook.watch.events import Answered, Probed, Started, WatchEvent
 from runbook.watch.memory import PastRun, Proposal
@@ -56,7 +57,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"moment": moment, "lasts": seconds}
+    made.filters |= {"moment": utc, "lasts": seconds}
     made.globals["scopes"] = {str(scope): scope for scope in Scope}
     return made
 

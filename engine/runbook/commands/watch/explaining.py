@@ -11,10 +11,11 @@ from runbook.commands.watch.event_store import events_in, watch_folder
 from runbook.commands.watch.known import Known
 from runbook.commands.watch.options import WatchOptions
 from runbook.commands.watch.rule_files import hosts_of_rules, read_rules
-from runbook.commands.watch.wording import DECISIONS, answer_words, moment
+from runbook.commands.watch.wording import DECISIONS, answer_words
 from runbook.errors import ConfigError, Problem
 from runbook.text.printable import on_one_line
 from runbook.text.suggestions import suggest
+from runbook.text.timestamps import utc
 from runbook.text_files import read_text
 from runbook.values.watch_rule import Rule
 from runbook.watch.cycle import Cycle
@@ -79,7 +80,7 @@ def in_words(answer: Answer, episode: str = "-") -> str:
     why = decision.why if episode or answer.question != "firing" else "nothing was heard of it"
     match decision:
         case Wait(until=until) if until < float("inf"):
-            return f"not acted: {why}; asked again at {moment(until)}"
+            return f"not acted: {why}; asked again at {utc(until)}"
         case Wait():
             return f"not acted: {why}"
     return f"{DECISIONS[type(decision).__name__.lower()]}: {why}"
@@ -140,7 +141,7 @@ class _Replay:
     def _keep(self, event: WatchEvent) -> None:
         """Show an answer; a run that was not is not taken for one that was."""
         if isinstance(event, Answered):
-            self._said.append(f"{moment(event.at)} {event.rule} {event.host}: {answer_words(event)}")
+            self._said.append(f"{utc(event.at)} {event.rule} {event.host}: {answer_words(event)}")
             self._take(event)
 
     def probe(self, rule: Rule, hosts: tuple[str, ...], *, whole: bool) -> None:

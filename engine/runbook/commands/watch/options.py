@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from runbook.commands.options import Choosing, Connecting, Recording
+from runbook.commands.options import Choosing, Connecting, Recording, Through
 from runbook.dataclass import dataclass
 
 
@@ -29,3 +29,4 @@ class ServeOptions(WatchOptions):
     """``HOST:PORT`` in place of that of the file."""
     connecting: Connecting = field(default_factory=Connecting)
     recording: Recording = field(default_factory=Recording)
+    through: Through = field(default_factory=Through)

@@ -224,9 +224,10 @@ class Programs:
 
     def _end(self, rule: str, host: str, digest: str, why: str) -> Ended:
         """Return what came of the plan *digest*; what is not known counts as changed, and as not cured."""
-        found, is_used = Outcome(), True
-        with contextlib.suppress(FileNotFoundError), self._outputs.opened(f"{digest}.jsonl") as output:
-            found = outcome_of(line.decode(errors="replace") for line in output)
+        found, is_used = self._outcome(digest), True
+        if found.run and not found.is_over and self._options.through.workers:  # they go on without the one who ordered
+            self._attach(found.run, digest)
+            found = self._outcome(digest)
         with contextlib.suppress(ConfigError, OSError, ValueError):
             plan = parsed(self.plans.read(f"{digest}.json").encode(), digest)
             is_used = Usage().of(plan.plan) is not None
@@ -236,6 +237,21 @@ class Programs:
             at=time.time(), rule=rule, host=host, digest=digest, run=found.run, verdict=words,
             cured=found.cured, changed=is_used, locked=found.locked,
         )  # fmt: skip
+
+    def _outcome(self, digest: str) -> Outcome:
+        with contextlib.suppress(FileNotFoundError), self._outputs.opened(f"{digest}.jsonl") as output:
+            return outcome_of(line.decode(errors="replace") for line in output)
+        return Outcome()
+
+    def _attach(self, run: str, digest: str) -> None:
+        """Follow *run* to its end; what it tells is appended to the output of the plan *digest*."""
+        number = self._outputs.appending(f"{digest}.jsonl")
+        records = self._options.recording.records
+        words = ("attach", run, "--output", "jsonl", *(("--records", records) if records else ()))
+        try:
+            self._started(words, number, subprocess.DEVNULL).wait()
+        finally:
+            os.close(number)
 
     @contextlib.contextmanager
     def _inputs(self, rule: Rule) -> Iterator[tuple[str, ...]]:
@@ -264,17 +280,20 @@ class Programs:
             words += [option, value] if value else []
         if self._options.recording.records:
             words += ["--records", self._options.recording.records]
+        through = self._options.through
+        if through.workers:
+            words += ["--start-within", through.start_within] if through.start_within else []
+            words += ["--sign-with", through.sign_with] if through.sign_with else []
         return tuple(words)
 
     def _output(self, words: Sequence[str], hosts: Sequence[str]) -> tuple[str, str]:
         """Return what a program that changes nothing prints, and the last line of its errors."""
         name = f"out-{secrets.token_hex(8)}"
         number = self._outputs.create(name)
-        parallel = ("--parallel", str(self._options.connecting.parallel))
+        given = ("--hosts", ",".join(hosts), "--parallel", str(self._options.connecting.parallel))
+        via = ("--via", self._options.through.via)  # a plan remembers it, so that `apply` has no such option
         try:
-            process = self._started(
-                (*words, "--hosts", ",".join(hosts), *parallel, *self._common()), number, subprocess.PIPE
-            )
+            process = self._started((*words, *given, *via, *self._common()), number, subprocess.PIPE)
             with self._lock:
                 self._probes.add(process)
                 if self._ending:
@@ -292,7 +311,14 @@ class Programs:
 
     def _started(self, words: Sequence[str], stdout: int, stderr: int) -> subprocess.Popen[bytes]:
         argv = (sys.executable, "-m", "runbook", *words)
-        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True)
+        environment = None
+        if place := self._options.through.cluster:  # it may have a password, which the list of processes must not show
+            from runbook.cluster.database import PLACE
+
+            environment = {**os.environ, PLACE: place}
+        return subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment, start_new_session=True
+        )
 
 
 def _probed_event(rule: Rule, found: Mapping[str, Reading], hosts: Sequence[str], why: str, *, whole: bool) -> Probed:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from runbook.commands.placed import lacking
+from runbook.commands.sources import inventory_for
 from runbook.commands.watch.event_store import Stored, only_watcher, watch_folder
 from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.rule_files import read_rules
@@ -27,6 +29,7 @@ def running(options: ServeOptions, say: Callable[[str], None]) -> Iterator[Watch
     folder = watch_folder(options.state)
     with only_watcher(folder):
         watcher = Watcher(read_rules(options.rules), folder, options, say)
+        _refuse_without_workers(watcher, options)
         for name, hosts in sorted(watcher.hosts.items()):
             rule = watcher.known.rules[name]
             say(f"rule {name}: {plural(len(hosts), 'host')}; then {rule.then} {rule.playbook}")
@@ -35,6 +38,19 @@ def running(options: ServeOptions, say: Callable[[str], None]) -> Iterator[Watch
             yield watcher
         finally:
             watcher.end()
+
+
+def _refuse_without_workers(watcher: Watcher, options: ServeOptions) -> None:
+    """Raise ConfigError if workers are to do the work, and some host has none that it could get."""
+    if not options.through.workers:
+        return
+    names = frozenset(name for hosts in watcher.hosts.values() for name in hosts)
+    hosts = [host for host in inventory_for(options.choosing, "").hosts if host.name in names]
+    try:
+        from runbook.commands.cluster.client import database_for
+    except ModuleNotFoundError as error:
+        raise lacking(error) from None
+    database_for(hosts, options.connecting, options.through)
 
 
 def watch(options: ServeOptions) -> int:

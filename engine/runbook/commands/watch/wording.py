@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import assert_never
 
 from runbook.text.printable import on_one_line
+from runbook.text.timestamps import utc
 from runbook.values.plan import Presence
 from runbook.values.types import plural, seconds
 from runbook.watch.events import (
@@ -41,15 +41,10 @@ DECISIONS = {
 """The words for the decisions."""
 
 
-def moment(at: float) -> str:
-    """Return the time *at* (seconds since the epoch) in UTC, to the second."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
 def event_line(event: WatchEvent) -> str:
     """Return *event* as a line; empty if it says nothing to people."""
     said = event_words(event)
-    return on_one_line(f"{moment(event.at)} {said}") if said else ""
+    return on_one_line(f"{utc(event.at)} {said}") if said else ""
 
 
 def event_words(event: WatchEvent) -> str:
@@ -79,7 +74,7 @@ def event_words(event: WatchEvent) -> str:
         case Stopped(rule=rule, host=host, digest=digest, by=by):
             return f"{rule} {host}: {by} interrupted the run of plan {digest[:8]}"
         case Held(host=host, by=by, until=until, why=why):
-            return f"{host}: {by} wants it to be left alone until {moment(until)}{f': {why}' if why else ''}"
+            return f"{host}: {by} wants it to be left alone until {utc(until)}{f': {why}' if why else ''}"
         case Released(host=host, by=by):
             return f"{host}: {by} lets rules act on it again"
         case Tripped(rule=rule, why=why):
@@ -95,7 +90,7 @@ def event_words(event: WatchEvent) -> str:
 
 def answer_words(answer: Answered) -> str:
     """Return *answer* in words: ``not acted (cooldown) until 03:14: ...``."""
-    until = f" until {moment(answer.until)}" if answer.until else ""
+    until = f" until {utc(answer.until)}" if answer.until else ""
     return f"{DECISIONS.get(answer.decision, answer.decision)} ({answer.question}){until}: {answer.why}"
 
 
