@@ -54,15 +54,20 @@ def test_a_run_goes_on_when_the_server_ends_and_the_next_one_learns_its_end(scen
     assert (ended.cured, ended.verdict, scene.runs("a1"), len(scene.events(Began))) == (True, "resolved", 1, 1)
 
 
-def test_a_person_interrupts_a_run_that_goes_on(scene):
-    """Mutant: a signal to nobody."""
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_person_interrupts_a_run_that_goes_on(scene, restarted):
+    """Mutants: a signal to nobody; a server that only interrupts what it has begun itself."""
     lines = [line for line in scene.rule_file.read_text().splitlines() if not line.startswith(("inputs", "then"))]
     inputs = f"inputs: {{place: {scene.folder}/marks, takes: 5}}"
     scene.rule_file.write_text("\n".join([*lines, inputs, "then: apply", "risk: reboots", ""]))
     scene.break_host("a1")
-    scene.serve()
+    server = scene.serve()
     scene.call("POST", "/hooks/alertmanager", alerts(("a1", "2026-11-01T10:00:00Z", True)), role="alert")
     until(lambda: scene.runs("a1"), "the run")
+    if restarted:
+        server.kill()
+        server.wait()
+        scene.serve()
     (began,) = scene.events(Began)
     assert scene.call("POST", f"/api/plans/{began.digest}/stop", role="admin")[0] == 200
     until(lambda: scene.events(Ended), "the end")

@@ -78,6 +78,16 @@ def test_a_mistyped_name_is_an_error_that_says_what_was_meant(scene, words, mess
     assert message in said(scene, *words, code=2)
 
 
+def test_a_person_who_approves_hears_what_keeps_the_plan_from_being_carried_out(scene):
+    """Mutant: an approval that promises a run."""
+    now = time.time()
+    alert = Alerted(at=now - 20, rule="toy", host="a1", episode="1@x", since=now - 20, firing=True)
+    scene.store(Started(at=now - 30), alert, proposed(scene))
+    said(scene, "hold", "a1", "--for", "2h", "--why", "inspected")
+    words = said(scene, "approve", "abababab")
+    assert f"not carried out now (freeze): {me()} wants the host to be left alone: inspected" in words
+
+
 def test_a_person_approves_refuses_holds_and_resets(scene):
     scene.rule_file.write_text(scene.rule_file.read_text() + "approve: {not: requester}\n")
     scene.store(Started(at=time.time() - 10), proposed(scene), proposed(scene, "cd" * 32, host="a2", requester=me()))

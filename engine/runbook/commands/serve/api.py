@@ -209,7 +209,7 @@ def stopped(site: Site, call: Call) -> None:
     """Interrupt the run of a plan as Ctrl-C does: reads end, and a write runs on to its end.  Raises Refused."""
     digest = call.path["digest"]
     if not site.desk.stop(digest, call.who.name):
-        raise Refused(409, "no run of this plan was begun by this server, or it has ended")
+        raise Refused(409, "no run of this plan goes on on this machine")
 
 
 def was_reset(site: Site, call: Call) -> None:

@@ -21,7 +21,7 @@ from runbook.values.units import time_span
 from runbook.values.watch_rule import Rule
 from runbook.watch.events import Approved, Asked, BreakerReset, Held, Rejected, Released, WatchEvent
 from runbook.watch.memory import EVERY_HOST, Proposal, Remembered
-from runbook.watch.policy import counting_approvals
+from runbook.watch.policy import Apply, Probe, counting_approvals, decide
 
 SHORTEST_DIGEST = 8
 """The characters of a plan's digest that name it."""
@@ -79,7 +79,16 @@ class Known:
         made = Approved(at=now, rule=plan.rule, host=plan.host, digest=plan.digest, by=by)
         self.append(made)
         left = rule.approve.count - len(counting_approvals(rule, self._now(plan)))
-        return made, f"{left} more must agree" if left > 0 else "the host is probed again, then it is carried out"
+        return made, f"{left} more must agree" if left > 0 else self._follows(plan, rule, now)
+
+    def _follows(self, plan: Proposal, rule: Rule, now: float) -> str:
+        """Return what is done with *plan*, which has all approvals, as it looks now."""
+        memory = self.remembered.memory(rule.name, plan.host, at=now)
+        for trigger in self.remembered.triggers(rule.name, plan.host):
+            answer = decide(rule, trigger, memory, now)
+            if trigger.episode == plan.episode and not isinstance(answer.decision, Probe | Apply):
+                return f"not carried out now ({answer.question}): {answer.decision.why}"
+        return "the host is probed again, then it is carried out"
 
     def reject(self, digest: str, by: str, why: str, now: float) -> Proposal:
         """Append that *by* refuses a plan, and return the plan.  Raises ConfigError."""

@@ -23,6 +23,7 @@ from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.reading_results import Outcome, outcome_of, reading_of, run_result
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
+from runbook.records.process_identity import lives
 from runbook.text.printable import on_one_line
 from runbook.values.plan import Presence
 from runbook.values.result import Status
@@ -55,8 +56,8 @@ class Programs:
                     folder_of.remove(name)
         self._lock = threading.Lock()
         self._probes: set[subprocess.Popen[bytes]] = set()
-        self._runs: dict[str, subprocess.Popen[bytes]] = {}
-        """The runs of this watcher, by the digest of the plan."""
+        self._runs: set[str] = set()
+        """The digests of the plans that programs of this watcher carry out."""
         self._ending = False
 
     def probe(self, rule: Rule, hosts: tuple[str, ...], *, whole: bool) -> None:
@@ -101,15 +102,23 @@ class Programs:
     def stop(self, digest: str, tell: Callable[[], None]) -> bool:
         """Call *tell*, then interrupt the run of the plan *digest*, as Ctrl-C does.
 
-        Returns False if no run of it was begun here, or it is over.
+        Returns False if no run of it has begun on this machine, or it is over.
         """
-        with self._lock:
-            process = self._runs.get(digest)
-            if process is None or process.poll() is not None:
+        found = self._outcome(digest)
+        if found.process is None or found.is_over:
+            return False
+        try:
+            number = os.pidfd_open(found.process.pid)
+        except OSError:
+            return False
+        try:
+            if not lives(found.process):  # after it was opened: it cannot become another one any more
                 return False
             tell()
-            process.send_signal(signal.SIGINT)
+            signal.pidfd_send_signal(number, signal.SIGINT)
             return True
+        finally:
+            os.close(number)
 
     def prune(self, now: float) -> None:
         """Remove old plans and outputs; a plan has expired, and its run has ended, long before."""
@@ -204,12 +213,12 @@ class Programs:
             finally:
                 os.close(number)
             with self._lock:
-                self._runs[proposal.digest] = process
+                self._runs.add(proposal.digest)
             try:
                 why = _last_line(process.communicate()[1])
             finally:
                 with self._lock:
-                    del self._runs[proposal.digest]
+                    self._runs.remove(proposal.digest)
         except ConfigError as error:
             return _not_begun(rule, proposal, str(error))
         except OSError as error:

@@ -14,6 +14,7 @@ from runbook.text.printable import on_one_line
 from runbook.values.plan import Presence, Risk
 from runbook.values.playbook import Severity
 from runbook.values.result import HostResult, RunResult, Status, StepResult, Verdict
+from runbook.values.run_origin import ProcessIdentity
 from runbook.values.watch_rule import Rule
 from runbook.watch.events import Reading
 
@@ -98,6 +99,8 @@ class Outcome:
     is_over: bool = False
     """Whether the run has said its last word."""
     locked: bool = False
+    process: ProcessIdentity | None = None
+    """The process that carries it out; None: it is not known."""
 
 
 def outcome_of(lines: Iterator[str]) -> Outcome:
@@ -111,10 +114,17 @@ def outcome_of(lines: Iterator[str]) -> Outcome:
         if not isinstance(event, Mapping):
             continue
         if event.get("kind") == "run_started":
-            found = Outcome(run=str(event.get("run", "")))
+            found = Outcome(run=str(event.get("run", "")), process=_process(event.get("origin")))
         elif event.get("kind") == "run_finished":
             found = _finished(event.get("result"), found)
     return found
+
+
+def _process(origin: Any) -> ProcessIdentity | None:
+    try:
+        return from_json(ProcessIdentity, origin["process"])
+    except (ValueError, TypeError, LookupError):
+        return None
 
 
 def _finished(tree: Any, before: Outcome) -> Outcome:
@@ -130,4 +140,5 @@ def _finished(tree: Any, before: Outcome) -> Outcome:
         cured=bool(verdicts) and all(verdict in CURED for verdict in verdicts),
         is_over=True,
         locked=bool(held),
+        process=before.process,
     )

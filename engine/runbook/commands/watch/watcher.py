@@ -23,7 +23,7 @@ from runbook.values.types import seconds
 from runbook.values.watch_rule import Rule
 from runbook.watch.alerts import AlertSeen, Payload, hosts_named
 from runbook.watch.cycle import Cycle
-from runbook.watch.events import Alerted, Faulted, Probed, Started, Stopped, WatchEvent
+from runbook.watch.events import Alerted, Faulted, Probed, Reading, Started, Stopped, WatchEvent
 from runbook.watch.memory import NOTHING
 
 PAUSE = 0.5
@@ -210,16 +210,19 @@ class Watcher:
         return following
 
     def _sparing(self, event: WatchEvent) -> WatchEvent:
-        """Return *event* without the readings of hosts that are well and of which nothing else is known."""
+        """Return *event* without the readings that say nothing new, of hosts about which nothing is to be decided."""
         if not isinstance(event, Probed) or not event.whole:
             return event
         remembered = self.known.remembered
-        kept = tuple(
-            each
-            for each in event.readings
-            if each.presence is not Presence.ABSENT or remembered.host(event.rule, each.host) is not NOTHING
-        )
-        return replace(event, readings=kept)
+
+        def says_something(reading: Reading) -> bool:
+            known = remembered.host(event.rule, reading.host)
+            if known is NOTHING:
+                return reading.presence is not Presence.ABSENT
+            is_new = known.seen is None or known.seen.presence is not reading.presence
+            return is_new or reading.presence is Presence.PRESENT or any(remembered.triggers(event.rule, reading.host))
+
+        return replace(event, readings=tuple(filter(says_something, event.readings)))
 
     def _refresh(self) -> None:
         """Read the inventory again, for which nobody has to wait, and remove what is old."""
