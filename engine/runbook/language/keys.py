@@ -110,7 +110,7 @@ class LimitKey(Key):
 Kind = TypeVar("Kind", bound=Key)
 
 
-def _table(*keys: Kind) -> Mapping[str, Kind]:
+def table(*keys: Kind) -> Mapping[str, Kind]:
     return {key.name: key for key in keys}
 
 
@@ -141,7 +141,7 @@ def _retry(entry: Entry, key: str) -> Retry:
     return Retry(times=times, every=entry.values.seconds(entry.tree[key], "every", (*entry.path, key), 2.0))
 
 
-STEP: Mapping[str, StepKey] = _table(
+STEP: Mapping[str, StepKey] = table(
     StepKey(
         name="id",
         about="A name, unique in the playbook; probes need one, so that findings can name them.",
@@ -351,7 +351,7 @@ STEP: Mapping[str, StepKey] = _table(
     ),
 )
 
-FINDING: Mapping[str, Key] = _table(
+FINDING: Mapping[str, Key] = table(
     Key(
         name="id", about="A name, unique in the playbook.", schema=NAME, required=True, read=value_of(lenient_read.text)
     ),
@@ -428,7 +428,7 @@ FINDING: Mapping[str, Key] = _table(
     ),
 )
 
-GROUP: Mapping[str, Key] = _table(
+GROUP: Mapping[str, Key] = table(
     Key(
         name="when",
         about="A condition for the whole group; the own `when` of a finding must be true, too.",
@@ -455,7 +455,7 @@ GROUP: Mapping[str, Key] = _table(
 )
 """The keys of findings that have the same condition, or that are listed in the order of cause."""
 
-LIMITS: Mapping[str, LimitKey] = _table(
+LIMITS: Mapping[str, LimitKey] = table(
     LimitKey(
         name="deadline",
         about="Time limit of the whole run; nothing is started after it.",
@@ -592,7 +592,7 @@ LIMITS: Mapping[str, LimitKey] = _table(
     ),
 )
 
-INPUT: Mapping[str, Key] = _table(
+INPUT: Mapping[str, Key] = table(
     Key(
         name="about",
         about="What the input does, in one sentence.",
@@ -612,7 +612,7 @@ INPUT: Mapping[str, Key] = _table(
 )
 """The keys of an input, apart from the keywords of JSON Schema."""
 
-SECRET: Mapping[str, Key] = _table(
+SECRET: Mapping[str, Key] = table(
     Key(name="env", about="The variable of runbook's own environment that holds the value.", schema=VARIABLE),
     Key(
         name="file",
@@ -636,7 +636,7 @@ SECRET: Mapping[str, Key] = _table(
     ),
 )
 
-PLAYBOOK: Mapping[str, Key] = _table(
+PLAYBOOK: Mapping[str, Key] = table(
     Key(name="name", about="The file's name without its ending.", schema=TEXT, required=True),
     Key(
         name="about", about="What the playbook is for, in one sentence.", schema=TEXT, read=value_of(lenient_read.text)

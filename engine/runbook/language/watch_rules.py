@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from runbook.errors import ConfigError, Problem
 from runbook.language import lenient_read
-from runbook.language.keys import NAME, QUANTITY, TEXT, TEXTS, Key, Schema, exactly, fields_of, schema_of
+from runbook.language.keys import NAME, QUANTITY, TEXT, TEXTS, Key, Schema, exactly, fields_of, schema_of, table
 from runbook.language.sections.placed_values import Entry, PlacedValues, duration_of, value_of
 from runbook.language.watch_times import cron, freeze, window
 from runbook.language.yaml_source import Document, has_key, parse_playbook
@@ -36,10 +36,6 @@ def _times_schema(most: int) -> Schema:
 
 
 LIST_OF_TEXTS: Schema = {"type": "array", "items": TEXT, "minItems": 1}
-
-
-def _table(*keys: Key) -> Mapping[str, Key]:
-    return {key.name: key for key in keys}
 
 
 def _tree(entry: Entry, key: str) -> Entry:
@@ -116,7 +112,7 @@ def _requester_counts(entry: Entry, key: str) -> bool:
     return key not in entry.tree
 
 
-ON: Mapping[str, Key] = _table(
+ON: Mapping[str, Key] = table(
     Key(
         name="alert",
         about="The name of an alert of Alertmanager; it is a hint to probe, and nothing of it reaches a command.",
@@ -145,7 +141,7 @@ ON: Mapping[str, Key] = _table(
     Key(name="after", about="How long after that run, such as hours of load.", schema=QUANTITY, read=duration_of()),
 )
 
-APPROVE: Mapping[str, Key] = _table(
+APPROVE: Mapping[str, Key] = table(
     Key(
         name="by",
         about="The people whose word counts; without it, everybody who may approve.",
@@ -173,7 +169,7 @@ APPROVE: Mapping[str, Key] = _table(
     ),
 )
 
-DURING: Mapping[str, Key] = _table(
+DURING: Mapping[str, Key] = table(
     Key(
         name="windows",
         about="The times at which the rule may change hosts: [mon-fri 08:00-18:00].",
@@ -189,7 +185,7 @@ DURING: Mapping[str, Key] = _table(
     Key(name="zone", about="The time zone of both, such as Europe/Berlin; UTC without it.", schema=TEXT, read=_zone),
 )
 
-BREAKER: Mapping[str, Key] = _table(
+BREAKER: Mapping[str, Key] = table(
     Key(
         name="hosts",
         about="The most hosts that the rule changes within the time.",
@@ -204,7 +200,7 @@ BREAKER: Mapping[str, Key] = _table(
     ),
 )
 
-RULE: Mapping[str, Key] = _table(
+RULE: Mapping[str, Key] = table(
     Key(
         name="name",
         about="The file's name without its ending.",

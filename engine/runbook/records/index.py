@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -17,7 +16,8 @@ from runbook.dataclass import dataclass
 from runbook.errors import ConfigError
 from runbook.records.chain import links
 from runbook.records.journal import ENDING
-from runbook.records.private_folder import Entry, PrivateFolder, Unsafe
+from runbook.records.private_database import opened_database
+from runbook.records.private_folder import Entry, PrivateFolder
 from runbook.records.recorded_run import RUN, RunState, lives_on
 from runbook.records.run_summary import RunSummary, process_of, stored_text
 
@@ -194,24 +194,13 @@ class Index:
 
     def _kept(self) -> sqlite3.Connection:
         """Open the database in the folder, and update it.  Raises sqlite3.Error if it is damaged, and OSError."""
-        file = self._folder.appending(INDEX_FILE)  # mode 600, and no link
-        try:
-            there = os.fstat(file)
-            os.fchmod(file, 0o600)
-            base = sqlite3.connect(self._folder.path / INDEX_FILE, timeout=10)
-        finally:
-            os.close(file)
-        try:
-            if not os.path.samestat(there, os.stat(self._folder.path / INDEX_FILE, follow_symlinks=False)):
-                raise Unsafe(f"{INDEX_FILE} was exchanged")
-            with base:
-                base.execute("BEGIN IMMEDIATE")
-                _provide_tables(base)
-                self._refresh(base)
-        except BaseException:
-            base.close()
-            raise
-        return base
+        return opened_database(self._folder, INDEX_FILE, self._update)
+
+    def _update(self, base: sqlite3.Connection) -> None:
+        with base:
+            base.execute("BEGIN IMMEDIATE")
+            _provide_tables(base)
+            self._refresh(base)
 
     def _anew(self) -> sqlite3.Connection:
         """Rebuild the database; in memory if it cannot be stored.  Raises OSError if the journals cannot be read."""

@@ -16,7 +16,7 @@ from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, Problem
 from runbook.foreign_files import MOVE_IT, refuse_foreign
 from runbook.language import lenient_read
-from runbook.language.keys import FLAG, QUANTITY, TEXT, TEXTS, Key, Schema, exactly, fields_of, schema_of
+from runbook.language.keys import FLAG, QUANTITY, TEXT, TEXTS, Key, Schema, exactly, fields_of, schema_of, table
 from runbook.language.playbook_schema import problems_in
 from runbook.language.sections.placed_values import Entry, PlacedValues, duration_of, value_of
 from runbook.language.yaml_source import Document, parse_playbook
@@ -185,11 +185,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _table(*keys: Key) -> Mapping[str, Key]:
-    return {key.name: key for key in keys}
-
-
-SETTINGS: Mapping[str, Key] = _table(
+SETTINGS: Mapping[str, Key] = table(
     Key(name="listen", about="The address and the port to listen on.", schema=TEXT, read=_listen),
     Key(
         name="names",

@@ -13,6 +13,7 @@ from pathlib import Path
 from runbook.codec import from_json, to_json
 from runbook.dataclass import dataclass
 from runbook.errors import ConfigError, RunbookError
+from runbook.records.private_database import opened_database
 from runbook.records.private_folder import PrivateFolder, Unsafe, state_directory
 from runbook.watch.events import (
     Alerted,
@@ -81,7 +82,7 @@ class EventStore:
         """Open the store, or make it.  Raises ConfigError."""
         self._folder = folder
         try:
-            self._base = _opened(folder)
+            self._base = opened_database(folder, FILE, _prepare, any_thread=True)
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(f"{folder.path / FILE} cannot be opened: {_reason(error)}") from error
 
@@ -198,23 +199,10 @@ def _row(event: WatchEvent) -> tuple[float, str, str, str, str]:
     return event.at, event.kind, rule, host, to_line(event)
 
 
-def _opened(folder: PrivateFolder) -> sqlite3.Connection:
-    file = folder.appending(FILE)  # mode 600, and no link
-    try:
-        there = os.fstat(file)
-        base = sqlite3.connect(folder.path / FILE, timeout=10, check_same_thread=False)
-    finally:
-        os.close(file)
-    try:
-        if not os.path.samestat(there, os.stat(folder.path / FILE, follow_symlinks=False)):
-            raise Unsafe(f"{FILE} was exchanged")
-        base.execute("PRAGMA journal_mode = WAL")
-        with base:
-            base.executescript(_SCHEMA)
-    except BaseException:
-        base.close()
-        raise
-    return base
+def _prepare(base: sqlite3.Connection) -> None:
+    base.execute("PRAGMA journal_mode = WAL")
+    with base:
+        base.executescript(_SCHEMA)
 
 
 def _reason(error: Exception) -> str:
