@@ -19,7 +19,7 @@ from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import plan_text
 from runbook.commands.serve import api
 from runbook.commands.serve.access import Identity, Refusal, Scope, Token
-from runbook.commands.serve.run_matrix import Matrix, read_matrix
+from runbook.commands.serve.run_matrix import MOST_STEPS, Matrix, read_matrix
 from runbook.commands.serve.site import Call, Refused, Site
 from runbook.commands.serve.wire import answers, proposal_tree, rule_tree, waiting
 from runbook.commands.watch.wording import answer_words, event_words, moment
@@ -228,7 +228,8 @@ def runs(site: Site, call: Call) -> Response:
 def run(site: Site, call: Call) -> Response:
     """Show a run as a table of hosts and steps."""
     matrix = read_matrix(site.records, call.path["run"])
-    return page("run.html", call.who, run=matrix, goes_on=matrix.state is RunState.RUNNING, rows=_rows(matrix))
+    goes_on = matrix.state is RunState.RUNNING
+    return page("run.html", call.who, run=matrix, goes_on=goes_on, rows=_rows(matrix), most=MOST_STEPS)
 
 
 def _rows(matrix: Matrix) -> list[tuple[str, str, list[str]]]:
