@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import plan_text
 from runbook.commands.serve import api
 from runbook.commands.serve.access import Identity, Refusal, Scope, Token
+from runbook.commands.serve.metrics import Metrics
 from runbook.commands.serve.run_matrix import MOST_STEPS, Matrix, read_matrix
 from runbook.commands.serve.site import Call, Refused, Site
 from runbook.commands.serve.wire import answers, proposal_tree, rule_tree, waiting
@@ -103,11 +104,13 @@ class _Running:
     """A plan that is being carried out."""
 
     host: str
-    run: PastRun
+    plan: PastRun
+    record: str
+    """The id of the run; empty: it is not on record yet."""
 
 
-def home(recent: Recent) -> Callable[[Site, Call], Response]:
-    """Return the handler of the first page."""
+def home(recent: Recent, metrics: Metrics) -> Callable[[Site, Call], Response]:
+    """Return the handler of the first page, which shows the alerts that *metrics* has counted as left out."""
 
     def handler(site: Site, call: Call) -> Response:
         desk, now = site.desk, site.clock()
@@ -116,15 +119,15 @@ def home(recent: Recent) -> Callable[[Site, Call], Response]:
             desk.known.catch_up()
             plans = [proposal_tree(desk, plan) for plan in waiting(desk, now)]
             silent = [_answer(each) for each in answers(desk) if each.decision in ("wait", "escalate")]
-            running = [*_running(site, now)]
+            at_work = [*_at_work(site, now)]
             holds = sorted(
                 (each for each in desk.known.remembered.holds.values() if each.until > now), key=lambda each: each.host
             )
             last = desk.known.last
         return page(
-            "home.html", call.who, now=now, plans=plans, running=running, lines=lines[:MOST_ROWS],
+            "home.html", call.who, now=now, plans=plans, running=_with_records(site, at_work), lines=lines[:MOST_ROWS],
             silent=silent[:MOST_ROWS], more_silent=max(0, len(silent) - MOST_ROWS), holds=holds, last=last,
-            health=desk.health(), hosts=_every_host(site),
+            health=desk.health(), hosts=_every_host(site), truncated=metrics.truncated,
         )  # fmt: skip
 
     return handler
@@ -141,12 +144,27 @@ def _answer(answer: Answered) -> dict[str, Any]:
     }
 
 
-def _running(site: Site, now: float) -> Iterator[_Running]:
+def _at_work(site: Site, now: float) -> Iterator[tuple[str, PastRun]]:
+    """Yield each host on which a plan is being carried out, with the plan."""
     remembered = site.desk.known.remembered
     for rule, host in sorted(remembered.remembered_hosts()):
-        for run in remembered.host(rule, host).runs:
-            if not run.ended and run.began > now - DAY:
-                yield _Running(host=host, run=run)
+        for plan in remembered.host(rule, host).runs:
+            if not plan.ended and plan.began > now - DAY:
+                yield host, plan
+
+
+def _with_records(site: Site, at_work: Sequence[tuple[str, PastRun]]) -> list[_Running]:
+    """Return what is *at_work* with its record: the run goes on, has this host, and gives the rule as its reason."""
+    if not at_work:
+        return []
+    with closing(Index(site.records)) as index:
+        rows = [row for row in index.runs(RunQuery(limit=MOST_ROWS)) if row.state is RunState.RUNNING]
+        named = {
+            (row.reason.partition(",")[0], host): row.run
+            for row in rows
+            for host in index.unfinished(row.run, RunQuery())
+        }
+    return [_Running(host=host, plan=plan, record=named.get((f"rule {plan.rule}", host), "")) for host, plan in at_work]
 
 
 def _every_host(site: Site) -> list[str]:
