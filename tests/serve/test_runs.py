@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_is_a_table_of_hosts_and_steps(tmp_path):
     assert page.rows()[3] == ["gpu-3", "", *[""] * 12]
     assert "State running" in page.text
     assert f"/runs/{RUN}" in [each["href"] for each in page.all("a")]
-    assert "That go on (1)" in listed.text
+    assert "Running (1)" in listed.text
 
 
 def test_a_run_that_has_ended_is_not_followed(tmp_path):

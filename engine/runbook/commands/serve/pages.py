@@ -240,7 +240,7 @@ def runs(site: Site, call: Call) -> Response:
         rows = index.runs(RunQuery(limit=MOST_ROWS))
     going = [row for row in rows if row.state is RunState.RUNNING]
     others = [row for row in rows if row.state is not RunState.RUNNING]
-    return page("runs.html", call.who, groups=[("That go on", going), ("The last ones", others)])
+    return page("runs.html", call.who, groups=[("Running", going), ("Ended", others)])
 
 
 def run(site: Site, call: Call) -> Response:
