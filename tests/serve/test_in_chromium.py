@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from runbook.commands.serve import pages
+from runbook.commands.serve import pages, streams
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.server import serving
 from runbook.commands.serve.settings import ServeSettings
@@ -125,6 +125,32 @@ def test_the_table_of_a_run_is_live(tmp_path):
         journal.on(finished(run=RUN))
         until(lambda: browser.js("document.getElementById('state').textContent") == "finished", "the end")
         clean(browser, base)
+        made.desk.closing = True
+
+
+IN_HASTE = "{ const wait = setTimeout; window.setTimeout = (act, span) => wait(act, span / 50); }"
+
+
+def test_a_page_whose_stream_is_refused_asks_again_and_says_when_the_run_is_interrupted(tmp_path, monkeypatch):
+    made = served(tmp_path)
+    with (
+        serving(made.app, HERE) as server,
+        Browser() as browser,
+        closing(Journal(made.records, RUN)) as journal,
+    ):
+        base = f"http://127.0.0.1:{server.port}"
+        journal.on(RunStarted(at=AT, run=RUN, playbook="zombie-gpu", mode=Mode.RUN, hosts=("gpu-1",)))
+        log_in(browser, base, Role.VIEW)
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source=IN_HASTE)
+        with monkeypatch.context() as patched:
+            patched.setattr(streams, "MOST_STREAMS", 0)
+            go(browser, f"{base}/runs/{RUN}")
+            until(lambda: "Not live now" in text(browser), "the refusal")
+            journal.on(StepFinished(at=AT, host="gpu-1", result=step(Phase.DIAGNOSE, "gpus", Status.OK)))
+        until(lambda: browser.js(MATRIX) == [["Host", "Verdict", "gpus"], ["gpu-1", "", "ok"]], "the step")
+        until(lambda: browser.js("document.getElementById('notice').textContent") == "", "the end of the refusals")
+        journal.close()
+        until(lambda: browser.js("document.getElementById('state').textContent") == "interrupted", "the interruption")
         made.desk.closing = True
 
 
