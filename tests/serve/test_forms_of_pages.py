@@ -12,7 +12,7 @@ from runbook.commands.serve.server import serving
 from runbook.watch.events import Approved, Held
 from tests.serve.busy_scene import PATHS, RUN, busy
 from tests.serve.fake_desk import DIGEST, Served
-from tests.serve.test_in_chromium import HERE, clean, go, log_in, text
+from tests.serve.in_browser import HERE, clean, go, log_in, text
 from tests.support.browser import Browser
 from tests.support.waiting import until
 

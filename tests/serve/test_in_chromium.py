@@ -9,13 +9,13 @@ import pytest
 from runbook.commands.serve import pages, streams
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.server import serving
-from runbook.commands.serve.settings import ServeSettings
 from runbook.records.journal import Journal
 from runbook.values.event import HostFinished, HostStarted, RunStarted, StepFinished, StepStarted
 from runbook.values.playbook import Phase
 from runbook.values.result import HostResult, Mode, Status, StepResult, Verdict
 from runbook.watch.events import Approved, Rejected
-from tests.serve.fake_desk import DIGEST, NOW, ROLES, answered, proposed, served
+from tests.serve.fake_desk import DIGEST, NOW, answered, proposed, served
+from tests.serve.in_browser import HERE, clean, go, log_in, text
 from tests.support.browser import Browser
 from tests.support.forwarder import Forwarder
 from tests.support.sample_runs import STEPS, finished, step
@@ -23,34 +23,8 @@ from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real("chromium", "bash"), pytest.mark.slow]
 
-HERE = ServeSettings(listen="127.0.0.1:0")
 RUN = "20270115T080000Z-abcd"
 AT = "2027-01-15T08:00:00.000Z"
-
-
-def go(browser: Browser, url: str) -> None:
-    browser.call("Page.navigate", url=url)
-    until(lambda: browser.js("document.readyState") == "complete" and browser.js("location.href") != "about:blank", url)
-
-
-def text(browser: Browser) -> str:
-    return str(browser.js("document.body ? document.body.innerText : ''"))
-
-
-def log_in(browser: Browser, base: str, role: Role) -> None:
-    go(browser, base)
-    until(lambda: browser.js("location.pathname") == "/login", "the form")
-    browser.type("#token", ROLES[role])
-    browser.click("main button")
-    until(lambda: browser.js("location.pathname") == "/", "the first page")
-
-
-def clean(browser: Browser, base: str) -> None:
-    """Check that nothing was asked for elsewhere, and that nothing was refused."""
-    assert {url.partition("/")[2].lstrip("/").partition("/")[0] for url in browser.asked_for()} == {
-        base.partition("//")[2]
-    }
-    assert [each for each in browser.complaints() if "favicon" not in each and "[DOM]" not in each] == []
 
 
 def test_a_person_logs_in_and_approves_and_rejects(tmp_path, monkeypatch):

@@ -14,6 +14,8 @@ import pytest
 from runbook.commands.serve import pages
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.desk import Health
+from runbook.errors import ConfigError
+from runbook.records.index import Index
 from runbook.records.journal import Journal
 from runbook.watch.events import Alerted, Approved, Began, Ended, Held, NotProposed, Rejected
 from tests.past_runs.recorded import origin, started
@@ -107,6 +109,14 @@ def test_the_first_page_leads_to_the_run_that_goes_on(tmp_path):
     assert f"follow the run {going}" in page.text
     assert [each["href"] for each in page.all("a") if "/runs/" in each["href"]] == [f"/runs/{going}"]
     assert "follow the run" not in show(made, "/").text  # it was interrupted
+
+
+def test_the_first_page_does_not_need_the_records(tmp_path, monkeypatch):
+    def unreadable(folder: object) -> Index:
+        raise ConfigError("the records cannot be read")
+
+    monkeypatch.setattr(pages, "Index", unreadable)
+    assert "What runs now (1)" in show(full(tmp_path), "/").text
 
 
 def test_the_first_page_says_that_alerts_were_left_out(tmp_path):

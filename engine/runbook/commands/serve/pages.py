@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -154,16 +154,14 @@ def _at_work(site: Site, now: float) -> Iterator[tuple[str, PastRun]]:
 
 
 def _with_records(site: Site, at_work: Sequence[tuple[str, PastRun]]) -> list[_Running]:
-    """Return what is *at_work* with its record: the run goes on, has this host, and gives the rule as its reason."""
-    if not at_work:
-        return []
-    with closing(Index(site.records)) as index:
-        rows = [row for row in index.runs(RunQuery(limit=MOST_ROWS)) if row.state is RunState.RUNNING]
-        named = {
-            (row.reason.partition(",")[0], host): row.run
-            for row in rows
-            for host in index.unfinished(row.run, RunQuery())
-        }
+    """Return what is *at_work* with its record: a run that goes on, and has the host and the rule."""
+    named: dict[tuple[str, str], str] = {}
+    if at_work:
+        with suppress(ConfigError), closing(Index(site.records)) as index:  # without a record, the page has no link
+            for row in index.runs(RunQuery(limit=MOST_ROWS)):
+                if row.state is RunState.RUNNING:
+                    rule = row.reason.partition(",")[0]  # who approved the plan follows
+                    named |= {(rule, host): row.run for host in index.unfinished(row.run, RunQuery())}
     return [_Running(host=host, plan=plan, record=named.get((f"rule {plan.rule}", host), "")) for host, plan in at_work]
 
 
