@@ -6,50 +6,25 @@ from contextlib import closing
 
 import pytest
 
-from runbook.commands.serve import pages
+from runbook.commands.serve import pages, streams
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.server import serving
-from runbook.commands.serve.settings import ServeSettings
 from runbook.records.journal import Journal
-from runbook.values.event import HostFinished, HostStarted, RunStarted, StepFinished
+from runbook.values.event import HostFinished, HostStarted, RunStarted, StepFinished, StepStarted
 from runbook.values.playbook import Phase
-from runbook.values.result import HostResult, Mode, Status, Verdict
+from runbook.values.result import HostResult, Mode, Status, StepResult, Verdict
 from runbook.watch.events import Approved, Rejected
-from tests.serve.fake_desk import DIGEST, NOW, ROLES, answered, proposed, served
+from tests.serve.fake_desk import DIGEST, NOW, answered, proposed, served
+from tests.serve.in_browser import HERE, clean, go, log_in, text
 from tests.support.browser import Browser
-from tests.support.sample_runs import finished, step
+from tests.support.forwarder import Forwarder
+from tests.support.sample_runs import STEPS, finished, step
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real("chromium", "bash"), pytest.mark.slow]
 
-HERE = ServeSettings(listen="127.0.0.1:0")
 RUN = "20270115T080000Z-abcd"
 AT = "2027-01-15T08:00:00.000Z"
-
-
-def go(browser: Browser, url: str) -> None:
-    browser.call("Page.navigate", url=url)
-    until(lambda: browser.js("document.readyState") == "complete" and browser.js("location.href") != "about:blank", url)
-
-
-def text(browser: Browser) -> str:
-    return str(browser.js("document.body ? document.body.innerText : ''"))
-
-
-def log_in(browser: Browser, base: str, role: Role) -> None:
-    go(browser, base)
-    until(lambda: browser.js("location.pathname") == "/login", "the form")
-    browser.type("#token", ROLES[role])
-    browser.click("main button")
-    until(lambda: browser.js("location.pathname") == "/", "the first page")
-
-
-def clean(browser: Browser, base: str) -> None:
-    """Check that nothing was asked for elsewhere, and that nothing was refused."""
-    assert {url.partition("/")[2].lstrip("/").partition("/")[0] for url in browser.asked_for()} == {
-        base.partition("//")[2]
-    }
-    assert [each for each in browser.complaints() if "favicon" not in each and "[DOM]" not in each] == []
 
 
 def test_a_person_logs_in_and_approves_and_rejects(tmp_path, monkeypatch):
@@ -124,4 +99,113 @@ def test_the_table_of_a_run_is_live(tmp_path):
         journal.on(finished(run=RUN))
         until(lambda: browser.js("document.getElementById('state').textContent") == "finished", "the end")
         clean(browser, base)
+        made.desk.closing = True
+
+
+IN_HASTE = "{ const wait = setTimeout; window.setTimeout = (act, span) => wait(act, span / 50); }"
+
+
+def test_a_page_whose_stream_is_refused_asks_again_and_says_when_the_run_is_interrupted(tmp_path, monkeypatch):
+    made = served(tmp_path)
+    with (
+        serving(made.app, HERE) as server,
+        Browser() as browser,
+        closing(Journal(made.records, RUN)) as journal,
+    ):
+        base = f"http://127.0.0.1:{server.port}"
+        journal.on(RunStarted(at=AT, run=RUN, playbook="zombie-gpu", mode=Mode.RUN, hosts=("gpu-1",)))
+        log_in(browser, base, Role.VIEW)
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source=IN_HASTE)
+        with monkeypatch.context() as patched:
+            patched.setattr(streams, "MOST_STREAMS", 0)
+            go(browser, f"{base}/runs/{RUN}")
+            until(lambda: "Not live now" in text(browser), "the refusal")
+            journal.on(StepFinished(at=AT, host="gpu-1", result=step(Phase.DIAGNOSE, "gpus", Status.OK)))
+        until(lambda: browser.js(MATRIX) == [["Host", "Verdict", "gpus"], ["gpu-1", "", "ok"]], "the step")
+        until(lambda: browser.js("document.getElementById('notice').textContent") == "", "the end of the refusals")
+        journal.close()
+        until(lambda: browser.js("document.getElementById('state').textContent") == "interrupted", "the interruption")
+        made.desk.closing = True
+
+
+MANY = [f"gpu-{number:04}" for number in range(1000)]
+MATRIX = "[...document.querySelectorAll('#matrix tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+STATUSES = (Status.OK, Status.SKIPPED, Status.CHANGED, Status.FAILED, Status.TIMEOUT, Status.BLOCKED)
+LONG_TASKS = """
+    window.tasks = [];
+    new PerformanceObserver(list => list.getEntries().forEach(each => tasks.push(Math.round(each.duration))))
+        .observe({type: "longtask", buffered: true});
+"""
+
+
+def status_of(host: int, place: int) -> Status:
+    return STATUSES[(host * 7 + place * 5) % len(STATUSES)]
+
+
+def results(host: int) -> list[StepResult]:
+    """Return what is recorded of a host; every tenth has a step with two items, of which the first is worse."""
+    found = [step(phase, name, status_of(host, place)) for place, (phase, name) in enumerate(STEPS)]
+    if host % 10 == 3:
+        phase, name = STEPS[5]
+        found[5:6] = [step(phase, f"{name}[0]", Status.FAILED), step(phase, f"{name}[1]", Status.CHANGED)]
+    return found
+
+
+def shown(host: int) -> list[str]:
+    """Return the row that the page has to show at the end."""
+    cells = [str(status_of(host, place)) for place in range(len(STEPS))]
+    if host % 10 == 3:
+        cells[5] = "failed"
+    return [MANY[host], "resolved", *cells]
+
+
+def recorded(journal: Journal, hosts: range) -> None:
+    for host in hosts:
+        journal.on(HostStarted(at=AT, host=MANY[host]))
+        found = results(host)
+        for each in found:
+            journal.on(StepStarted(at=AT, host=MANY[host], step=each.id, action="command"))
+            journal.on(StepFinished(at=AT, host=MANY[host], result=each))
+        again = tuple(found) if host % 10 == 3 else ()  # of the others, no later line hides one that was lost
+        journal.on(HostFinished(at=AT, result=HostResult(host=MANY[host], verdict=Verdict.RESOLVED, steps=again)))
+
+
+def test_a_run_of_a_thousand_hosts_has_no_gap_over_cut_connections(tmp_path):
+    made = served(tmp_path)
+    with (
+        serving(made.app, HERE) as server,
+        Forwarder(server.port) as line,
+        Browser() as browser,
+        closing(Journal(made.records, RUN)) as journal,
+    ):
+        base = f"http://127.0.0.1:{line.port}"
+        # the last host is in no line but its own, and no step has a column yet
+        journal.on(RunStarted(at=AT, run=RUN, playbook="zombie-gpu", mode=Mode.RUN, hosts=tuple(MANY[:-1])))
+        log_in(browser, base, Role.VIEW)
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source=LONG_TASKS)
+        go(browser, f"{base}/runs/{RUN}")
+        browser.js("window.isTheSame = true")
+        for first in range(0, 1000, 250):
+            recorded(journal, range(first, first + 125))
+            last = f"document.querySelectorAll('#matrix tbody tr')[{first + 10}].cells[13]?.textContent"
+            until(lambda last=last: browser.js(last), "a part of the lines")
+            line.cut()
+            until(lambda: "Connection lost" in text(browser), "the page to notice")
+            recorded(journal, range(first + 125, first + 250))
+            line.accept_again()
+        journal.on(finished(run=RUN))
+        until(lambda: browser.js("document.getElementById('state').textContent") == "finished", "the end")
+        expected = [["Host", "Verdict", *(name for _, name in STEPS)], *map(shown, range(1000))]
+        assert browser.js(MATRIX) == expected
+        assert browser.js("isTheSame") is True
+        assert sum(f"/runs/{RUN}/events" in url for url in browser.asked_for()) >= 5
+        until(lambda: browser.js("document.getElementById('totals').textContent") == "1000 resolved", "the totals")
+        while_live = browser.js("tasks.sort((a, b) => a - b)")
+        go(browser, f"{base}/runs/{RUN}")
+        until(lambda: browser.js("window.isTheSame") is None, "the page as it is served")
+        assert browser.js(MATRIX) == expected
+        until(lambda: browser.js("document.readyState") == "complete", "the page")
+        load = browser.js("Math.round(performance.getEntriesByType('navigation')[0].duration)")
+        print(f"\nload: {load} ms; long tasks while it was live: {len(while_live)}, {while_live[-5:]} ms;", end=" ")
+        print(f"of the whole page: {browser.js('tasks')} ms")
         made.desk.closing = True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
@@ -12,7 +14,11 @@ import pytest
 from runbook.commands.serve import pages
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.desk import Health
+from runbook.errors import ConfigError
+from runbook.records.index import Index
+from runbook.records.journal import Journal
 from runbook.watch.events import Alerted, Approved, Began, Ended, Held, NotProposed
+from tests.past_runs.recorded import origin, started
 from tests.serve.fake_desk import (
     DIGEST,
     NOW,
@@ -90,6 +96,38 @@ def test_a_page_of_a_watcher_that_is_late_says_so(tmp_path):
     made = full(tmp_path)
     made.desk.state = Health(is_well=False, why="a cycle is late", cycle_age=400)
     assert "The watcher is not at work: a cycle is late" in show(made, "/").text
+
+
+def test_the_first_page_leads_to_the_run_that_goes_on(tmp_path):
+    made = full(tmp_path)
+    assert "follow the run" not in show(made, "/").text  # it has no record yet
+    going, other = "20270115T080000Z-abcd", "20270115T080000Z-0000"
+    with closing(Journal(made.records, going)) as journal, closing(Journal(made.records, other)) as another:
+        for each, run, rule in ((journal, going, "gpu-held"), (another, other, "gpu-held-too")):
+            begun = started("gpu-1", run=run)
+            each.on(replace(begun, origin=replace(origin(), reason=f"rule {rule}, approved by anna")))
+        page = show(made, "/")
+    assert f"follow the run {going}" in page.text
+    assert [each["href"] for each in page.all("a") if "/runs/" in each["href"]] == [f"/runs/{going}"]
+    assert "follow the run" not in show(made, "/").text  # it was interrupted
+
+
+def test_the_first_page_does_not_need_the_records(tmp_path, monkeypatch):
+    def unreadable(folder: object) -> Index:
+        raise ConfigError("the records cannot be read")
+
+    monkeypatch.setattr(pages, "Index", unreadable)
+    assert "What runs now (1)" in show(full(tmp_path), "/").text
+
+
+def test_the_first_page_says_that_alerts_were_left_out(tmp_path):
+    made = full(tmp_path)
+    assert "left out" not in show(made, "/").text
+    for count in (5, 2):
+        sent = payload("gpu-1") | {"truncatedAlerts": count}
+        assert made.client(Role.ALERT).post("/hooks/alertmanager", json=sent).status_code == 202
+    assert "Alertmanager has left out 7 alerts" in show(made, "/").text
+    assert 'alerts_total{result="truncated"} 7.0' in made.client(Role.VIEW).get("/metrics").text
 
 
 @pytest.mark.parametrize("path", PATHS)

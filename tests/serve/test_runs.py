@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from runbook.commands.serve import streams
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.run_matrix import JournalTail, Matrix, read_matrix
 from runbook.commands.serve.site import Refused
@@ -56,7 +57,7 @@ def test_a_run_that_goes_on_is_a_table_of_hosts_and_steps(tmp_path):
     assert page.rows()[3] == ["gpu-3", "", *[""] * 12]
     assert "State running" in page.text
     assert f"/runs/{RUN}" in [each["href"] for each in page.all("a")]
-    assert "That go on (1)" in listed.text
+    assert "Running (1)" in listed.text
 
 
 def test_a_run_that_has_ended_is_not_followed(tmp_path):
@@ -85,6 +86,44 @@ def test_the_items_of_a_step_share_a_column_that_shows_the_worst():
         made.take(("gpu-1", f"stop[{number}]", status))
     assert made.columns() == ["stop"]
     assert [*made.rows()] == [("gpu-1", "", ["failed"])]
+
+
+def test_a_client_that_comes_back_gets_the_status_that_the_table_shows(tmp_path):
+    folder = PrivateFolder(tmp_path)
+    with closing(Journal(folder, RUN)) as journal:
+        begun(journal, "gpu-1")
+        for name, status in (("stop", "skipped"), ("stop[0]", "failed"), ("look", "ok"), ("stop[1]", "changed")):
+            result_of = step(Phase.REMEDIATE, name, Status(status))
+            journal.on(StepFinished(at=AT, host="gpu-1", result=result_of))
+        for after in range(5):  # a client that has lost its connection after each line
+            assert JournalTail(folder, RUN).lines(after, 10)[-1].cells == (("gpu-1", "stop", "failed"),)
+        assert [*read_matrix(folder, RUN).rows()] == [("gpu-1", "", ["failed", "ok"])]
+        journal.on(StepFinished(at=AT, host="gpu-1", result=step(Phase.REMEDIATE, "stop[0]", Status.OK)))
+        assert JournalTail(folder, RUN).lines(5, 10)[-1].cells == (("gpu-1", "stop", "changed"),)
+        assert [*read_matrix(folder, RUN).rows()] == [("gpu-1", "", ["changed", "ok"])]
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_client_is_told_once_that_a_run_was_interrupted(tmp_path, monkeypatch, is_finished):
+    made, left = served(tmp_path), [5]
+
+    async def never() -> None:
+        """Pause for no time."""
+
+    def is_closing() -> bool:
+        left[0] -= 1
+        return left[0] < 0
+
+    monkeypatch.setattr(streams, "_pause", never)
+    with closing(Journal(made.records, RUN)) as journal:
+        begun(journal, "gpu-1")
+        journal.on(HostStarted(at=AT, host="gpu-1"))
+        if is_finished:
+            journal.on(finished(run=RUN))
+    made.desk.is_closing = is_closing
+    text = made.client(Role.VIEW).get(f"/runs/{RUN}/events?after={2 + is_finished}").text
+    assert text.count("interrupted") == (not is_finished)
+    assert "finished" not in text  # the client has that line
 
 
 def test_a_thousand_hosts_with_twelve_steps_are_shown(tmp_path):

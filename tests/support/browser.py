@@ -124,3 +124,10 @@ class Browser:
         """What the console of the page says: errors, and what its policy has refused."""
         logged = [it["params"]["entry"]["text"] for it in self.events if it.get("method") == "Log.entryAdded"]
         return logged + [str(it["params"]) for it in self.events if it.get("method") == "Runtime.exceptionThrown"]
+
+    def press(self, key: str) -> None:
+        """Press and release a key: Tab or Enter."""
+        code, text = {"Tab": (9, ""), "Enter": (13, "\r")}[key]
+        for kind in ("keyDown" if text else "rawKeyDown", "keyUp"):
+            typed = {"text": text} if text and kind == "keyDown" else {}
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **typed)

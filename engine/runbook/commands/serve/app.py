@@ -45,11 +45,12 @@ def application(
 
 def table(site: Site) -> tuple[Route, ...]:
     """Return all routes."""
-    return (*_for_programs(site), *_for_people(), *_forms())
+    metrics = Metrics(site)
+    return (*_for_programs(site, metrics), *_for_people(metrics), *_forms())
 
 
-def _for_programs(site: Site) -> tuple[Route, ...]:
-    metrics, streams = Metrics(site), Streams()
+def _for_programs(site: Site, metrics: Metrics) -> tuple[Route, ...]:
+    streams = Streams()
     of_metrics = Scope.PUBLIC if site.settings.public_metrics else Scope.VIEW
     gets = (
         ("/healthz", Scope.PUBLIC, api.healthz),
@@ -80,9 +81,9 @@ def _for_programs(site: Site) -> tuple[Route, ...]:
     )  # fmt: skip
 
 
-def _for_people() -> tuple[Route, ...]:
+def _for_people(metrics: Metrics) -> tuple[Route, ...]:
     gets = (
-        ("/", Scope.VIEW, pages.home(pages.Recent())),
+        ("/", Scope.VIEW, pages.home(pages.Recent(), metrics)),
         ("/rules", Scope.VIEW, pages.rules),
         ("/hosts", Scope.VIEW, pages.hosts),
         ("/hosts/{host}", Scope.VIEW, pages.host),

@@ -76,6 +76,11 @@ class Metrics:
         self._alerts.labels("truncated").inc(payload.truncated)
         self._alerts.labels("malformed").inc(payload.malformed)
 
+    @property
+    def truncated(self) -> int:
+        """Return the number of alerts that Alertmanager has left out of its payloads."""
+        return int(self._registry.get_sample_value("runbook_watch_alerts_total", {"result": "truncated"}) or 0)
+
     def refused_payload(self) -> None:
         """Count a request that was no payload."""
         self._refused.inc()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -19,7 +19,8 @@ from runbook.commands.plans.plan_file import read_plan
 from runbook.commands.plans.saved_text import plan_text
 from runbook.commands.serve import api
 from runbook.commands.serve.access import Identity, Refusal, Scope, Token
-from runbook.commands.serve.run_matrix import Matrix, read_matrix
+from runbook.commands.serve.metrics import Metrics
+from runbook.commands.serve.run_matrix import MOST_STEPS, Matrix, read_matrix
 from runbook.commands.serve.site import Call, Refused, Site
 from runbook.commands.serve.wire import answers, proposal_tree, rule_tree, waiting
 from runbook.commands.watch.wording import answer_words, event_words
@@ -104,11 +105,13 @@ class _Running:
     """A plan that is being carried out."""
 
     host: str
-    run: PastRun
+    plan: PastRun
+    record: str
+    """The id of the run; empty: it is not on record yet."""
 
 
-def home(recent: Recent) -> Callable[[Site, Call], Response]:
-    """Return the handler of the first page."""
+def home(recent: Recent, metrics: Metrics) -> Callable[[Site, Call], Response]:
+    """Return the handler of the first page, which shows the alerts that *metrics* has counted as left out."""
 
     def handler(site: Site, call: Call) -> Response:
         desk, now = site.desk, site.clock()
@@ -117,15 +120,15 @@ def home(recent: Recent) -> Callable[[Site, Call], Response]:
             desk.known.catch_up()
             plans = [proposal_tree(desk, plan) for plan in waiting(desk, now)]
             silent = [_answer(each) for each in answers(desk) if each.decision in ("wait", "escalate")]
-            running = [*_running(site, now)]
+            at_work = [*_at_work(site, now)]
             holds = sorted(
                 (each for each in desk.known.remembered.holds.values() if each.until > now), key=lambda each: each.host
             )
             last = desk.known.last
         return page(
-            "home.html", call.who, now=now, plans=plans, running=running, lines=lines[:MOST_ROWS],
+            "home.html", call.who, now=now, plans=plans, running=_with_records(site, at_work), lines=lines[:MOST_ROWS],
             silent=silent[:MOST_ROWS], more_silent=max(0, len(silent) - MOST_ROWS), holds=holds, last=last,
-            health=desk.health(), hosts=_every_host(site),
+            health=desk.health(), hosts=_every_host(site), truncated=metrics.truncated,
         )  # fmt: skip
 
     return handler
@@ -142,12 +145,25 @@ def _answer(answer: Answered) -> dict[str, Any]:
     }
 
 
-def _running(site: Site, now: float) -> Iterator[_Running]:
+def _at_work(site: Site, now: float) -> Iterator[tuple[str, PastRun]]:
+    """Yield each host on which a plan is being carried out, with the plan."""
     remembered = site.desk.known.remembered
     for rule, host in sorted(remembered.remembered_hosts()):
-        for run in remembered.host(rule, host).runs:
-            if not run.ended and run.began > now - DAY:
-                yield _Running(host=host, run=run)
+        for plan in remembered.host(rule, host).runs:
+            if not plan.ended and plan.began > now - DAY:
+                yield host, plan
+
+
+def _with_records(site: Site, at_work: Sequence[tuple[str, PastRun]]) -> list[_Running]:
+    """Return what is *at_work* with its record: a run that goes on, and has the host and the rule."""
+    named: dict[tuple[str, str], str] = {}
+    if at_work:
+        with suppress(ConfigError), closing(Index(site.records)) as index:  # without a record, the page has no link
+            for row in index.runs(RunQuery(limit=MOST_ROWS)):
+                if row.state is RunState.RUNNING:
+                    rule = row.reason.partition(",")[0]  # who approved the plan follows
+                    named |= {(rule, host): row.run for host in index.unfinished(row.run, RunQuery())}
+    return [_Running(host=host, plan=plan, record=named.get((f"rule {plan.rule}", host), "")) for host, plan in at_work]
 
 
 def _every_host(site: Site) -> list[str]:
@@ -223,13 +239,14 @@ def runs(site: Site, call: Call) -> Response:
         rows = index.runs(RunQuery(limit=MOST_ROWS))
     going = [row for row in rows if row.state is RunState.RUNNING]
     others = [row for row in rows if row.state is not RunState.RUNNING]
-    return page("runs.html", call.who, groups=[("That go on", going), ("The last ones", others)])
+    return page("runs.html", call.who, groups=[("Running", going), ("Ended", others)])
 
 
 def run(site: Site, call: Call) -> Response:
     """Show a run as a table of hosts and steps."""
     matrix = read_matrix(site.records, call.path["run"])
-    return page("run.html", call.who, run=matrix, goes_on=matrix.state is RunState.RUNNING, rows=_rows(matrix))
+    goes_on = matrix.state is RunState.RUNNING
+    return page("run.html", call.who, run=matrix, goes_on=goes_on, rows=_rows(matrix), most=MOST_STEPS)
 
 
 def _rows(matrix: Matrix) -> list[tuple[str, str, list[str]]]:

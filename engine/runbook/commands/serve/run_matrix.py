@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any
@@ -26,6 +27,8 @@ _WORST_FIRST = (
     "changed", "would_change", "skipped", "ok",
 )  # fmt: skip
 _RANK = {status: rank for rank, status in enumerate(_WORST_FIRST)}
+_NEEDED = re.compile(rb'\[[0-9]+\]"|"run_finished"')
+"""Found in the lines that say something about later ones: those with the id of an item, and the last one."""
 
 Cell = tuple[str, str, str]
 """A host, the id of a step (or ``WHOLE``), and its status."""
@@ -37,6 +40,7 @@ class Line:
 
     number: int
     cells: tuple[Cell, ...]
+    """Named by the column, with the status that the table shows there."""
     is_last: bool = False
     """Whether the run has ended with it."""
 
@@ -69,7 +73,7 @@ class Matrix:
         if step == WHOLE:
             self.verdicts[host] = status
             return
-        row[step] = status
+        _put(row, step, status)
         self.steps.setdefault(written_id(step))
 
     def columns(self) -> list[str]:
@@ -83,8 +87,7 @@ class Matrix:
             worst: dict[str, str] = {}
             for step, status in row.items():
                 name = written_id(step)
-                if name not in worst or _rank(status) < _rank(worst[name]):
-                    worst[name] = status
+                worst[name] = _worst(worst.get(name, status), status)
             yield host, self.verdicts.get(host, ""), [worst.get(step, "") for step in columns]
 
     def totals(self) -> dict[str, int]:
@@ -96,8 +99,15 @@ class Matrix:
         return found
 
 
-def _rank(status: str) -> int:
-    return _RANK.get(status, 0)
+def _put(row: dict[str, str], step: str, status: str) -> None:
+    """Set the status of *step* in *row*; an item replaces what was said of its step as a whole."""
+    if (name := written_id(step)) != step:
+        row.pop(name, None)
+    row[step] = status
+
+
+def _worst(*statuses: str) -> str:
+    return min(statuses, key=lambda status: _RANK.get(status, 0))
 
 
 def read_matrix(folder: PrivateFolder, run: str) -> Matrix:
@@ -136,12 +146,16 @@ def _begin(made: Matrix, event: Mapping[str, Any]) -> None:
 
 
 class JournalTail:
-    """Follows a journal; it keeps its place, and no line."""
+    """Follows a journal; it keeps its place, and of the cells only those of steps with items."""
 
     def __init__(self, folder: PrivateFolder, run: str) -> None:
         """Prepare to follow the run with the id *run*.  Raises Refused if it has no journal."""
-        self._folder, self._name = folder, _checked(run) + ENDING
+        self._folder, self._run, self._name = folder, _checked(run), run + ENDING
         self._number, self._offset = 0, 0
+        self._items: dict[tuple[str, str], dict[str, str]] = {}
+        """The status of each item, by host and column: the table shows the worst."""
+        self._process: object = None
+        self._is_finished = False
         try:
             with folder.opened(self._name):
                 pass
@@ -152,6 +166,7 @@ class JournalTail:
         """Return the first *most* whole lines after the one with the number *after*; empty if there are none yet."""
         if after < self._number:
             self._number, self._offset = 0, 0
+            self._items.clear()
         found: list[Line] = []
         try:
             with self._folder.opened(self._name) as file:
@@ -159,18 +174,36 @@ class JournalTail:
                 while len(found) < most and (raw := file.readline()).endswith(b"\n"):
                     self._number, self._offset = self._number + 1, self._offset + len(raw)
                     if self._number > after:
-                        found.append(_line(self._number, raw))
+                        found.append(self._line(raw))
+                    elif self._number == 1 or self._items or _NEEDED.search(raw):  # the client has the others
+                        self._line(raw)
         except OSError:  # it was pruned meanwhile
             return found
         return found
 
+    def is_interrupted(self) -> bool:
+        """Whether the process of the run is gone, and no line that was read is its end."""
+        return not self._is_finished and not lives_on(self._folder, self._run, process_of(self._process))
 
-def _line(number: int, raw: bytes) -> Line:
-    try:
-        event = _event(json.loads(raw))
-    except (ValueError, RecursionError):
-        event = {}
-    return Line(number=number, cells=tuple(cells(event)), is_last=event.get("kind") == "run_finished")
+    def _line(self, raw: bytes) -> Line:
+        try:
+            event = _event(json.loads(raw))
+        except (ValueError, RecursionError):
+            event = {}
+        if event.get("kind") == "run_started":
+            self._process = event.get("origin")
+        is_last = event.get("kind") == "run_finished"
+        self._is_finished = self._is_finished or is_last
+        return Line(number=self._number, cells=tuple(self._folded(cell) for cell in cells(event)), is_last=is_last)
+
+    def _folded(self, cell: Cell) -> Cell:
+        host, step, status = cell
+        column = written_id(step)
+        if column == step and (host, column) not in self._items:
+            return cell
+        items = self._items.setdefault((host, column), {})
+        _put(items, step, status)
+        return host, column, _worst(*items.values())
 
 
 def cells(event: Mapping[str, Any]) -> Iterator[Cell]:

@@ -14,6 +14,7 @@ from runbook.commands.serve.run_matrix import JournalTail, Line
 from runbook.commands.serve.site import Call, Refused, Site, compact
 from runbook.commands.serve.wire import stored_tree
 from runbook.dataclass import dataclass
+from runbook.records.recorded_run import RunState
 from runbook.text.printable import printable
 
 BATCH = 100
@@ -137,13 +138,30 @@ def run_events(streams: Streams) -> Callable[[Site, Call], Response]:
         def read(after: int) -> list[Numbered]:
             return [_numbered(line) for line in tail.lines(after, BATCH)]
 
-        return _stream(site, call, streams, read)
+        return _stream(site, call, streams, _with_interruption(read, tail.is_interrupted))
 
     return handler
+
+
+def _with_interruption(read: Read, is_interrupted: Callable[[], bool]) -> Read:
+    """Return *read* with one more message, if the run has no end and its process is gone."""
+    is_said = False
+
+    def reading(after: int) -> Sequence[Numbered]:
+        nonlocal is_said
+        found = read(after)
+        if found or is_said or not is_interrupted():
+            return found
+        if found := read(after):  # written between the two questions
+            return found
+        is_said = True
+        return [Numbered(number=after, body=compact({"cells": [], "state": RunState.INTERRUPTED}))]
+
+    return reading
 
 
 def _numbered(line: Line) -> Numbered:
     has_news = line.cells or line.is_last
     cells = [[printable(part) for part in cell] for cell in line.cells]  # as on the page, where a script finds them
-    body = compact({"cells": cells, "ended": line.is_last}) if has_news else ""
-    return Numbered(number=line.number, body=body)
+    tree = {"cells": cells} | ({"state": RunState.FINISHED} if line.is_last else {})
+    return Numbered(number=line.number, body=compact(tree) if has_news else "")
