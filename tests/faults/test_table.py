@@ -13,6 +13,7 @@ import pytest
 
 from tests.faults.environment import Place, Told
 from tests.faults.table import FAULTS, PROMISED, Fault
+from tests.support.waiting import until
 
 TESTS = Path(__file__).parents[1]
 PROVOKED = {it.by: [row for row in FAULTS if row.by is it.by] for it in FAULTS if it.by}
@@ -121,6 +122,7 @@ def test_what_is_left_behind_or_ended_on_a_host_is_seen(place):
     place.unharmed(within=2)
     victim = next(it for it in Path("/proc").glob("[0-9]*") if _is_of(it, host.pid))
     os.kill(int(victim.name), signal.SIGKILL)
+    until(lambda: not victim.exists())
     with pytest.raises(AssertionError, match="gpu-01 to be as it was"):
         place.unharmed(within=0.5)
     place.bystander.kill()

@@ -86,7 +86,11 @@ class FakeDesk:
         return self.closing
 
     def tell(self, *events: WatchEvent) -> None:
+        """Store *events*; a plan waits for a person as long as its alert fires, so that one is told first."""
         for event in events:
+            if isinstance(event, Proposed) and not self.known.remembered.is_live(event.rule, event.host, event.episode):
+                at, rule, host, episode = event.at, event.rule, event.host, event.episode
+                self.known.append(Alerted(at=at, rule=rule, host=host, episode=episode, since=at, firing=True))
             self.known.append(event)
 
     def events(self) -> list[WatchEvent]:

@@ -67,7 +67,7 @@ def full(tmp_path, evil: str = "", **keys):
             changed=True,
         ),
         Began(at=NOW - 70, rule=rule, host=host, episode=EPISODE, digest="b" * 64),
-        NotProposed(at=NOW - 65, rule=rule, host=host, why=f"no change{evil}"),
+        NotProposed(at=NOW - 65, rule=rule, host=host, episode=EPISODE, why=f"no change{evil}"),
         proposed(rule=rule, host=host, say=f"kill 2{evil}", requester=f"bob{evil}", digest="c" * 64),
         refused("c" * 64, at=NOW - 50, rule=rule, host=host, by=f"carl{evil}", why=f"no{evil}"),
         proposed(rule=rule, host=host, say=f"kill 3{evil}", requester=f"bob{evil}", file=f"/nowhere/{evil}"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+import yaml
 
 from runbook.commands.serve.access import Role
 from runbook.commands.serve.app import access_by
+from runbook.commands.serve.command import new_token_lines
 from runbook.commands.serve.settings import LISTEN, SESSION, ServeSettings, Tls, load_settings, read_settings
 from runbook.errors import ConfigError
 
@@ -123,3 +125,14 @@ def test_an_address_that_is_listened_on_is_a_name_of_the_server():
     assert hears(ServeSettings(listen="[fd00::1]:80"), "[fd00::1]:80")
     assert hears(ServeSettings(listen="0.0.0.0:80", names=("fd00::1",)), "[fd00::1]")
     assert not hears(ServeSettings(listen="0.0.0.0:80"), "0.0.0.0:80")
+
+
+@pytest.mark.parametrize("name", ["", "a: b", "{a}", "no\nbody", "-x", "'q'"])
+def test_a_token_is_for_a_name_that_the_settings_permit(name):
+    with pytest.raises(ConfigError, match="is no name"):
+        new_token_lines(name, "view")
+
+
+def test_the_line_of_a_token_is_one_for_the_settings():
+    (entry,) = yaml.safe_load(new_token_lines("no", "view")[-1])
+    assert (entry["name"], entry["role"]) == ("no", "view")

@@ -89,7 +89,7 @@ HARMS = {
     ),
     "stopped child": Harm("sleep MARK & kill -s STOP $!; echo started", 0, "started\n"),
     "hidden child that has our output": Harm(
-        "(env -i setsid sh -c 'sleep 0.3; echo LATE; echo LATE >&2; sleep MARK' &); sleep 0.2; echo started", 0, "started\n"
+        "(env -i setsid sh -c 'sleep 5; echo LATE; echo LATE >&2; sleep MARK' &); sleep 0.2; echo started", 0, "started\n"
     ),
     "children that have children": Harm("f() { sleep 0.02; (f &) ; sleep MARK; }; (f &); echo started", 0, "started\n"),
     "too late": Harm("trap '' TERM; (trap '' TERM; sleep MARK) & sleep MARK", None, "", timed_out=True),

@@ -149,7 +149,9 @@ KINDS: Mapping[str, Callable[[_Line], WatchEvent]] = {
     "unknown": lambda line: _reading(line, Presence.UNKNOWN),
     "well": _well,
     "plan": _proposed,
-    "no-plan": lambda line: NotProposed(at=line.at, rule=line.rule, host=line.host, why=line.name),
+    "no-plan": lambda line: NotProposed(
+        at=line.at, rule=line.rule, host=line.host, episode=line.text("for", "a1"), why=line.name
+    ),
     "approved": lambda line: Approved(
         at=line.at, rule=line.rule, host=line.host, digest=digest(line.name), by=line.text("by", "ann")
     ),

@@ -86,12 +86,17 @@ def test_an_alert_is_read_whole():
         ("2027-01-15T08:00:00.1234567Z", BEGAN + 0.123456),
         ("2027-01-15T09:00:00.123456789+01:00", BEGAN + 0.123456),
         ("2027-01-15T02:30:00-05:30", BEGAN),
-        ("0001-01-01T00:00:00Z", -62135596800.0),
     ],
 )
 def test_the_times_of_go_are_read_to_the_microsecond(text, since):
     """Mutant: ``_to_microseconds`` returns its text."""
     assert only(webhook(alert(startsAt=text))).since == since
+
+
+def test_one_moment_is_one_episode_in_whatever_zone_it_is_written():
+    """Mutant: an episode by the letters of its beginning."""
+    written = ("2027-01-15T08:00:00Z", "2027-01-15T09:00:00+01:00", "2027-01-15T08:00:00.000Z")
+    assert len({only(webhook(alert(startsAt=text))).episode for text in written}) == 1
 
 
 def test_the_end_of_an_alert_has_the_episode_of_its_beginning():
@@ -174,6 +179,9 @@ def test_a_payload_with_too_many_alerts_is_refused():
         alert(startsAt="２０２７-01-15T08:00:00Z"),
         alert(startsAt="2027-01-15\ud80008:00:00"),
         alert(startsAt="9" * 100_000),
+        alert(startsAt="0001-01-01T00:00:00Z"),
+        alert(startsAt="0001-01-01T00:00:00+23:59"),
+        alert(startsAt="9999-12-31T23:59:59-23:59"),
     ],
 )
 def test_an_alert_that_cannot_be_read_is_counted_and_the_others_are_read(wrong):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from runbook.commands.watch.known import me
 from runbook.language.watch_rules import APPROVE, BREAKER, DURING, ON, RULE
 from runbook.values.plan import Presence, Risk
-from runbook.watch.events import Alerted, Probed, Proposed, Reading, Started, Tripped
+from runbook.watch.events import Alerted, Held, Probed, Proposed, Reading, Started, Tripped
 from tests.support.program import runbook
 from tests.watch.watch_scene import WatchScene
 
@@ -39,7 +41,9 @@ def proposed(scene, digest="ab" * 32, **given):
         "at": now, "rule": "toy", "host": "a1", "episode": "1@x", "digest": digest, "file": "/plans/p.json",
         "until": now + 3600, "risk": Risk.DELETES_DATA, "signature": "s", "say": "it would remove a file",
     }  # fmt: skip
-    return Proposed(**{**fields, **given})
+    plan = Proposed(**{**fields, **given})
+    alert = Alerted(at=plan.at, rule=plan.rule, host=plan.host, episode=plan.episode, since=plan.at, firing=True)
+    return alert, plan
 
 
 def test_explain_asks_each_question_up_to_the_one_that_decides(scene):
@@ -81,16 +85,44 @@ def test_a_mistyped_name_is_an_error_that_says_what_was_meant(scene, words, mess
 def test_a_person_who_approves_hears_what_keeps_the_plan_from_being_carried_out(scene):
     """Mutant: an approval that promises a run."""
     now = time.time()
-    alert = Alerted(at=now - 20, rule="toy", host="a1", episode="1@x", since=now - 20, firing=True)
-    scene.store(Started(at=now - 30), alert, proposed(scene))
+    scene.store(Started(at=now - 30), *proposed(scene))
     said(scene, "hold", "a1", "--for", "2h", "--why", "inspected")
     words = said(scene, "approve", "abababab")
     assert f"not carried out now (freeze): {me()} wants the host to be left alone: inspected" in words
 
 
+def test_a_hold_of_one_person_is_not_shortened_by_another(scene):
+    """Mutants: the end of the last hold that is told; a hold of all hosts that is not told."""
+    now = time.time()
+    scene.store(Held(at=now, host="a1", until=now + 4 * 3600, by="carl"))
+    until = re.search(r"until (\S+)", said(scene, "hold", "a1", "--for", "5m"))
+    assert until
+    assert datetime.fromisoformat(until[1]).timestamp() > now + 3 * 3600
+    scene.store(Held(at=now, host="all", until=now + 9 * 3600, by="dora"))
+    assert "by dora's word on all hosts" in said(scene, "hold", "a1", "--for", "5m")
+    assert "but dora wants all hosts to be left alone until" in said(scene, "release", "a1")
+    assert "dora wants all hosts to be left alone; release `all`" in said(scene, "release", "a2", code=2)
+    assert "may act on all again" in said(scene, "release", "all")
+
+
+def test_a_host_can_be_held_although_a_rule_has_a_mistake(scene):
+    """Mutant: a hold that reads the rules."""
+    scene.rule_file.write_text(scene.rule_file.read_text() + "oops: 1\n")
+    assert "is left alone until" in said(scene, "hold", "a1", "--for", "1h")
+    assert "may act on a1 again" in said(scene, "release", "a1")
+    assert "oops" in said(scene, "inbox", code=2)
+
+
+def test_the_log_says_that_it_knows_nothing_of_a_name(scene):
+    scene.store(Alerted(at=time.time(), rule="toy", host="a1", episode="1@x", since=1.0, firing=True))
+    assert "nothing is kept about the host 'a11' (did you mean a1?)" in said(scene, "log", "--host", "a11", code=2)
+    assert "nothing is kept about the rule 'toi' (did you mean toy?)" in said(scene, "log", "--rule", "toi", code=2)
+    assert "an alert fires" in said(scene, "log", "--host", "a1", "--rule", "toy")
+
+
 def test_a_person_approves_refuses_holds_and_resets(scene):
     scene.rule_file.write_text(scene.rule_file.read_text() + "approve: {not: requester}\n")
-    scene.store(Started(at=time.time() - 10), proposed(scene), proposed(scene, "cd" * 32, host="a2", requester=me()))
+    scene.store(Started(at=time.time() - 10), *proposed(scene), *proposed(scene, "cd" * 32, host="a2", requester=me()))
     inbox = said(scene, "inbox")
     assert "abababab  a1  deletes-data  rule toy" in inbox
     assert f"asked for by {me()}" in inbox
@@ -114,7 +146,7 @@ def test_a_person_approves_refuses_holds_and_resets(scene):
 
 
 def test_a_plan_that_has_expired_cannot_be_approved(scene):
-    scene.store(proposed(scene, until=time.time() - 1))
+    scene.store(*proposed(scene, until=time.time() - 1))
     assert "no plan waits" in said(scene, "inbox")
     assert "expired" in said(scene, "approve", "abababab", code=2)
 

@@ -25,12 +25,15 @@ from runbook.watch.events import (
     NotProposed,
     Probed,
     Proposed,
+    Reading,
     Rejected,
     Released,
     Started,
+    Stopped,
     Tripped,
     WatchEvent,
 )
+from runbook.watch.memory import Proposal, Trigger
 from tests.watch.virtual_fleet import T0, SimulatedHost, VirtualFleet
 
 DAEMON = """\
@@ -593,18 +596,241 @@ def test_a_plan_that_waits_is_not_withdrawn_because_an_alert_is_heard_of_again()
     assert len(it.of(Proposed)) == 1
 
 
-def test_a_plan_that_cannot_be_made_is_not_tried_each_minute():
+def without_plans(it: VirtualFleet, fails: Callable[[int], bool], why: str = "the host refuses sudo") -> list[float]:
+    """Let the tries to make a plan fail for which *fails* says so; returns the times of all tries, which grows."""
+    tried: list[float] = []
+    makes = it.plan
+
+    def plan(rule: Rule, trigger: Trigger) -> None:
+        tried.append(it.now - T0)
+        if not fails(len(tried)):
+            makes(rule, trigger)
+            return
+        host, episode = trigger.host, trigger.episode
+        it._after(2.0, lambda: NotProposed(at=it.now, rule="stuck", host=host, episode=episode, why=why))
+
+    it.plan = plan  # type: ignore[method-assign]
+    return tried
+
+
+def last_answer(it: VirtualFleet, host: str = "gpu-001") -> str:
+    answer = it.cycle.remembered.answer("stuck", host)
+    return f"{answer.question}: {answer.decision}: {answer.why}" if answer else ""
+
+
+def test_a_plan_that_cannot_be_made_is_tried_again_after_growing_pauses():
+    """Mutants: a plan that is tried each minute; one that is never tried again; a pause that does not grow."""
     it = fleet(DAEMON, 5)
-    tried = []
-
-    def no_plan(rule: Rule, trigger: object) -> None:
-        tried.append(it.now)
-        it._after(2.0, lambda: NotProposed(at=it.now, rule="stuck", host="gpu-001", why="the host refuses sudo"))
-
-    it.plan = no_plan
+    tried = without_plans(it, lambda number: True)
     fault(it, 100, "gpu-001")
     it.run_until(DAY)
-    assert len(tried) == 1
+    pauses = [round(later - before, -1) for before, later in pairwise(tried)]
+    assert pauses == [600, 1200, 2400, 4800, 9600, 19200, 38400]
+    assert "no plan can be made: the host refuses sudo" in last_answer(it)
+
+
+@pytest.mark.parametrize("by", ["time", "a person", "a restart"])
+def test_a_plan_that_failed_for_a_passing_reason_is_made_again(by):
+    """Mutants: a reason that no question of a person, and no restart, ends."""
+    it = fleet("on: {every: 60s}\n", 3)
+    tried = without_plans(it, lambda number: number == 1, "ssh: connection timed out")
+    fault(it, 100, "gpu-001")
+    it.run_until(300)
+    assert (len(tried), it.of(Proposed)) == (1, [])
+    if by == "a person":
+        it.say(Asked(at=it.now, rule="stuck", host="gpu-001", by="ann"))
+    if by == "a restart":
+        it.restart()
+    it.run_until(1000 if by == "time" else 400)
+    assert len(it.of(Proposed)) == 1
+
+
+def test_an_answer_of_which_a_person_must_hear_is_not_covered_by_a_smaller_one():
+    """Mutants: a plan that is said to be taken back after the answer to why; after a refusal."""
+    it = fleet("on: {every: 60s}\n", 3)
+    without_plans(it, lambda number: number > 1)
+    fault(it, 100, "gpu-001")
+    it.at(1000, lambda: setattr(it.hosts["gpu-001"], "work", "kill 2"))
+    it.run_until(1300)
+    assert last_answer(it).startswith("risk and approval: escalate: no plan can be made")
+    it = fleet("on: {every: 60s}\n", 3)
+    fault(it, 100, "gpu-001")
+    it.run_until(1000)
+    it.say(refusal(it, it.of(Proposed)[-1]))
+    it.run_until(4000)
+    assert last_answer(it) == "new episode: ignore: a person refused to act on it: ann"
+
+
+def test_a_plan_whose_trigger_is_over_when_it_comes_waits_for_nobody():
+    """Mutant: a proposal that waits whatever it was made for."""
+    it = fleet("on: {alert: GpuStuck}\n", 3)
+    fault(it, 50, "gpu-001")
+    alert(it, 100, "gpu-001")
+    alert(it, 102.5, "gpu-001", firing=False)
+    it.run_until(2000)
+    assert len(it.of(Proposed)) == 1
+    assert it.cycle.remembered.proposals() == []
+
+
+def test_a_limit_that_time_lifts_is_asked_about_again():
+    """Mutant: an escalation that nothing but an event ends."""
+    limits = "attempts: {count: 1, within: 1h}\nineffective: 0\n"
+    it = fleet(f"{BY_ALERT}{limits}", 2)
+    fault(it, 10, "gpu-001")
+    alert(it, 20, "gpu-001", "a1")
+    alert(it, 600, "gpu-001", "a1", firing=False)
+    fault(it, 700, "gpu-001")
+    alert(it, 800, "gpu-001", "a2")
+    it.run_until(20_000)
+    first, second = all_runs(it)["gpu-001"]
+    assert first < 600
+    assert 3600 + first <= second < 3700 + first
+
+
+def test_a_question_of_a_person_does_not_stop_the_time_of_an_alert():
+    """Mutant: a place that is not decided again after the answer to a person."""
+    for asks in (False, True):
+        it = fleet(f"{BY_ALERT}for: 5m\n", 2)
+        it.hosts["gpu-001"].faulty = True
+        alert(it, 20, "gpu-001")
+        reading = it.reading
+
+        def without_steps(name: str, of: VirtualFleet = it, read: Callable[[str], Reading] = reading) -> Reading:
+            seen = read(name)
+            return replace(seen, changes=0) if of.now < T0 + 160 and seen.presence is Presence.PRESENT else seen
+
+        it.reading = without_steps  # type: ignore[method-assign]
+        if asks:
+            it.at(100, partial(asked_by, it, "ann"))
+        it.run_until(2000)
+        (run,) = all_runs(it)["gpu-001"]
+        assert run < 500
+
+
+def asked_by(it: VirtualFleet, by: str) -> None:
+    it.say(Asked(at=it.now, rule="stuck", host="gpu-001", by=by))
+
+
+def test_an_alert_is_not_kept_from_its_run_by_another_one_that_is_over_for_us():
+    """Mutant: a host whose first trigger decides for all."""
+    it = fleet(BY_ALERT, 2)
+    fault(it, 5, "gpu-001")
+    it.hosts["gpu-001"].cures = False
+    alert(it, 10, "gpu-001", "a1")
+    it.at(1000, lambda: setattr(it.hosts["gpu-001"], "cures", True))
+    alert(it, 1200, "gpu-001", "b1")
+    it.run_until(3000)
+    assert len(all_runs(it)["gpu-001"]) == 2
+
+
+def test_an_alert_that_has_begun_again_ends_the_one_before():
+    """Mutant: an episode whose end was lost, and that fires for a day."""
+    it = fleet(BY_ALERT, 2)
+    alert(it, 10, "gpu-001", "fp@1")
+    alert(it, 3600, "gpu-001", "fp@2")
+    alert(it, 4000, "gpu-001", "fp@2", firing=False)
+    fault(it, 20 * 3600, "gpu-001")
+    it.run_until(DAY)
+    assert all_runs(it) == {}
+
+
+def test_a_shorter_hold_of_another_person_does_not_end_a_longer_one():
+    """Mutant: one hold for a host, the last one."""
+    it = fleet("on: {every: 60s}\nthen: apply\nrisk: kills-processes\n", 2)
+    it.say(Held(at=T0, host="gpu-001", until=T0 + 4 * 3600, by="bob", why="its board is exchanged"))
+    it.say(Held(at=T0, host="all", until=T0 + 600, by="carl"))
+    it.say(Held(at=T0 + 1, host="gpu-001", until=T0 + 300, by="ann"))
+    fault(it, 30, "gpu-001")
+    it.run_until(2 * 3600)
+    assert all_runs(it) == {}
+    assert "bob wants the host to be left alone" in last_answer(it)
+    it.say(Held(at=it.now, host="gpu-001", until=it.now + 60, by="bob"))
+    it.run_until(3 * 3600)
+    assert len(all_runs(it)["gpu-001"]) == 1
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_run_that_a_person_interrupts_is_not_begun_again(changed):
+    """Mutant: an interruption that nothing follows from."""
+    it = fleet("on: {every: 60s}\nthen: apply\nrisk: kills-processes\n", 2)
+    fault(it, 5, "gpu-001")
+
+    def interrupted(rule: Rule, plan: Proposal) -> None:
+        it.hosts[plan.host].runs.append(it.now)
+
+        def ends() -> WatchEvent:
+            it.say(Stopped(at=it.now, rule="stuck", host=plan.host, digest=plan.digest, by="bob"))
+            return Ended(
+                at=it.now, rule="stuck", host=plan.host, digest=plan.digest, run="r", verdict="cancelled", cured=False,
+                changed=changed,
+            )  # fmt: skip
+
+        it._after(2.0, ends)
+
+    it.apply = interrupted  # type: ignore[method-assign]
+    it.run_until(3600)
+    assert len(all_runs(it)["gpu-001"]) == 1
+    assert "a person has interrupted the run" in last_answer(it)
+    asked_by(it, "ann")
+    it.run_until(3700)
+    assert len(all_runs(it)["gpu-001"]) == 2
+
+
+@pytest.mark.parametrize("word", ["hold", "refusal"])
+def test_a_word_that_others_store_right_before_a_run_counts(word):
+    """Mutants: a run that is stored whatever was stored since the decision; a decision that is not taken again."""
+    it = fleet("on: {every: 60s}\nthen: apply\nrisk: kills-processes\n", 2)
+    fault(it, 5, "gpu-001")
+    said: list[WatchEvent] = []
+
+    def says(event: WatchEvent) -> list[WatchEvent]:
+        if not isinstance(event, Began) or said:
+            return []
+        plan = it.of(Proposed)[-1]
+        hold = Held(at=it.now, host="gpu-001", until=it.now + 600, by="bob")
+        said.append(hold if word == "hold" else refusal(it, plan))
+        return said
+
+    it.others_say = says
+    it.run_until(500)
+    assert said
+    assert all_runs(it) == {}
+    it.run_until(1500)
+    assert len(all_runs(it).get("gpu-001", ())) == (1 if word == "hold" else 0)
+
+
+def test_the_last_answer_is_true_when_its_reason_changes():
+    """Mutants: answers that are compared without their reason; a reason whose approvals are those of before."""
+    it = fleet("on: {every: 60s}\nthen: apply\nrisk: kills-processes\nkeep: 2\n", 3)
+    it.hosts["gpu-000"].answers = False
+    fault(it, 0, "gpu-001")
+    it.run_until(30)
+    it.restart()
+    it.run_until(7200)
+    assert "1 other host well, and 2 must be" in last_answer(it)
+    it = fleet("on: {every: 60s}\napprove: {count: 2}\n", 2)
+    fault(it, 10, "gpu-001")
+    it.run_until(100)
+    it.say(approval(it, it.of(Proposed)[0], "ann"))
+    it.run_until(1000)
+    assert "(has 1 of 2)" in last_answer(it)
+
+
+def test_an_answer_does_not_outlive_its_alert_over_a_restart():
+    """Mutant: a cycle that begins without the last answers."""
+    it = fleet("on: {alert: GpuStuck}\n", 2)
+    it.hosts["gpu-001"].answers = False
+    alert(it, 20, "gpu-001")
+    it.run_until(200)
+    resolved = Alerted(at=it.now, rule="stuck", host="gpu-001", episode="a1", since=T0 + 20, firing=False)
+    it.kept.append(resolved)
+    it.restart()
+    it.run_until(400)
+    assert "there is nothing to act on any more" in last_answer(it)
+    number = len(it.kept)
+    it.restart()
+    it.run_until(600)
+    assert len(it.of(Answered)) == len([each for each in it.kept[:number] if isinstance(each, Answered)])
 
 
 def test_a_plan_that_is_taken_back_is_said():
@@ -616,9 +842,8 @@ def test_a_plan_that_is_taken_back_is_said():
     assert isinstance(plan, Proposed)
     it.hosts["gpu-001"].faulty = False
     it.run_until(1200)
-    last = it.of(Answered)[-1]
-    assert isinstance(last, Answered)
-    assert last.why == f"plan {plan.digest[:8]} is taken back; there is nothing to act on any more"
+    said = [answer.why for answer in it.of(Answered)[-2:] if isinstance(answer, Answered)]
+    assert said == [f"plan {plan.digest[:8]} is taken back", "there is nothing to act on any more"]
     number = len(it.of(Answered))
     it.run_until(5000)
     assert len(it.of(Answered)) == number

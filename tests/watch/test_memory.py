@@ -126,7 +126,7 @@ class Story:
                     requester=by if number % 2 else "",
                 )
             case "no-plan":
-                yield NotProposed(at=at, rule=rule, host=host, why="no")
+                yield NotProposed(at=at, rule=rule, host=host, episode=trigger.episode if trigger else "a0", why="no")
             case "approved":
                 yield Approved(at=at, rule=rule, host=host, digest=digest, by=by)
             case "rejected":
@@ -452,7 +452,7 @@ def test_a_question_asked_while_a_run_is_at_work_is_not_forgotten():
 
 
 def test_a_probe_without_an_answer_is_no_reason_for_another_plan():
-    known = take("-9s present", "-8s no-plan 'no sudo'", "-5s unknown", "-1s present")
+    known = take("-10s alert a1", "-9s present", "-8s no-plan 'no sudo'", "-5s unknown", "-1s present")
     assert known.host("rule", "gpu-01").no_plan == "no sudo"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
+from dataclasses import replace
 from email import message_from_string, policy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -95,6 +96,17 @@ def test_a_proposal_is_sent_with_a_link_to_a_webhook_and_to_slack(web):
     ]
     assert slack.bodies == [{"text": f"{text}\nhttps://here/plans/{DIGEST}"}]
     assert complained == []
+
+
+def test_what_a_host_has_printed_is_no_mention_and_no_link_in_slack(web):
+    """Mutant: a text that is sent as it is."""
+    slack, complained = web(), []
+    printed = replace(PROPOSED, say="<!channel> & <https://evil.example|approve here>")
+    messenger(Receiver(name="ops", slack=slack.url), complained).on(Stored(number=1, event=printed))
+    until(lambda: slack.bodies)
+    (text,) = [body["text"] for body in slack.bodies]
+    assert "&lt;!channel&gt; &amp; &lt;https://evil.example|approve here&gt;" in text
+    assert not {"<", ">"} & set(text)
 
 
 def test_a_receiver_that_fails_is_tried_again_and_then_complained_of_without_its_address(web):

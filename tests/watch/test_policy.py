@@ -15,7 +15,7 @@ from runbook.language.watch_rules import load_rule
 from runbook.values.watch_rule import Rule
 from runbook.watch import policy
 from runbook.watch.memory import Memory, Remembered, Source, Trigger
-from runbook.watch.policy import QUESTIONS, Answer, Ignore, Question, Wait, answers, decide
+from runbook.watch.policy import QUESTIONS, Answer, Escalate, Ignore, Question, Wait, answers, decide
 from tests.support.tables import every_row
 from tests.watch.short_events import HOST, RULE, event, events, moment
 
@@ -128,9 +128,9 @@ def deviations(table: str, row: Mapping[str, Any]) -> Iterator[str]:
         yield f"expected {row['answer']!r}, got {got!r} ({last.decision.why})"
     if row.get("why", "") not in last.decision.why:
         yield f"expected {row['why']!r} in {last.decision.why!r}"
-    if isinstance(last.decision, Wait) and "until" in row and last.decision.until != until_of(row, now):
+    if isinstance(last.decision, Wait | Escalate) and "until" in row and last.decision.until != until_of(row, now):
         yield f"expected the end {row['until']}, got {last.decision.until - now:+g} s"
-    if "until" in row and not isinstance(last.decision, Wait):
+    if "until" in row and not isinstance(last.decision, Wait | Escalate):
         yield "only what waits has an end"
     own = [each for each in found[:-1] if of_file(each.question) == table]
     if "passes" in row and not any(

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from runbook.commands.watch.event_store import EventStore, watch_folder
+from runbook.commands.watch.event_store import EventStore, StoreError, watch_folder
 from runbook.commands.watch.known import Known
 from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.programs import LONGEST_ARGUMENT, Programs, _portions
 from runbook.commands.watch.rule_files import read_rules
-from runbook.records.private_folder import PrivateFolder
-from runbook.values.plan import Presence
+from runbook.values.plan import Presence, Risk
 from runbook.values.watch_rule import LONGEST_WITHIN
 from runbook.watch.events import (
     Alerted,
+    Answered,
+    Approved,
     Began,
+    BreakerReset,
     Ended,
     Held,
+    NotProposed,
     Probed,
     Proposed,
     Reading,
     Rejected,
     Released,
     Started,
+    Stopped,
     Tripped,
+    WatchEvent,
 )
-from runbook.watch.policy import Question, decide
+from runbook.watch.memory import Remembered
 from tests.support.waiting import until
 from tests.watch.watch_scene import WatchScene
 
@@ -132,7 +139,7 @@ def test_pruning_forgets_no_word_of_a_person_and_no_run(tmp_path):
         Tripped(at=old, rule="toy", why="too many"),
         Began(at=old, rule="toy", host="a1", episode="1", digest="d"),
     )
-    store.prune(now, lambda refusal: True)
+    store.prune(now, Remembered([]).state(), 6)
     assert [type(each.event) for each in store.since(0)] == [Held, Released, Tripped, Began]
     store.close()
 
@@ -140,53 +147,119 @@ def test_pruning_forgets_no_word_of_a_person_and_no_run(tmp_path):
 DAY = 86400.0
 
 
-def reopened(known: Known, folder: PrivateFolder) -> Known:
-    """Return what is known after old events are pruned and the watcher was started again."""
-    rules = tuple(known.rules.values())
-    known.prune(time.time())
+def story(now: float) -> Iterator[WatchEvent]:
+    """Yield 60 days of a host with faults that were refused, held, planned, cured and interrupted."""
+    for day in range(60, 0, -1):
+        at, episode = now - day * DAY, f"fp{day}@{day}"
+        host = f"a{day % 7}"
+
+        def seen(
+            presence: Presence, later: float, host: str = host, at: float = at, whole: bool = not day % 2
+        ) -> Probed:
+            reading = Reading(host=host, presence=presence, changes=1, signature="s")
+            return Probed(at=at + later, rule="toy", readings=(reading,), well=3, whole=whole)
+
+        if day > 5:
+            yield Started(at=at)
+        yield Alerted(at=at + 1, rule="toy", host=host, episode=episode, since=at, firing=True)
+        yield seen(Presence.PRESENT, 2)
+        yield Proposed(
+            at=at + 3, rule="toy", host=host, episode=episode, digest=f"{day:064x}", file="f", until=at + 9 * DAY,
+            risk=Risk.REBOOTS, signature="s", say="it would reboot",
+        )  # fmt: skip
+        if day % 3 == 0:
+            yield Rejected(at=at + 4, rule="toy", host=host, episode=episode, digest=f"{day:064x}", by="bob")
+        elif day % 3 == 1:
+            yield Approved(at=at + 4, rule="toy", host=host, digest=f"{day:064x}", by="bob")
+        else:
+            yield Began(at=at + 5, rule="toy", host=host, episode=episode, digest=f"{day:064x}")
+            if day % 2:
+                yield Stopped(at=at + 6, rule="toy", host=host, digest=f"{day:064x}", by="ann")
+            yield Ended(
+                at=at + 7, rule="toy", host=host, digest=f"{day:064x}", run=f"r{day}", verdict="resolved",
+                cured=day % 4 == 0, changed=True,
+            )  # fmt: skip
+        if day % 5 and day > 1:
+            yield seen(Presence.ABSENT if day % 4 else Presence.UNKNOWN, 8)
+            yield Alerted(at=at + 9, rule="toy", host=host, episode=episode, since=at, firing=False)
+        if day % 10 == 0:
+            yield Held(at=at + 10, host=host, until=now + day * DAY, by=f"p{day}")
+            yield Tripped(at=at + 12, rule="toy", why="too many")
+            yield BreakerReset(at=at + 13, rule="toy", by="bob")
+        if day == 5:
+            yield NotProposed(at=at + 13, rule="toy", host=host, episode=episode, why="no sudo")
+        yield Answered(
+            at=at + 14, rule="toy", host=host, episode=episode, question="keep", decision="wait", why=f"day {day}"
+        )
+
+
+def test_pruning_changes_nothing_of_what_follows_from_the_events(tmp_path):
+    """Mutants: a prune without the state; a state that leaves out any part; events that are taken in twice."""
+    scene = WatchScene(tmp_path, keys={"threshold": "{count: 2, within: 20d}"}).made()
+    rules, folder, now = read_rules(scene.options.rules), watch_folder(scene.options.state), time.time()
+    known = Known(rules, folder)
+    known.append(*story(now))
+    before = known.remembered.state()
+    places = [*known.remembered.remembered_hosts()]
+    memories = [known.remembered.memory(*place, at=now) for place in places]
+    faulty = known.remembered.faulty("toy", now)
+    many = len([*known.store.since(0)])
+    for _ in range(2):  # also the state that was made from a state
+        known.prune(now)
+        known.close()
+        known = Known(rules, folder)
+    assert len([*known.store.since(0)]) < many / 2
+    assert known.remembered.state() == before
+    assert [known.remembered.memory(*place, at=now) for place in places] == memories
+    assert known.remembered.faulty("toy", now) == faulty
+    assert {"refused", "seen", "proposal", "no_plan", "began", "runs", "rejected", "alerts", "certain"} <= {
+        field for place in before.places for field in ("refused", "seen", "proposal", "no_plan", "began", "runs",
+        "rejected", "alerts", "certain") if getattr(place.known, field)
+    }  # fmt: skip
+    known.append(Released(at=now, host="a0", by="bob"))
+    assert all(hold.host != "a0" for hold in known.remembered.holds(now))
     known.close()
-    return Known(rules, folder)
 
 
-@pytest.mark.parametrize("ends_by", ["", "resolved"])
-def test_a_refusal_holds_as_long_as_its_fault_however_old_it_is(tmp_path, ends_by):
-    """Mutant: a refusal that is found by the plan that it names; one that is kept for ever."""
-    scene = WatchScene(tmp_path, keys={"on": "{alert: HostFaulty}"}).made()
+def test_a_state_of_another_version_is_not_used(tmp_path):
+    scene = WatchScene(tmp_path).made()
+    rules, folder, now = read_rules(scene.options.rules), watch_folder(scene.options.state), time.time()
+    known = Known(rules, folder)
+    known.append(Held(at=now, host="a1", until=now + 600, by="bob"))
+    known.prune(now)
+    known.close()
+    with sqlite3.connect(folder.path / "watch.sqlite") as base:
+        base.execute("UPDATE state SET body = '{\"other\": 1}'")
+    base.close()
+    known = Known(rules, folder)
+    assert [hold.by for hold in known.remembered.holds(now)] == ["bob"]
+    known.close()
+
+
+def test_a_decision_is_not_stored_once_something_else_was(tmp_path):
+    """Mutant: an append that does not look."""
+    scene = WatchScene(tmp_path).made()
+    rules, folder, now = read_rules(scene.options.rules), watch_folder(scene.options.state), time.time()
+    known, other = Known(rules, folder), EventStore(folder)
+    other.append(Held(at=now, host="a1", until=now + 600, by="bob"))
+    began = Began(at=now, rule="toy", host="a1", episode="1", digest="d")
+    assert not known.decided(began)
+    assert [hold.by for hold in known.remembered.holds(now)] == ["bob"]
+    assert known.decided(began)
+    assert [type(each.event) for each in other.since(0)] == [Held, Began]
+    other.close()
+    known.close()
+
+
+@pytest.mark.parametrize("by", ["removal", "exchange"])
+def test_nothing_is_stored_where_nobody_looks(tmp_path, by):
+    """Mutant: a file that is only compared when it is opened."""
+    scene = WatchScene(tmp_path).made()
     folder = watch_folder(scene.options.state)
     known = Known(read_rules(scene.options.rules), folder)
-    now = time.time()
-
-    def alert(age: float, episode: str = "1", *, firing: bool = True) -> Alerted:
-        return Alerted(at=now - age, rule="toy", host="a1", episode=episode, since=now - 60 * DAY, firing=firing)
-
-    known.append(
-        alert(60 * DAY),
-        Rejected(at=now - 59.9 * DAY, rule="toy", host="a1", episode="1", digest="ab" * 32, by="bob"),
-    )
-    if ends_by:
-        known.append(alert(50 * DAY, firing=False))
-    else:
-        known.append(*(alert(day * DAY / 2) for day in range(118, 0, -1)))
-    known = reopened(known, folder)
-    new = "2" if ends_by else "1"
-    known.append(alert(0, new))
-    (trigger,) = known.remembered.triggers("toy", "a1")
-    answer = decide(known.rules["toy"], trigger, known.remembered.memory("toy", "a1", at=now), now)
-    assert answer.question == (Question.PROBE if ends_by else Question.NEW_EPISODE)
-    assert bool(ends_by) == (not [each for each in known.store.since(0) if isinstance(each.event, Rejected)])
-    known.close()
-
-
-def test_what_a_threshold_counts_is_kept_for_its_time(tmp_path):
-    """Mutant: readings that are pruned after seven days, whatever the rules count."""
-    keys = {"on": "{every: 1h}", "threshold": "{count: 2, within: 20d}"}
-    scene = WatchScene(tmp_path, keys=keys).made()
-    folder = watch_folder(scene.options.state)
-    known = Known(read_rules(scene.options.rules), folder)
-    now = time.time()
-    for day, presence in ((15, Presence.PRESENT), (14, Presence.ABSENT), (0, Presence.PRESENT)):
-        reading = Reading(host="a1", presence=presence, changes=1, signature="a")
-        known.append(Probed(at=now - day * DAY, rule="toy", readings=(reading,)))
-    known = reopened(known, folder)
-    assert len(known.remembered.host("toy", "a1").began) == 2
+    (folder.path / "watch.sqlite").rename(folder.path / "old.sqlite")
+    if by == "exchange":
+        EventStore(folder).close()
+    with pytest.raises(StoreError, match="was removed or exchanged while it was in use"):
+        known.append(Started(at=1.0))
     known.close()

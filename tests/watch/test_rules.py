@@ -144,6 +144,9 @@ def test_a_key_alone_has_its_value(key, field, value):
         ("{every: 10s}", Sources(every=10.0)),
         ("{every: 1d}", Sources(every=86400.0)),
         ("{cron: '*/5 0-6,22 1,15 * *'}", Sources(cron="*/5 0-6,22 1,15 * *")),
+        ("{cron: '0 0 29 2 *'}", Sources(cron="0 0 29 2 *")),
+        ("{cron: '0 0 31 */2 *'}", Sources(cron="0 0 31 */2 *")),
+        ("{cron: '0 0 1-31/10 feb *'}", Sources(cron="0 0 1-31/10 feb *")),
         ("{cron: '  0   3 * * MON-fri '}", Sources(cron="0 3 * * mon-fri")),
     ],
 )
@@ -251,6 +254,8 @@ def test_a_mistake_is_told_with_its_place(added, told):
         ("{every: 9.9s}", "4:6: every: 10 s is the least"),
         ("{every: 0}", "4:6: every: 0 is too short"),
         ("{every: often}", "4:6: every: 'often' is not a duration"),
+        ("{cron: '0 0 31 2 *'}", "4:6: '0 0 31 2 *' never comes: no such month has a day 31"),
+        ("{cron: '0 0 31 apr,jun,9-9 *'}", "4:6: '0 0 31 apr,jun,9-9 *' never comes"),
         ("{alert: A, cron: '* * * *'}", "4:16: '* * * *' has 4 fields, and cron has 5"),
     ],
 )

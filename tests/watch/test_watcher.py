@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -11,7 +13,7 @@ from runbook.commands.watch.event_store import EventStore, StoreError, only_watc
 from runbook.commands.watch.known import Known
 from runbook.commands.watch.watcher import Watcher, next_cron
 from runbook.values.watch_rule import Then
-from runbook.watch.events import Alerted, Answered, Began, Ended, Faulted, Probed, Proposed, Started
+from runbook.watch.events import Alerted, Answered, Began, Ended, Faulted, Held, Probed, Proposed, Started
 from tests.support.waiting import until
 from tests.watch.watch_scene import WatchScene
 
@@ -105,16 +107,14 @@ def test_a_cycle_that_hangs_is_said_while_it_hangs(made, monkeypatch):
     """Mutant: health that only knows of faults."""
     monkeypatch.setattr("runbook.commands.watch.watcher.LATE", 0.2)
     scene, goes_on, hangs = made(), threading.Event(), threading.Event()
-    read = Watcher._read_hosts
+    refresh = Watcher._refresh
 
-    def read_late(self):
-        if threading.current_thread() is not threading.main_thread():
-            hangs.set()
-            assert goes_on.wait(60)
-        return read(self)
+    def refresh_late(self):
+        hangs.set()
+        assert goes_on.wait(60)
+        refresh(self)
 
-    monkeypatch.setattr(Watcher, "_read_hosts", read_late)
-    monkeypatch.setattr("runbook.commands.watch.watcher.READ_AGAIN", 0.0)
+    monkeypatch.setattr(Watcher, "_refresh", refresh_late)
     watcher = scene.start()
     try:
         assert hangs.wait(60)
@@ -144,13 +144,95 @@ def test_a_rule_that_is_edited_stays_what_it_was_also_after_a_fault(made, monkey
         raise RuntimeError("a fault")
 
     monkeypatch.setattr(Known, "prune", broken)
-    monkeypatch.setattr("runbook.commands.watch.watcher.PRUNED_EVERY", 0.0)
+    watcher._pruned_at = -1e9
     until(lambda: len(scene.events(Started)) > 1)
     assert [event.why for event in scene.events(Faulted)] == ["RuntimeError: a fault"]
     until(lambda: scene.events(Proposed))
     with watcher.lock:
         assert watcher.known.rules["toy"].then is Then.PROPOSE
     assert scene.events(Began) == []
+
+
+@pytest.mark.parametrize("what", ["the events", "the lock"])
+def test_a_watcher_whose_state_is_removed_does_nothing_more_and_says_so(made, what):
+    """Mutant: a watcher that goes on with files that nobody else sees, so that no hold reaches it."""
+    scene = made(keys={"on": "{every: 10s}", "then": "apply\nrisk: reboots"})
+    with only_watcher(watch_folder(scene.options.state)):
+        watcher = scene.start()
+        until(lambda: scene.events(Probed) or scene.events(Answered) or watcher.known.remembered.rule("toy").well)
+        for file in (scene.folder / "state").glob("watch.sqlite*" if what == "the events" else "watch.lock"):
+            file.unlink()
+        until(lambda: not watcher.health().is_well)
+        if what == "the lock":
+            with only_watcher(watch_folder(scene.options.state)):
+                pass  # another watcher may begin; this one is out of the way
+        scene.store(Held(at=time.time(), host="a1", until=time.time() + 600, by="bob"))
+        scene.break_host("a1")
+        until(lambda: len(scene.said) > 1)
+    assert "was removed or exchanged" in scene.said[-1]
+    assert (scene.runs("a1"), scene.events(Began)) == (0, [])
+
+
+def test_an_event_that_a_listener_cannot_take_is_stored_nevertheless(made):
+    """Mutant: a listener whose error ends the cycle."""
+    scene = made(keys={"on": "{every: 10s}", "then": "apply\nrisk: reboots"})
+    scene.break_host("a1")
+    watcher = scene.start()
+
+    def broken(stored):
+        raise OSError("the pipe is closed")
+
+    with watcher.lock:
+        watcher.listeners.append(broken)
+    until(lambda: scene.events(Ended))
+    assert scene.runs("a1") == 1
+    assert len(scene.events(Started)) == 1
+    assert scene.events(Faulted) == []
+    assert "an event could not be told: OSError: the pipe is closed" in scene.said
+
+
+def test_the_reason_of_a_fault_is_said_as_long_as_it_lasts(made, monkeypatch):
+    """Mutant: a store that is used after it was closed, so that the reason is hidden."""
+    monkeypatch.setattr("runbook.commands.watch.watcher.AFTER_A_FAULT", 0.1)
+    scene = made(keys={"on": "{every: 10s}"})
+    watcher = scene.start()
+    until(lambda: scene.events(Started))
+    with sqlite3.connect(scene.folder / "state/watch.sqlite") as base:
+        base.execute("INSERT INTO events (at, kind, rule, host, body) VALUES (1.0, 'x', 'toy', 'a1', '{}')")
+    base.close()
+    until(lambda: len(scene.said) > 3)
+    assert {line.partition(": not a")[0] for line in scene.said} == {
+        "the watcher does not decide: the watcher's events cannot be read"
+    }
+    assert not watcher.health().is_well
+    with sqlite3.connect(scene.folder / "state/watch.sqlite") as base:
+        base.execute("DELETE FROM events WHERE kind = 'x'")
+    base.close()
+    until(lambda: watcher.health().is_well)
+    assert len(scene.events(Faulted)) == 1
+
+
+def test_a_slow_inventory_keeps_nobody_waiting(made, monkeypatch):
+    """Mutant: an inventory that is read under the lock, or in the cycle."""
+    monkeypatch.setattr("runbook.commands.watch.watcher.READ_AGAIN", 0.0)
+    scene, goes_on, reads = made(keys={"on": "{every: 10s}"}), threading.Event(), threading.Event()
+    read = Watcher._read_hosts
+
+    def read_late(self):
+        if threading.current_thread() is not threading.main_thread():
+            reads.set()
+            assert goes_on.wait(60)
+        return read(self)
+
+    monkeypatch.setattr(Watcher, "_read_hosts", read_late)
+    watcher = scene.start()
+    try:
+        assert reads.wait(60)
+        scene.alert("a1")
+        until(lambda: scene.events(Answered))
+        assert watcher.health().is_well
+    finally:
+        goes_on.set()
 
 
 def test_a_second_watcher_with_the_same_state_is_refused(made):

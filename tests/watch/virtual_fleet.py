@@ -47,6 +47,8 @@ class VirtualFleet:
         """May raise, so that an event is not stored."""
         self.after_store: Callable[[WatchEvent], None] = lambda event: None
         """May raise, so that the watcher ends with the event stored."""
+        self.others_say: Callable[[WatchEvent], list[WatchEvent]] = lambda event: []
+        """The events that others store in the moment before the watcher stores one."""
         self.next_cron: Callable[[str, float], float] = lambda text, after: float("inf")
         self.probe_takes = 1.0
         """The seconds of a probe."""
@@ -57,16 +59,17 @@ class VirtualFleet:
         self._started()
 
     def _started(self) -> Cycle:
+        remembered = Remembered(self.rules.values())
+        for event in self.kept:
+            remembered.take(event)
         cycle = Cycle(
-            Remembered(self.rules.values()),
+            remembered,
             {name: tuple(sorted(self.hosts)) for name in self.rules},
-            self.store,
+            self.decided,
             self,
             lambda text, after: self.next_cron(text, after),
         )
         self.cycle = cycle
-        for event in self.kept:
-            self._take(event)
         self.say(Started(at=self.now))
         return cycle
 
@@ -74,12 +77,21 @@ class VirtualFleet:
         self.cycle.remembered.take(event)
         self.cycle.note(event)
 
-    def store(self, event: WatchEvent) -> None:
+    def store(self, event: WatchEvent) -> bool:
         """Keep *event*, and take it in."""
         self.before_store(event)
         self.kept.append(event)
         self._take(event)
         self.after_store(event)
+        return True
+
+    def decided(self, event: WatchEvent) -> bool:
+        """Keep *event* of the watcher itself, unless others say something in this very moment."""
+        if says := self.others_say(event):
+            for each in says:
+                self.store(each)
+            return False
+        return self.store(event)
 
     def restart(self) -> None:
         """End the watcher without a word, and start it again: it knows what it has kept.

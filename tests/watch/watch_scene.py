@@ -63,6 +63,8 @@ class WatchScene:
     keys: dict[str, str] = field(default_factory=dict)
     """Lines of the rule in place of those of RULE, by their key; empty: left out."""
     watcher: Watcher | None = None
+    said: list[str] = field(default_factory=list)
+    """The troubles that the watcher has told."""
 
     def made(self) -> WatchScene:
         for name in ("marks", "watch", "locks"):
@@ -90,7 +92,7 @@ class WatchScene:
 
     def start(self) -> Watcher:
         options = self.options
-        self.watcher = Watcher(read_rules(options.rules), watch_folder(options.state), options, lambda line: None)
+        self.watcher = Watcher(read_rules(options.rules), watch_folder(options.state), options, self.said.append)
         self.watcher.start()
         return self.watcher
 

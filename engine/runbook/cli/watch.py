@@ -195,7 +195,9 @@ def watch_hold(host: str, lasts: str, why: str, **options: Any) -> None:
     from runbook.commands.watch.known import hold
     from runbook.text.timestamps import utc
 
-    click.echo(f"{host} is left alone until {utc(hold(_made(options), host, lasts, why))}")
+    lasting = hold(_made(options), host, lasts, why)
+    other = "" if lasting.host == host else f", by {lasting.by}'s word on all hosts"
+    click.echo(f"{host} is left alone until {utc(lasting.until)}{other}")
 
 
 @watch.command("release", context_settings=CONTEXT)
@@ -204,9 +206,12 @@ def watch_hold(host: str, lasts: str, why: str, **options: Any) -> None:
 def watch_release(host: str, **options: Any) -> None:
     """Let rules act on HOST again, before its hold is over."""
     from runbook.commands.watch.known import release
+    from runbook.text.timestamps import utc
 
-    release(_made(options), host)
-    click.echo(f"rules may act on {host} again")
+    if every := release(_made(options), host):
+        click.echo(f"{host} is released, but {every.by} wants all hosts to be left alone until {utc(every.until)}")
+    else:
+        click.echo(f"rules may act on {host} again")
 
 
 @watch.command("reset", context_settings=CONTEXT)

@@ -67,6 +67,8 @@ def freeze(text: str) -> Freeze:
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("day of the week", 0, 6))
 """The fields of cron, each with its least and its greatest number."""
+_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+"""The most days of each month."""
 _PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d{1,2}))?")
 
 
@@ -81,7 +83,22 @@ def cron(text: str) -> str:
     for word, (field, least, most) in zip(words, FIELDS, strict=True):
         for part in word.split(","):
             _check_part(text, part, field, least, most)
+    days, months = (_numbers(word, *FIELDS[place][1:]) for place, word in ((2, words[2]), (3, words[3])))
+    if min(days) > max(_LONGEST[month - 1] for month in months):
+        raise ConfigError(f"{text!r} never comes: no such month has a day {min(days)}")
     return " ".join(words)
+
+
+def _numbers(word: str, least: int, most: int) -> set[int]:
+    """Return the numbers of a field of cron, a day or a month, that was checked."""
+    found: set[int] = set()
+    for part in word.split(","):
+        match = _PART.fullmatch(part)
+        assert match
+        first = least if match[1] == "*" else _number(match[1], MONTHS)
+        last = most if match[1] == "*" or (match[3] and not match[2]) else _number(match[2] or match[1], MONTHS)
+        found |= {*range(first, last + 1, int(match[3] or 1))}
+    return found
 
 
 def _check_part(text: str, part: str, field: str, least: int, most: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from runbook.dataclass import dataclass
@@ -31,7 +31,7 @@ class AlertSeen:
     since: float
     """The time when it began, in seconds since the epoch."""
     starts_at: str
-    """The same as it was written."""
+    """The same in UTC, as ISO 8601 has it."""
     firing: bool
 
     @property
@@ -101,14 +101,14 @@ def _alert(tree: Any) -> AlertSeen | None:
         since = datetime.fromisoformat(_to_microseconds(starts_at))
     except ValueError:
         return None
-    if since.tzinfo is None:
+    if since.tzinfo is None or not 1970 < since.year < 9999:
         return None
     return AlertSeen(
         name=str(labels.get("alertname", "")),
         labels={str(name): str(value) for name, value in labels.items()},
         fingerprint=fingerprint,
         since=since.timestamp(),
-        starts_at=since.isoformat(),
+        starts_at=since.astimezone(UTC).isoformat(),
         firing=status == "firing",
     )
 

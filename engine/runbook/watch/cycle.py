@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Protocol, assert_never
 
@@ -9,16 +10,21 @@ from runbook.values.watch_rule import Rule
 from runbook.watch.events import (
     Alerted,
     Answered,
+    Approved,
     Asked,
     Began,
     Ended,
+    Held,
     NotProposed,
     Probed,
     Proposed,
+    Rejected,
+    Released,
+    Stopped,
     Tripped,
     WatchEvent,
 )
-from runbook.watch.memory import Proposal, Remembered, Trigger
+from runbook.watch.memory import EVERY_HOST, Proposal, Remembered, Source, Trigger
 from runbook.watch.policy import (
     Answer,
     Apply,
@@ -38,8 +44,15 @@ MOST_AT_WORK = 8
 """The plans that are made or carried out at the same time."""
 FOREVER = float("inf")
 
+NOTHING_LEFT = "there is nothing to act on any more"
+OF_ONE_EPISODE = (Question.FIRING, Question.NEW_EPISODE, Question.OWN_DOING)
+"""The questions whose answer says nothing of other triggers for the same host."""
+_NUMBERS = re.compile(r"(?:\d[\d.]*(?: (?:ms|s|min|h|d)\b)? ?)+")
+
 Place = tuple[str, str]
 """The name of a rule, and that of a host."""
+Identity = tuple[str, str, str]
+"""A question, a decision, and its reason without numbers."""
 
 
 class Work(Protocol):
@@ -65,14 +78,14 @@ class Cycle:
         self,
         remembered: Remembered,
         hosts: Mapping[str, tuple[str, ...]],
-        keep: Callable[[WatchEvent], None],
+        keep: Callable[[WatchEvent], bool],
         work: Work,
         next_cron: Callable[[str, float], float] = lambda text, after: FOREVER,
     ) -> None:
         """Prepare the cycle.  *hosts*: the hosts of each rule.
 
-        *keep* stores an event, or raises.  Whatever is stored, also by others, is taken in by *remembered*, and then
-        handed to ``note``.
+        *keep* stores an event, or raises; it returns False, and stores nothing, if others have stored something
+        meanwhile.  Whatever is stored is taken in by *remembered*, and then handed to ``note``.
 
         *next_cron* returns the next time of five fields of cron after a time.
         """
@@ -83,10 +96,15 @@ class Cycle:
         self._probing: set[str] = set()
         """The rules with a probe under way."""
         self._at_work: set[Place] = set()
-        self._answered: dict[Place, dict[str, tuple[str, str]]] = {}
+        self._answered: dict[Place, dict[str, Identity]] = {}
         """The last answer to each episode of a place that has a trigger."""
         self._waiting: dict[Place, str] = {}
         """The digest of the plan that waits at a place; empty: none does."""
+        for place in self._due:
+            if (last := remembered.answer(*place)) and last.why != NOTHING_LEFT:
+                self._answered[place] = {last.episode: _identity(last)}
+        for plan in remembered.proposals():
+            self._waiting[(plan.rule, plan.host)] = plan.digest
 
     def note(self, event: WatchEvent) -> None:
         """Have decided again what *event*, which is stored and taken in, may have changed."""
@@ -96,6 +114,8 @@ class Cycle:
                 for reading in event.readings:
                     self._due[(event.rule, reading.host)] = 0.0
             case Proposed() | NotProposed() | Ended():
+                if isinstance(event, NotProposed):
+                    self._waiting[(event.rule, event.host)] = ""
                 self._at_work.discard((event.rule, event.host))
                 self._due |= {place: 0.0 for place in self._due if place[1] == event.host}
                 self._due[(event.rule, event.host)] = 0.0
@@ -103,9 +123,19 @@ class Cycle:
                 for rule in self.remembered.rules.values():
                     if rule.on.cured_by == event.rule:
                         self._due[(rule.name, event.host)] = 0.0
-            case Alerted() | Asked() | Began():
+            case Alerted() | Asked():
                 self._due[(event.rule, event.host)] = 0.0
-            case _:  # a person's word may concern every host
+            case Began() | Rejected() | Stopped():  # which say themselves what becomes of the plan
+                self._waiting[(event.rule, event.host)] = ""
+                self._due |= {place: 0.0 for place in self._due if place[1] == event.host}
+            case Approved():
+                self._forget_answers((event.rule, event.host))
+                self._due[(event.rule, event.host)] = 0.0
+            case Held() | Released():
+                for place in [place for place in self._due if event.host in (place[1], EVERY_HOST)]:
+                    self._forget_answers(place)
+                    self._due[place] = 0.0
+            case _:
                 self._due = dict.fromkeys(self._due, 0.0)
 
     def release(self) -> None:
@@ -121,14 +151,20 @@ class Cycle:
             (place for place, at in self._due.items() if at <= now), key=lambda place: (self._due[place], place)
         )
         for place in due[:MOST_DECISIONS]:
-            self._decide(place, now, asked)
+            try:
+                self._decide(place, now, asked)
+            except BaseException:  # perhaps it could not be stored
+                self._due[place] = now
+                raise
         for rule, hosts in asked.items():
             self._probe(self.remembered.rules[rule], tuple(hosts), whole=False)
         return min([*self._clock.values(), *self._due.values()], default=FOREVER)
 
     def _probe_by_clock(self, now: float) -> None:
         for rule in self.remembered.rules.values():
-            due = self._clock.setdefault(rule.name, self._next_by_clock(rule, now, first=True))
+            if rule.name not in self._clock:
+                self._clock[rule.name] = self._next_by_clock(rule, now, first=True)
+            due = self._clock[rule.name]
             if now >= due and rule.name not in self._probing:
                 self._clock[rule.name] = self._next_by_clock(rule, now)
                 self._probe(rule, self.hosts.get(rule.name, ()), whole=True)
@@ -145,68 +181,103 @@ class Cycle:
             self._work.probe(rule, hosts, whole=whole)
 
     def _decide(self, place: Place, now: float, asked: dict[str, list[str]]) -> None:
-        """Decide about the first trigger of *place* that leads to something; those that lead to nothing are skipped."""
+        """Decide about each trigger of *place* up to the first that leads to something, or has to wait."""
         name, host = place
         rule = self.remembered.rules.get(name)
+        self._due[place] = FOREVER
         if place in self._at_work:
-            self._due[place] = FOREVER
             return
-        given: dict[str, tuple[str, str]] = {}
+        if not self._note_taken_back(place, now):
+            self._due[place] = now
+            return
+        given: dict[str, Identity] = {}
+        last: tuple[Trigger, Answer] | None = None
         for trigger in self.remembered.triggers(name, host):
             known = host in self.hosts.get(name, ())
             memory = self.remembered.memory(name, host, is_host_known=known, at=now)
             answer = decide(rule, trigger, memory, now)
-            given[trigger.episode] = self._note(trigger, answer, now)
-            if not isinstance(answer.decision, Ignore):
-                assert rule
-                self._due[place] = FOREVER
-                self._act(rule, trigger, answer, now, asked)
+            if (noted := self._note(trigger, answer, now)) is None:
+                self._answered[place] = {**self._answered.get(place, {}), **given}
+                self._due[place] = now
+                return
+            is_over = trigger.source is Source.PERSON and isinstance(answer.decision, Ignore | Escalate)
+            if not is_over:  # a person's question has one answer
+                given[trigger.episode], last = noted, (trigger, answer)
+            if isinstance(answer.decision, Ignore):
+                continue
+            assert rule
+            self._act(rule, trigger, answer, now, asked)
+            if is_over:
+                self._wake(place, now)
+            if answer.question not in OF_ONE_EPISODE:
                 break
+        if self._note_the_last(place, last, given, now):
+            self._answered[place] = given
         else:
-            self._due[place] = FOREVER
-        self._note_end(place, given, now)
-        self._answered[place] = given
+            self._due[place] = now
 
-    def _note_end(self, place: Place, given: Mapping[str, tuple[str, str]], now: float) -> None:
-        """Keep that there is nothing to decide about *place* any more, or that the plan that waited is gone."""
-        name, host = place
-        known, before = self.remembered.host(name, host), self._waiting.get(place, "")
-        self._waiting[place] = known.proposal.digest if known.proposal else ""
-        taken_back = before and not known.proposal and all(run.digest != before for run in known.runs)
-        last = self._answered.get(place, {})
-        is_over = last and not given
-        if not is_over and not taken_back:
-            return
-        words = "there is nothing to act on any more" if is_over else "it is decided again"
-        back = f"plan {before[:8]} is taken back; " if taken_back else ""
-        episode = next(iter({**last, **given}), "")
-        self._keep(
-            Answered(
-                at=now, rule=name, host=host, episode=episode, question=Question.FIRING, decision="ignore",
-                why=f"{back}{words}",
-            )
-        )  # fmt: skip
+    def _note_the_last(
+        self, place: Place, last: tuple[Trigger, Answer] | None, given: Mapping[str, Identity], now: float
+    ) -> bool:
+        """Keep the last answer once more if the one that was kept is about a trigger that is over.
+
+        Returns False if it must be decided again.
+        """
+        if last is None:
+            return not self._answered.get(place) or self._said(place, now, NOTHING_LEFT)
+        stored = self.remembered.answer(*place)
+        return stored is None or stored.episode in given or self._keep(_answered(*last, now))
+
+    def _note_taken_back(self, place: Place, now: float) -> bool:
+        """Keep that the plan which waited at *place* does not any more; returns False if it must be decided again."""
+        known, before = self.remembered.host(*place), self._waiting.get(place, "")
+        plan = known.proposal
+        is_live = plan is not None and self.remembered.is_live(*place, plan.episode)
+        if before and not is_live and all(run.digest != before for run in known.runs):
+            if not self._said(place, now, f"plan {before[:8]} is taken back"):
+                return False
+            self._forget_answers(place)
+        self._waiting[place] = plan.digest if plan and is_live else ""
+        return True
+
+    def _said(self, place: Place, now: float, why: str) -> bool:
+        """Keep *why* as the answer at *place*; returns False if it must be decided again."""
+        rule, host = place
+        episode = next(iter(self._answered.get(place, {})), "")
+        made = Answered(
+            at=now, rule=rule, host=host, episode=episode, question=Question.FIRING, decision="ignore", why=why
+        )
+        return self._keep(made)
+
+    def _forget_answers(self, place: Place) -> None:
+        """Have the next answers at *place* kept, also if they are as before."""
+        self._answered[place] = dict.fromkeys(self._answered.get(place, {}), ("", "", ""))
+
+    def _wake(self, place: Place, at: float) -> None:
+        """Decide about *place* at the time *at*, if not before."""
+        self._due[place] = min(self._due[place], at)
 
     def _act(self, rule: Rule, trigger: Trigger, answer: Answer, now: float, asked: dict[str, list[str]]) -> None:
         place = (rule.name, trigger.host)
         match answer.decision:
             case Wait(until=until):
-                self._due[place] = max(until, now + 1.0)
+                self._wake(place, max(until, now + 1.0))
             case Probe() if rule.name in self._probing or (rule.name in asked and trigger.host in asked[rule.name]):
-                self._due[place] = now + 1.0
+                self._wake(place, now + 1.0)
             case Probe():
                 asked.setdefault(rule.name, []).append(trigger.host)
             case Propose() | Apply() if len(self._at_work) >= MOST_AT_WORK:
-                self._due[place] = now + 1.0
+                self._wake(place, now + 1.0)
             case Propose():
                 self._at_work.add(place)
                 self._work.plan(rule, trigger)
             case Apply():
                 self._apply(rule, trigger, now)
-            case Escalate(why=why):
+            case Escalate(until=until, why=why):
                 if answer.question is Question.BREAKER and not self.remembered.rule(rule.name).tripped:
-                    self._keep(Tripped(at=now, rule=rule.name, why=why.removeprefix("the breaker trips: ")))
-                self._due[place] = FOREVER
+                    tripped = Tripped(at=now, rule=rule.name, why=why.removeprefix("the breaker trips: "))
+                    until = until if self._keep(tripped) else now
+                self._wake(place, until)
             case Ignore():
                 pass
             case _:
@@ -215,34 +286,45 @@ class Cycle:
     def _apply(self, rule: Rule, trigger: Trigger, now: float) -> None:
         proposal = self.remembered.host(rule.name, trigger.host).proposal
         assert proposal
-        self._keep(
-            Began(
-                at=now,
-                rule=rule.name,
-                host=trigger.host,
-                episode=trigger.episode,
-                digest=proposal.digest,
-                approved_by=counting_approvals(rule, proposal),
-            )
+        began = Began(
+            at=now,
+            rule=rule.name,
+            host=trigger.host,
+            episode=trigger.episode,
+            digest=proposal.digest,
+            approved_by=counting_approvals(rule, proposal),
         )
+        if not self._keep(began):  # a hold, perhaps
+            self._wake((rule.name, trigger.host), now)
+            return
         self._at_work.add((rule.name, trigger.host))
         self._work.apply(rule, proposal)
 
-    def _note(self, trigger: Trigger, answer: Answer, now: float) -> tuple[str, str]:
-        """Keep *answer* if it is another one than the last to this trigger.  Returns what tells it from others."""
-        decision = answer.decision
-        made = Answered(
-            at=now,
-            rule=trigger.rule,
-            host=trigger.host,
-            episode=trigger.episode,
-            question=answer.question,
-            decision=type(decision).__name__.lower(),
-            why=decision.why,
-            until=decision.until if isinstance(decision, Wait) and decision.until < FOREVER else 0.0,
-        )
-        is_word = answer.question is Question.FREEZE  # of a person, which may change
-        identity = (made.question, f"{made.decision} {made.why} {made.until}" if is_word else made.decision)
-        if self._answered.get((trigger.rule, trigger.host), {}).get(trigger.episode) != identity:
-            self._keep(made)
-        return identity
+    def _note(self, trigger: Trigger, answer: Answer, now: float) -> Identity | None:
+        """Keep *answer* if it is another one than the last to this trigger.
+
+        Returns what tells it from others; None: something was stored meanwhile, so that it must be decided again.
+        """
+        made = _answered(trigger, answer, now)
+        identity = _identity(made)
+        is_new = self._answered.get((trigger.rule, trigger.host), {}).get(trigger.episode) != identity
+        return None if is_new and not self._keep(made) else identity
+
+
+def _answered(trigger: Trigger, answer: Answer, now: float) -> Answered:
+    decision = answer.decision
+    return Answered(
+        at=now,
+        rule=trigger.rule,
+        host=trigger.host,
+        episode=trigger.episode,
+        question=answer.question,
+        decision=type(decision).__name__.lower(),
+        why=decision.why,
+        until=decision.until if isinstance(decision, Wait) and decision.until < FOREVER else 0.0,
+    )
+
+
+def _identity(answer: Answered) -> Identity:
+    """Return what tells *answer* from others: not the numbers in its reason, which move with the clock."""
+    return answer.question, answer.decision, _NUMBERS.sub("#", answer.why)

@@ -22,6 +22,8 @@ class Reading:
     """The worst of these steps."""
     signature: str = ""
     """A digest of these steps and their targets: equal for equal work."""
+    at: float = 0.0
+    """The time when the probe of the host ended; 0: that of the event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,7 @@ class NotProposed:
     at: float
     rule: str
     host: str
+    episode: str
     why: str
     kind: Literal["not_proposed"] = "not_proposed"
 

@@ -42,6 +42,9 @@ MOST_ALERTS = 500
 """The alerts of a host that are remembered."""
 MOST_TIMES = 100
 """The times at which a fault began on a host that are remembered."""
+ANOTHER_PLAN = 600.0
+"""Seconds after which a plan is tried again that could not be made; twice as many after each further try."""
+LONGEST_PAUSE = 24 * 3600.0
 ALERT_LASTS = 24 * 3600.0
 """Seconds after which an alert that was not heard of again does not count as firing."""
 
@@ -123,6 +126,8 @@ class Refusal:
     episode: str
     by: str
     at: float
+    stopped: bool = False
+    """Whether the person has interrupted the run of the plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +163,9 @@ class HostMemory:
     """The signature of the last reading with the fault."""
     no_plan: str = ""
     """The reason why no plan could be made for this work."""
+    no_plan_tries: int = 0
+    no_plan_until: float = 0.0
+    """The time at which it is tried again."""
     rejected: tuple[Refusal, ...] = ()
     """The refusals of people."""
     refused: Refusal | None = None
@@ -203,6 +211,26 @@ class Memory:
     """The number of the rule's other hosts that are well, as far as is known."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The state of one host for one rule."""
+
+    rule: str
+    host: str
+    known: HostMemory
+    answer: Answered | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Everything that follows from the events up to one of them."""
+
+    started: float
+    holds: tuple[Hold, ...]
+    places: tuple[Place, ...]
+    rules: Mapping[str, RuleMemory]
+
+
 Change = Callable[[HostMemory], HostMemory]
 ChangeRule = Callable[[RuleMemory], RuleMemory]
 
@@ -210,16 +238,41 @@ ChangeRule = Callable[[RuleMemory], RuleMemory]
 class Remembered:
     """Everything that a watcher knows; ``take`` is the only way to change it."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[Rule], state: State | None = None) -> None:
+        """*state* is what was known before; None: nothing."""
         self.rules: Mapping[str, Rule] = {rule.name: rule for rule in rules}
-        self.started = 0.0
-        self.holds: dict[str, Hold] = {}
+        self.started = state.started if state else 0.0
+        self._holds: tuple[Hold, ...] = state.holds if state else ()
         self._hosts: dict[tuple[str, str], HostMemory] = {}
         self._of_host: dict[str, set[str]] = {}
         self._rules: dict[str, RuleMemory] = {}
         self._answers: dict[tuple[str, str], Answered] = {}
         self._faulty: dict[str, dict[str, float]] = {}
         """The hosts that have the fault of each rule, each with the time until which that holds if nothing is heard."""
+        if state:
+            self._rules |= state.rules
+            for place in state.places:
+                self._restore(place)
+
+    def _restore(self, place: Place) -> None:
+        key = (place.rule, place.host)
+        self._change(*key, lambda _: place.known)
+        if place.answer:
+            self._answers[key] = place.answer
+        if until := _faulty_until(place.known):
+            self._faulty.setdefault(place.rule, {})[place.host] = until
+
+    def state(self) -> State:
+        """Return everything that is known, to go on from there."""
+        return State(
+            started=self.started,
+            holds=self._holds,
+            places=tuple(
+                Place(rule=rule, host=host, known=known, answer=self._answers.get((rule, host)))
+                for (rule, host), known in self._hosts.items()
+            ),
+            rules=dict(self._rules),
+        )
 
     def memory(self, rule: str, host: str, *, is_host_known: bool = True, at: float = 0.0) -> Memory:
         """Return what a decision about *host* by *rule* rests on at the time *at*; 0: when it last heard something."""
@@ -231,9 +284,7 @@ class Remembered:
             host=self.host(rule, host),
             rule=known,
             runs_of_others=tuple(run for runs in others for run in runs),
-            hold=max(
-                filter(None, (self.holds.get(host), self.holds.get(EVERY_HOST))), key=lambda it: it.until, default=None
-            ),
+            hold=self.hold(host, at),
             started=self.started,
             faulty=len(faulty),
             others_well=max(0, known.well - len(not_well_any_more)),
@@ -242,6 +293,15 @@ class Remembered:
     def host(self, rule: str, host: str) -> HostMemory:
         """Return what is known of *host* for *rule*."""
         return self._hosts.get((rule, host), NOTHING)
+
+    def hold(self, host: str, at: float) -> Hold | None:
+        """Return the hold of *host*, or of all hosts, that lasts longest, of those that last at the time *at*."""
+        found = (each for each in self._holds if each.host in (host, EVERY_HOST) and each.until > at)
+        return max(found, key=lambda each: each.until, default=None)
+
+    def holds(self, at: float) -> list[Hold]:
+        """Return all holds that last at the time *at*, by host."""
+        return sorted((each for each in self._holds if each.until > at), key=lambda each: (each.host, each.until))
 
     def answer(self, rule: str, host: str) -> Answered | None:
         """Return the last answer about *host* by *rule*; None: there was none."""
@@ -259,9 +319,14 @@ class Remembered:
         return frozenset(host for host, until in self._faulty.get(rule, {}).items() if until >= at)
 
     def proposals(self) -> list[Proposal]:
-        """Return the plans that wait for a person, the oldest first."""
-        found = (known.proposal for known in self._hosts.values())
-        return sorted(filter(None, found), key=lambda each: (each.at, each.host))
+        """Return the plans that wait for a person, the oldest first; one whose trigger is over does not."""
+        found = (known.proposal for (rule, _), known in self._hosts.items() if rule in self.rules)
+        live = (each for each in found if each and self.is_live(each.rule, each.host, each.episode))
+        return sorted(live, key=lambda each: (each.at, each.host))
+
+    def is_live(self, rule: str, host: str, episode: str) -> bool:
+        """Whether there is a trigger of *rule* for *host* with *episode*."""
+        return any(each.episode == episode for each in self.triggers(rule, host))
 
     def running(self, digest: str) -> tuple[str, str] | None:
         """Return the rule and the host of the run of the plan *digest* that is not over; None: there is none."""
@@ -272,12 +337,6 @@ class Remembered:
             if run.digest == digest and not run.ended
         )
         return next(open_runs, None)
-
-    def does_hold(self, event: Rejected) -> bool:
-        """Whether the refusal *event* still keeps something from being done."""
-        known = self.host(event.rule, event.host)
-        is_last = known.refused and (known.refused.episode, known.refused.at) == (event.episode, event.at)
-        return bool(is_last) or any(each.episode == event.episode for each in self.triggers(event.rule, event.host))
 
     def remembered_hosts(self) -> Iterator[tuple[str, str]]:
         """Yield each rule and host of which something is known."""
@@ -314,7 +373,7 @@ class Remembered:
             case Started():
                 self.started = event.at
                 for place in self._hosts:  # time in which nobody probed does not count
-                    self._change(*place, lambda it: replace(it, seen=None, present_for=0.0))
+                    self._change(*place, lambda it: replace(it, seen=None, present_for=0.0, no_plan=""))
             case Alerted():
                 waiting = self.host(event.rule, event.host).proposal
                 if waiting and waiting.episode == event.episode and not event.firing:
@@ -328,14 +387,13 @@ class Remembered:
                     rule=event.rule, host=event.host, source=Source.PERSON, episode=f"asked@{event.at:.3f}",
                     since=event.at, by=event.by,
                 )  # fmt: skip
-                self._change(event.rule, event.host, lambda it: replace(it, asked=asked))
+                self._change(event.rule, event.host, lambda it: replace(it, asked=asked, no_plan=""))
             case Probed():
                 self._probed(event)
             case Proposed():
                 self._propose(event)
             case NotProposed():
-                self._withdraw(event.rule, event.host)
-                self._change(event.rule, event.host, lambda it: replace(it, no_plan=event.why))
+                self._not_proposed(event)
             case Approved():
                 self._change(event.rule, event.host, lambda it: _approved(it, event))
             case Rejected():
@@ -345,9 +403,11 @@ class Remembered:
             case Ended():
                 self._end(event)
             case Held():
-                self.holds[event.host] = Hold(host=event.host, until=event.until, by=event.by, why=event.why)
+                made = Hold(host=event.host, until=event.until, by=event.by, why=event.why)
+                others = (each for each in self._holds if (each.host, each.by) != (made.host, made.by))
+                self._holds = (*(each for each in others if each.until > event.at), made)
             case Released():
-                self.holds.pop(event.host, None)
+                self._holds = tuple(each for each in self._holds if each.host != event.host)
             case Tripped():
                 self._change_rule(event.rule, lambda it: replace(it, tripped=event.why))
             case BreakerReset():
@@ -360,7 +420,9 @@ class Remembered:
             case Answered():
                 self._answers[(event.rule, event.host)] = event
                 self._change(event.rule, event.host, lambda it: _answered(it, event))
-            case Faulted() | Stopped():
+            case Stopped():
+                self._change(event.rule, event.host, lambda it: _stopped(it, event))
+            case Faulted():
                 pass
             case _:
                 assert_never(event)
@@ -375,8 +437,15 @@ class Remembered:
     def _withdraw(self, rule: str, host: str) -> None:
         self._change(rule, host, lambda it: replace(it, proposal=None))
 
+    def _not_proposed(self, event: NotProposed) -> None:
+        """Take in that no plan could be made; what was asked for by a trigger that is over says nothing of others."""
+        waiting = self.host(event.rule, event.host).proposal
+        if waiting and waiting.episode == event.episode:
+            self._withdraw(event.rule, event.host)
+        if self.is_live(event.rule, event.host, event.episode):
+            self._change(event.rule, event.host, lambda it: _without_plan(it, event))
+
     def _propose(self, event: Proposed) -> None:
-        self._withdraw(event.rule, event.host)
         made = Proposal(
             rule=event.rule, host=event.host, episode=event.episode, digest=event.digest, file=event.file, at=event.at,
             until=event.until, risk=event.risk, signature=event.signature, say=event.say, requester=event.requester,
@@ -388,13 +457,14 @@ class Remembered:
             host=event.host, presence=Presence.PRESENT, say=say, changes=1, risk=event.risk, signature=event.signature
         )
         self._read(event.rule, seen, event.at, self._gap(event.rule))  # a plan is a probe, too
-        self._change(event.rule, event.host, lambda it: replace(it, proposal=made, no_plan=""))
+        if self.is_live(event.rule, event.host, event.episode):  # else it comes too late
+            self._change(event.rule, event.host, lambda it: replace(it, proposal=made, no_plan=""))
         self._count(event.rule, event.host, event.at)
 
     def _probed(self, event: Probed) -> None:
         gap = self._gap(event.rule)
         for reading in event.readings:
-            self._read(event.rule, reading, event.at, gap)
+            self._read(event.rule, reading, reading.at or event.at, gap)
             self._count(event.rule, reading.host, event.at)
         if event.whole:
             unwell = frozenset(each.host for each in event.readings if each.presence is not Presence.ABSENT)
@@ -426,7 +496,10 @@ class Remembered:
             self._change_rule(name, lambda it: replace(it, calm_since=0.0))
 
     def _read(self, rule: str, reading: Reading, at: float, gap: float) -> None:
-        self._change(rule, reading.host, lambda it: _read(it, reading, at, gap))
+        of_host = (self.host(other, reading.host).runs for other in self._of_host.get(reading.host, ()))
+        changed = max((run.ended for runs in of_host for run in runs if run.changed), default=0.0)
+        if at >= changed:  # else it says how the host was before
+            self._change(rule, reading.host, lambda it: _read(it, reading, at, gap))
 
     def _begin(self, event: Began) -> None:
         begun = PastRun(
@@ -465,12 +538,21 @@ def _alerted(known: HostMemory, event: Alerted) -> HostMemory:
     before = next((each for each in known.alerts if each.episode == event.episode), None)
     if before and not before.firing:  # a resolved episode stays so, whatever comes late
         return known
+    same = [each for each in known.alerts if _fingerprint(each.episode) == _fingerprint(event.episode)]
+    if any(each.since > made.since for each in same):  # it has begun again since
+        made = replace(made, firing=False)
+    over = {each.episode for each in same if each.since < made.since}
     kept = tuple(
-        made if each.episode == event.episode else each
+        made if each.episode == event.episode else replace(each, firing=False) if each.episode in over else each
         for each in known.alerts
         if each.episode == event.episode or event.at - each.heard <= 2 * ALERT_LASTS
     )
     return replace(known, alerts=(kept if before else (*kept, made))[-MOST_ALERTS:])
+
+
+def _fingerprint(episode: str) -> str:
+    """Return the alert of *episode*, which fires once at a time."""
+    return episode.partition("@")[0]
 
 
 def _read(known: HostMemory, reading: Reading, at: float, gap: float) -> HostMemory:
@@ -523,6 +605,22 @@ def _rejected(known: HostMemory, event: Rejected) -> HostMemory:
     return replace(known, proposal=waiting, asked=asked, rejected=rejected, refused=refused)
 
 
+def _without_plan(known: HostMemory, event: NotProposed) -> HostMemory:
+    """Return *known* after a plan could not be made; the pause until the next try grows from try to try."""
+    tries = known.no_plan_tries + 1 if known.no_plan else 1
+    pause = min(ANOTHER_PLAN * 2 ** (tries - 1), LONGEST_PAUSE)
+    return replace(known, no_plan=event.why, no_plan_tries=tries, no_plan_until=event.at + pause)
+
+
+def _stopped(known: HostMemory, event: Stopped) -> HostMemory:
+    """Return *known* after a person has interrupted a run, who does not want it to be begun again."""
+    run = next((run for run in known.runs if run.digest == event.digest and not run.ended), None)
+    if run is None:
+        return known
+    asked = known.asked if known.asked and known.asked.episode != run.episode else None
+    return replace(known, asked=asked, refused=Refusal(episode=run.episode, by=event.by, at=event.at, stopped=True))
+
+
 def _ended(known: HostMemory, event: Ended) -> HostMemory:
     """Return *known* after the end of a run; a question that was asked meanwhile is still one."""
     open_run = next((run for run in known.runs if run.digest == event.digest and not run.ended), None)
@@ -542,7 +640,7 @@ def _ended(known: HostMemory, event: Ended) -> HostMemory:
         runs=tuple(ended if run is open_run else run for run in known.runs),
         asked=None if known.asked and known.asked.episode == open_run.episode else known.asked,
         certain=Presence.ABSENT if event.cured else known.certain,
-        refused=None if event.changed else known.refused,
+        refused=None if event.changed and not (known.refused and known.refused.stopped) else known.refused,
     )
 
 

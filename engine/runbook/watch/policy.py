@@ -68,6 +68,8 @@ class Escalate:
     """A person has to look."""
 
     why: str
+    until: float = float("inf")
+    """The time at which it is decided again, if nothing is heard before; seconds since the epoch."""
 
 
 Decision = Probe | Propose | Apply | Wait | Ignore | Escalate
@@ -189,6 +191,8 @@ def _new_episode(facts: _Facts) -> Decision | str:
             return Ignore(why=f"a person refused to act on it: {refusal.by}")
     refused = facts.memory.host.refused
     if refused and facts.trigger.source is not Source.PERSON:
+        if refused.stopped:
+            return Ignore(why=f"a person has interrupted the run, and it was there ever since: {refused.by}")
         return Ignore(why=f"a person refused to act on the same fault, and it was there ever since: {refused.by}")
     for run in facts.runs:
         if run.episode != episode or not run.ended or not run.changed:
@@ -280,7 +284,8 @@ def _attempts(facts: _Facts) -> Decision | str:
     recent = [run for run in tried if facts.now - run.began < limit.within]
     if len(recent) >= limit.count:
         many = f"{plural(len(recent), 'run')} on the host within {seconds(limit.within)}"
-        return Escalate(why=f"{many}, and {limit.count} is the most")
+        until = sorted(run.began for run in recent)[-limit.count] + limit.within
+        return Escalate(why=f"{many}, and {limit.count} is the most", until=until)
     return f"{len(recent)} of {plural(limit.count, 'run')} within {seconds(limit.within)}"
 
 
@@ -340,9 +345,9 @@ def _approval(facts: _Facts) -> Decision | str:
         return Ignore(why="the rule only probes")
     assert known.seen
     if not known.seen.changes:
-        return Escalate(why="the playbook has no step for it now")
-    if known.no_plan:
-        return Escalate(why=f"no plan can be made: {known.no_plan}")
+        return Escalate(why="the playbook has no step for it now", until=known.seen_at + WAITING)
+    if known.no_plan and facts.now < known.no_plan_until:
+        return Escalate(why=f"no plan can be made: {known.no_plan}", until=known.no_plan_until)
     plan = facts.plan
     if plan is None:
         before = known.proposal

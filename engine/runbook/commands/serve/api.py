@@ -174,7 +174,10 @@ def asked(site: Site, call: Call) -> None:
 
 
 def held(site: Site, call: Call) -> float:
-    """Append a hold, and return its end (seconds since the epoch).  Raises ConfigError, Refused."""
+    """Append a hold, and return the end of the one that lasts longest (seconds since the epoch).
+
+    Raises ConfigError, Refused.
+    """
     desk, now = site.desk, site.clock()
     host = call.path.get("host") or call.text("host")
     try:
@@ -186,22 +189,17 @@ def held(site: Site, call: Call) -> float:
         desk.known.catch_up()
         if host != EVERY_HOST and not any(host in hosts for hosts in desk.hosts.values()):
             raise Refused(404, f"no rule has a host {host!r}")
-        desk.known.append(Held(at=now, host=host, until=now + lasts, by=call.who.name, why=why))
+        lasting = desk.known.hold(Held(at=now, host=host, until=now + lasts, by=call.who.name, why=why))
     desk.wake()
-    return now + lasts
+    return lasting.until
 
 
 def released(site: Site, call: Call) -> None:
-    """Append that a hold is over.  Raises Refused if there is none."""
+    """Append that the holds of a host are over.  Raises ConfigError if there is none."""
     desk, host, now = site.desk, call.path["host"], site.clock()
     with desk.lock:
         desk.known.catch_up()
-        there = desk.known.remembered.holds.get(host)
-        if there is None and (every := desk.known.remembered.holds.get(EVERY_HOST)) and every.until > now:
-            raise Refused(409, f"{every.by} wants all hosts to be left alone; release `all`")
-        if there is None or there.until <= now:
-            raise Refused(409, f"nobody has asked for {host!r} to be left alone")
-        desk.known.append(Released(at=now, host=host, by=call.who.name))
+        desk.known.release(Released(at=now, host=host, by=call.who.name))
     desk.wake()
 
 

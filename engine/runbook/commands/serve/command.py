@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from runbook.commands.history.recording import records_folder
 from runbook.commands.serve.access import Role, Token, new_token, token_digest
 from runbook.commands.serve.app import access_by, application
 from runbook.commands.serve.server import serving
-from runbook.commands.serve.settings import ServeSettings, listening_on, read_settings
+from runbook.commands.serve.settings import NAME, ServeSettings, listening_on, read_settings
 from runbook.commands.serve.site import Provider
 from runbook.commands.watch.messages import Messenger
 from runbook.commands.watch.options import ServeOptions
@@ -47,12 +48,14 @@ def serve(options: ServeOptions) -> int:
 
 
 def new_token_lines(name: str, role: str) -> list[str]:
-    """Return a new token for *name*, and the lines for the settings."""
+    """Return a new token for *name*, and the lines for the settings.  Raises ConfigError if it is no name for them."""
+    if not re.fullmatch(NAME, name):
+        raise ConfigError(f"{name!r} is no name: write letters, digits, and . _ @ - between them")
     token, digest = new_token()
     return [
         f"token of {name}, shown only now: {token}",
         "in the settings, below tokens:",
-        f"  - {{name: {name}, role: {role}, digest: {digest}}}",
+        f"  - {{name: '{name}', role: {role}, digest: {digest}}}",
     ]
 
 

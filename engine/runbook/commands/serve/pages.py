@@ -32,7 +32,7 @@ from runbook.text.printable import printable
 from runbook.text.timestamps import utc
 from runbook.values.types import seconds
 from runbook.watch.events import Answered, Probed, Started, WatchEvent
-from runbook.watch.memory import PastRun, Proposal
+from runbook.watch.memory import EVERY_HOST, PastRun, Proposal
 
 HERE = Path(__file__).parent
 DAY = 86400.0
@@ -121,9 +121,7 @@ def home(recent: Recent, metrics: Metrics) -> Callable[[Site, Call], Response]:
             plans = [proposal_tree(desk, plan) for plan in waiting(desk, now)]
             silent = [_answer(each) for each in answers(desk) if each.decision in ("wait", "escalate")]
             at_work = [*_at_work(site, now)]
-            holds = sorted(
-                (each for each in desk.known.remembered.holds.values() if each.until > now), key=lambda each: each.host
-            )
+            holds = desk.known.remembered.holds(now)
             last = desk.known.last
         return page(
             "home.html", call.who, now=now, plans=plans, running=_with_records(site, at_work), lines=lines[:MOST_ROWS],
@@ -199,10 +197,9 @@ def host(site: Site, call: Call) -> Response:
             {"rule": rule, "known": remembered.host(rule, name), "answer": _words(remembered.answer(rule, name))}
             for rule in sorted(named)
         ]
-        hold = remembered.holds.get(name)
+        holds = [each for each in remembered.holds(now) if each.host in (name, EVERY_HOST)]
         last = desk.known.last
-    there = hold if hold and hold.until > now else None
-    return page("host.html", call.who, host=name, rules=parts, hold=there, now=now, last=last)
+    return page("host.html", call.who, host=name, rules=parts, holds=holds, now=now, last=last)
 
 
 def _words(answer: Answered | None) -> str:

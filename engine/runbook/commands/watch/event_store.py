@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,27 +31,29 @@ from runbook.watch.events import (
     Rejected,
     Released,
     Started,
+    Stopped,
     Tripped,
     WatchEvent,
 )
+from runbook.watch.memory import State
 
 FILE = "watch.sqlite"
 LOCK = "watch.lock"
 KEPT_DAYS = 30
 """The days for which events are kept."""
-DURABLE = (Began, Ended, Approved, Rejected, Held, Released, Tripped, BreakerReset)
+DURABLE = (Began, Ended, Approved, Rejected, Stopped, Held, Released, Tripped, BreakerReset)
 """The events that must be known after a loss of power."""
-LITTLE_DAYS = 7
-"""The days for which events are kept that say no more than the ones after them."""
 SAYS_LITTLE = (Answered, Probed)
+"""The events that are kept for 7 days."""
 SAYS_NO_MORE = (Started, Alerted, Asked, Proposed, NotProposed, Faulted)
-"""The events that are forgotten; runs, and the words of people, are kept for ever, but for refusals that are over."""
+"""The events that are forgotten; runs, and the words of people, are kept for ever."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, rule TEXT NOT NULL,
     host TEXT NOT NULL, body TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_time ON events (at);
+CREATE TABLE IF NOT EXISTS state (number INTEGER NOT NULL, body TEXT NOT NULL);
 """
 
 
@@ -83,22 +85,41 @@ class EventStore:
         self._folder = folder
         try:
             self._base = opened_database(folder, FILE, _prepare, any_thread=True)
+            self.identity = _identity(folder)
+            """The device and the inode of the file."""
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(f"{folder.path / FILE} cannot be opened: {_reason(error)}") from error
 
-    def append(self, *events: WatchEvent) -> None:
-        """Append *events* in one transaction.  Raises StoreError.
+    def refuse_exchange(self) -> None:
+        """Raise StoreError if the file is gone, or another one by now: nobody else would hear of what is stored."""
+        try:
+            is_same = _identity(self._folder) == self.identity
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise StoreError(f"{self._folder.path / FILE} was removed or exchanged while it was in use")
+
+    def append(self, *events: WatchEvent, last: int | None = None) -> bool:
+        """Append *events* in one transaction.  Returns False if nothing was appended.  Raises StoreError.
+
+        *last*: append nothing if an event is stored whose number is greater.
 
         When this returns, the words of people, and runs that begin, are on the disk; others survive the end of this
         process, but the last ones not a loss of power.
         """
         durable = any(isinstance(event, DURABLE) for event in events)
+        self.refuse_exchange()
         try:
             self._base.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             with self._base:
+                self._base.execute("BEGIN IMMEDIATE")
+                newer = "SELECT 1 FROM events WHERE number > ? LIMIT 1"
+                if last is not None and self._base.execute(newer, (last,)).fetchone():
+                    return False
                 self._base.executemany(
                     "INSERT INTO events (at, kind, rule, host, body) VALUES (?, ?, ?, ?, ?)", map(_row, events)
                 )
+                return True
         except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"the watcher's events cannot be written: {error}") from error
 
@@ -116,23 +137,44 @@ class EventStore:
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise StoreError(f"the watcher's events cannot be read: {error}") from error
 
-    def prune(self, now: float, does_hold: Callable[[Rejected], bool], little_days: float = LITTLE_DAYS) -> None:
-        """Remove old events, and sooner those that say no more than the ones after them.  Raises StoreError.
+    def names(self) -> tuple[set[str], set[str]]:
+        """Return the rules and the hosts of all events.  Raises StoreError."""
+        try:
+            found = self._base.execute("SELECT DISTINCT rule, host FROM events").fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"the watcher's events cannot be read: {error}") from error
+        return {rule for rule, _ in found} - {""}, {host for _, host in found} - {""}
 
-        *does_hold* says whether a refusal still keeps something from being done.
+    def state(self) -> tuple[State | None, int]:
+        """Return what followed from the events up to a number, and that number; None and 0: go through all events.
+
+        A state that another version of this program has stored is not used.  Raises StoreError.
         """
-        old = now - KEPT_DAYS * 86400
+        try:
+            row = self._base.execute("SELECT number, body FROM state").fetchone()
+        except sqlite3.Error as error:
+            raise StoreError(f"the watcher's events cannot be read: {error}") from error
+        try:
+            return (from_json(State, json.loads(row[1])), int(row[0])) if row else (None, 0)
+        except ValueError:
+            return None, 0
+
+    def prune(self, now: float, state: State, number: int) -> None:
+        """Remove old events, and sooner those that say little to people.  Raises StoreError.
+
+        *state* is what follows from the events up to *number*: it is stored in their place.
+        """
         try:
             with self._base:
-                for kinds, until in ((SAYS_LITTLE, now - little_days * 86400), (SAYS_NO_MORE, old)):
+                self._base.execute("BEGIN IMMEDIATE")
+                self._base.execute("DELETE FROM state")
+                body = json.dumps(to_json(state), separators=(",", ":"), allow_nan=False)
+                self._base.execute("INSERT INTO state (number, body) VALUES (?, ?)", (number, body))
+                for kinds, days in ((SAYS_LITTLE, 7), (SAYS_NO_MORE, KEPT_DAYS)):
                     for kind in kinds:
-                        self._base.execute("DELETE FROM events WHERE at < ? AND kind = ?", (until, _kind(kind)))
-                text = "SELECT number, body FROM events WHERE at < ? AND kind = ?"
-                for number, body in self._base.execute(text, (old, _kind(Rejected))).fetchall():
-                    event = event_from(json.loads(body))
-                    if isinstance(event, Rejected) and not does_hold(event):
-                        self._base.execute("DELETE FROM events WHERE number = ?", (number,))
-        except (sqlite3.Error, ValueError, TypeError) as error:
+                        values = (now - days * 86400, _kind(kind), number)
+                        self._base.execute("DELETE FROM events WHERE at < ? AND kind = ? AND number <= ?", values)
+        except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"old events cannot be removed: {error}") from error
 
     def close(self) -> None:
@@ -203,6 +245,12 @@ def _prepare(base: sqlite3.Connection) -> None:
     base.execute("PRAGMA journal_mode = WAL")
     with base:
         base.executescript(_SCHEMA)
+
+
+def _identity(folder: PrivateFolder) -> tuple[int, int]:
+    """Return the device and the inode of the database in *folder*.  Raises OSError."""
+    there = os.stat(folder.path / FILE, follow_symlinks=False)
+    return there.st_dev, there.st_ino
 
 
 def _reason(error: Exception) -> str:

@@ -138,11 +138,12 @@ class _Replay:
         self._cycle.remembered.take(event)
         self._cycle.note(event)
 
-    def _keep(self, event: WatchEvent) -> None:
+    def _keep(self, event: WatchEvent) -> bool:
         """Show an answer; a run that was not is not taken for one that was."""
         if isinstance(event, Answered):
             self._said.append(f"{utc(event.at)} {event.rule} {event.host}: {answer_words(event)}")
             self._take(event)
+        return True
 
     def probe(self, rule: Rule, hosts: tuple[str, ...], *, whole: bool) -> None:
         """Do nothing: the readings are in the file."""

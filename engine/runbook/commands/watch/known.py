@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from runbook.commands.plan import this_user
 from runbook.commands.sources import inventory_for
-from runbook.commands.watch.event_store import LITTLE_DAYS, EventStore, Stored, to_line, watch_folder
+from runbook.commands.watch.event_store import EventStore, Stored, to_line, watch_folder
 from runbook.commands.watch.options import WatchOptions
 from runbook.commands.watch.rule_files import hosts_of_rules, read_rules
 from runbook.dataclass import dataclass
@@ -20,7 +20,7 @@ from runbook.values.types import seconds
 from runbook.values.units import time_span
 from runbook.values.watch_rule import Rule
 from runbook.watch.events import Approved, Asked, BreakerReset, Held, Rejected, Released, WatchEvent
-from runbook.watch.memory import EVERY_HOST, Proposal, Remembered
+from runbook.watch.memory import EVERY_HOST, Hold, Proposal, Remembered
 from runbook.watch.policy import Apply, Probe, counting_approvals, decide
 
 SHORTEST_DIGEST = 8
@@ -34,15 +34,15 @@ class Known:
         """Read all events in *folder*.  Raises ConfigError, StoreError."""
         self.rules, self.folder = {rule.name: rule for rule in rules}, folder
         self.store = EventStore(folder)
-        self.remembered = Remembered(rules)
-        self.last = 0
-        """The number of the last event that was taken in."""
+        state, self.last = self.store.state()
+        """``last``: the number of the last event that was taken in."""
+        self.remembered = Remembered(rules, state)
         self.listeners: list[Callable[[Stored], None]] = []
         """Called with each event, after it was taken in."""
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Take in what was appended, by others too."""
+        """Take in what was appended, by others too.  Raises StoreError."""
         for stored in tuple(self.store.since(self.last)):
             self.remembered.take(stored.event)
             self.last = stored.number
@@ -102,6 +102,23 @@ class Known:
         """Append that *by* wants *rule* to look at *host*.  Raises ConfigError if the rule is unknown."""
         self.append(Asked(at=now, rule=self.named(rule).name, host=host, by=by))
 
+    def hold(self, word: Held) -> Hold:
+        """Append *word*, and return the hold of its host that lasts longest.  Raises StoreError."""
+        self.append(word)
+        lasting = self.remembered.hold(word.host, word.at)
+        assert lasting
+        return lasting
+
+    def release(self, word: Released) -> Hold | None:
+        """Append *word*, and return the hold of all hosts that lasts on.  Raises ConfigError if the host has none."""
+        every = self.remembered.hold(EVERY_HOST, word.at)
+        if all(each.host != word.host for each in self.remembered.holds(word.at)):
+            if every:
+                raise ConfigError(f"{every.by} wants all hosts to be left alone; release `{EVERY_HOST}`")
+            raise ConfigError(f"nobody has asked for {word.host} to be left alone")
+        self.append(word)
+        return self.remembered.hold(EVERY_HOST, word.at)
+
     def reset(self, rule: str, by: str, now: float) -> None:
         """Append that *by* lets a rule go on whose breaker has tripped.  Raises ConfigError."""
         name = self.named(rule).name
@@ -120,10 +137,18 @@ class Known:
         self.store.append(*events)
         self.catch_up()
 
+    def decided(self, event: WatchEvent) -> bool:
+        """Append *event*, which follows from what is known, and take it in, unless something new was appended.
+
+        Returns whether it was appended; the news is taken in in any case.  Raises StoreError.
+        """
+        is_stored = self.store.append(event, last=self.last)
+        self.catch_up()
+        return is_stored
+
     def prune(self, now: float) -> None:
-        """Remove the events that nothing follows from any more.  Raises StoreError."""
-        counted = [rule.threshold.within / 86400 for rule in self.rules.values() if rule.threshold]
-        self.store.prune(now, self.remembered.does_hold, max(LITTLE_DAYS, *counted, 0))
+        """Remove old events, and store what follows from them.  Raises StoreError."""
+        self.store.prune(now, self.remembered.state(), self.last)
 
     def close(self) -> None:
         """Close the store."""
@@ -134,9 +159,9 @@ class Known:
 
 
 @contextmanager
-def opened(options: WatchOptions) -> Iterator[Known]:
-    """Open what the watcher of *options* knows.  Raises ConfigError."""
-    known = Known(read_rules(options.rules), watch_folder(options.state))
+def opened(options: WatchOptions, *, rules: bool = True) -> Iterator[Known]:
+    """Open what the watcher of *options* knows; without *rules* for a word that concerns all.  Raises ConfigError."""
+    known = Known(read_rules(options.rules) if rules else (), watch_folder(options.state))
     try:
         yield known
     finally:
@@ -169,23 +194,22 @@ def host_of_rule(known: Known, rule: str, host: str, options: WatchOptions) -> s
     return host
 
 
-def hold(options: WatchOptions, host: str, lasts: str, why: str) -> float:
-    """Append that all rules must leave *host* alone for a time, and return until when.  Raises ConfigError."""
+def hold(options: WatchOptions, host: str, lasts: str, why: str) -> Hold:
+    """Append that all rules must leave *host* alone for a time, and return the hold that lasts longest.
+
+    The rules may have mistakes.  Raises ConfigError.
+    """
     now = time.time()
     until = now + time_span(lasts)
-    with opened(options) as known:
-        known.append(Held(at=now, host=known_host(host, options), until=until, by=me(), why=why))
-    return until
+    with opened(options, rules=False) as known:
+        return known.hold(Held(at=now, host=known_host(host, options), until=until, by=me(), why=why))
 
 
-def release(options: WatchOptions, host: str) -> None:
-    """Append that the hold of *host* is over.  Raises ConfigError if there is none."""
+def release(options: WatchOptions, host: str) -> Hold | None:
+    """Append that the holds of *host* are over, and return that of all hosts, if it has one.  Raises ConfigError."""
     now = time.time()
-    with opened(options) as known:
-        there = known.remembered.holds.get(host)
-        if there is None or there.until <= now:
-            raise ConfigError(f"nobody has asked for {host} to be left alone")
-        known.append(Released(at=now, host=host, by=me()))
+    with opened(options, rules=False) as known:
+        return known.release(Released(at=now, host=host, by=me()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,12 +223,20 @@ class LogQuery:
 
 
 def log_lines(options: WatchOptions, query: LogQuery, shown: str) -> Iterator[str]:
-    """Yield the events that match *query*, oldest first, as lines; *shown*: ``console`` or ``jsonl``."""
+    """Yield the events that match *query*, oldest first, as lines; *shown*: ``console`` or ``jsonl``.
+
+    Raises ConfigError if there never was an event about its rule or its host.
+    """
     from runbook.commands.watch.wording import event_line
 
     at = time.time() - time_span(query.since) if query.since else 0.0
     store = EventStore(watch_folder(options.state))
     try:
+        for kind, name, there in zip(("rule", "host"), (query.rule, query.host), store.names(), strict=True):
+            if name and name not in there:
+                raise ConfigError(
+                    Problem(message=f"nothing is kept about the {kind} {name!r}", hint=suggest(name, there))
+                )
         for stored in store.since(0, rule=query.rule, host=query.host, at=at):
             line = to_line(stored.event) if shown == "jsonl" else event_line(stored.event)
             if line:

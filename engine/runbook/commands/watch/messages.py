@@ -139,7 +139,7 @@ def _sent(receiver: Receiver, message: Message) -> str:
         if receiver.mail:
             _mail(receiver, message)
         elif receiver.slack:
-            _post(receiver.slack, {"text": f"{message.text}\n{message.link}".strip()})
+            _post(receiver.slack, {"text": f"{_escaped(message.text)}\n{message.link}".strip()})
         else:
             _post(receiver.webhook, message.tree())
     except urllib.error.HTTPError as error:
@@ -147,6 +147,11 @@ def _sent(receiver: Receiver, message: Message) -> str:
     except Exception as error:  # a library's error may quote the URL, which is a secret
         return getattr(error, "strerror", None) or type(error).__name__
     return ""
+
+
+def _escaped(text: str) -> str:
+    """Return *text* so that Slack finds no mention and no link in it; a host may have printed a part of it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from runbook.commands.plans.document import SavedPlan, parsed
 from runbook.commands.plans.usage import Usage
 from runbook.commands.watch.options import ServeOptions
-from runbook.commands.watch.reading_results import Outcome, outcome_of, reading_of, run_result
+from runbook.commands.watch.reading_results import Outcome, outcome_of, reading_of, readings_in
 from runbook.errors import ConfigError
 from runbook.records.private_folder import PrivateFolder
 from runbook.records.process_identity import lives
@@ -149,11 +149,10 @@ class Programs:
         """Probe *hosts*, and put what they answer into *found*.  Returns why the others have no answer."""
         why = ""
         with self._inputs(rule) as inputs:
-            words = ("run", rule.playbook, "--dry-run", "--no-record", "--output", "json", *inputs)
+            words = ("run", rule.playbook, "--dry-run", "--no-record", "--output", "jsonl", *inputs)
             for portion in _portions(hosts):
                 out, why = self._output(words, portion)
-                for host in run_result(out).hosts if out.strip() else ():
-                    found[host.host] = reading_of(rule, host)
+                found |= {reading.host: reading for reading in readings_in(rule, iter(out.splitlines()))}
         return why or "it was not probed"
 
     def _planned(self, rule: Rule, trigger: Trigger) -> Proposed | NotProposed:
@@ -348,7 +347,7 @@ def _not_begun(rule: Rule, proposal: Proposal, why: str) -> Ended:
 
 def _no_plan(rule: Rule, trigger: Trigger, why: str) -> NotProposed:
     words = on_one_line(why, LONGEST_WHY)
-    return NotProposed(at=time.time(), rule=rule.name, host=trigger.host, why=words)
+    return NotProposed(at=time.time(), rule=rule.name, host=trigger.host, episode=trigger.episode, why=words)
 
 
 def _portions(hosts: Sequence[str]) -> Iterator[tuple[str, ...]]:

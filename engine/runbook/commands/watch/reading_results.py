@@ -11,6 +11,7 @@ from runbook.codec import from_json
 from runbook.dataclass import dataclass
 from runbook.onhost.host_lock import AGAIN
 from runbook.text.printable import on_one_line
+from runbook.text.timestamps import iso
 from runbook.values.plan import Presence, Risk
 from runbook.values.playbook import Severity
 from runbook.values.result import HostResult, RunResult, Status, StepResult, Verdict
@@ -25,13 +26,21 @@ UNASKED = (Verdict.UNREACHABLE, Verdict.CANCELLED, Verdict.NOT_STARTED)
 CURED = (Verdict.RESOLVED, Verdict.HEALTHY)
 
 
-def run_result(text: str) -> RunResult:
-    """Return the result in *text*, of ``--output json``.  Raises ValueError."""
-    return from_json(RunResult, json.loads(text))
+def readings_in(rule: Rule, lines: Iterator[str]) -> Iterator[Reading]:
+    """Yield what a dry run says of its hosts, from its events in *lines*, of ``--output jsonl``.  Raises ValueError."""
+    ended: dict[str, float] = {}
+    for event in _events(lines):
+        if event.get("kind") == "host_finished":
+            result = event.get("result")
+            name = result.get("host") if isinstance(result, Mapping) else None
+            ended[str(name)] = iso(str(event.get("at"))) or 0.0
+        elif event.get("kind") == "run_finished":
+            for host in from_json(RunResult, event.get("result")).hosts:
+                yield reading_of(rule, host, ended.get(host.host, 0.0))
 
 
-def reading_of(rule: Rule, host: HostResult) -> Reading:
-    """Return what the dry run on *host* says of the fault that *rule* is about."""
+def reading_of(rule: Rule, host: HostResult, at: float = 0.0) -> Reading:
+    """Return what the dry run on *host*, which ended at the time *at*, says of the fault that *rule* is about."""
     changes = [step for step in host.steps if step.status is Status.WOULD_CHANGE]
     presence, say = _presence(rule, host, has_changes=bool(changes))
     return Reading(
@@ -41,6 +50,7 @@ def reading_of(rule: Rule, host: HostResult) -> Reading:
         changes=len(changes),
         risk=worst(changes),
         signature=signature(changes) if changes else "",
+        at=at,
     )
 
 
@@ -106,18 +116,23 @@ class Outcome:
 def outcome_of(lines: Iterator[str]) -> Outcome:
     """Return the outcome of the run whose events are in *lines*, of ``--output jsonl``; they may break off."""
     found = Outcome()
-    for line in lines:
-        try:
-            event: Any = json.loads(line)
-        except ValueError:
-            continue
-        if not isinstance(event, Mapping):
-            continue
+    for event in _events(lines):
         if event.get("kind") == "run_started":
             found = Outcome(run=str(event.get("run", "")), process=_process(event.get("origin")))
         elif event.get("kind") == "run_finished":
             found = _finished(event.get("result"), found)
     return found
+
+
+def _events(lines: Iterator[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the events in *lines*, which may break off."""
+    for line in lines:
+        try:
+            event: Any = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, Mapping):
+            yield event
 
 
 def _process(origin: Any) -> ProcessIdentity | None:

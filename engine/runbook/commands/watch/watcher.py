@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from runbook.commands.sources import inventory_for
-from runbook.commands.watch.event_store import Stored
+from runbook.commands.watch.event_store import FILE, LOCK, Stored, StoreError
 from runbook.commands.watch.known import Known
 from runbook.commands.watch.options import ServeOptions
 from runbook.commands.watch.programs import Programs
@@ -18,12 +20,13 @@ from runbook.dataclass import dataclass
 from runbook.errors import RunbookError
 from runbook.inventory.listing_program import forget_lists
 from runbook.records.private_folder import PrivateFolder
+from runbook.text.printable import on_one_line
 from runbook.values.plan import Presence
 from runbook.values.types import seconds
 from runbook.values.watch_rule import Rule
 from runbook.watch.alerts import AlertSeen, Payload, hosts_named
 from runbook.watch.cycle import Cycle
-from runbook.watch.events import Alerted, Faulted, Probed, Reading, Started, Stopped, WatchEvent
+from runbook.watch.events import Alerted, Faulted, NotProposed, Probed, Proposed, Reading, Started, Stopped, WatchEvent
 from runbook.watch.memory import NOTHING
 
 PAUSE = 0.5
@@ -34,7 +37,7 @@ AFTER_A_FAULT = 5.0
 """Seconds until the watcher begins again after a fault of its own."""
 READ_AGAIN = 60.0
 """Seconds after which the inventory is read again."""
-PRUNED_EVERY = 3600.0
+PRUNED_EVERY = 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,11 @@ class Watcher:
         self._wake, self._stop = threading.Event(), threading.Event()
         self.known = Known(rules, folder)
         self.hosts: Mapping[str, tuple[str, ...]] = self._read_hosts()
-        self._read_at = self._pruned_at = time.monotonic()
-        self._cycle_at = time.monotonic()
+        self._read_at = self._cycle_at = time.monotonic()
+        self._pruned_at = -PRUNED_EVERY
+        self._reading: threading.Thread | None = None
+        """The thread that reads the inventory again."""
+        self._files = _identities(folder)
         self._fault = ""
         self.listeners: list[Callable[[Stored], None]] = []
         """Called with each event that is taken in, in a thread of the watcher or of who appends, under ``lock``."""
@@ -164,6 +170,7 @@ class Watcher:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
+                self._refuse_exchange()
                 if self._cycle is None:
                     self._begin()
                 following = self._once()
@@ -178,9 +185,14 @@ class Watcher:
     def _begin(self) -> None:
         """Begin again from the store: what was seen before does not count, and runs that are not over are followed."""
         with self.lock:
+            if self._fault:
+                self.known.close()
+                self.known = Known(self._rules, self.known.folder)
             known = self.known
-            cycle = Cycle(known.remembered, self.hosts, known.append, self._programs, next_cron)
+            cycle = Cycle(known.remembered, self.hosts, known.decided, self._programs, next_cron)
             known.listeners[:] = [lambda stored: cycle.note(stored.event), self._tell]
+            if self._fault:
+                known.append(Faulted(at=time.time(), rule="", why=on_one_line(self._fault, 500)))
             known.append(Started(at=time.time()))
             self._cycle = cycle
             for rule, host in known.remembered.remembered_hosts():
@@ -190,7 +202,10 @@ class Watcher:
 
     def _tell(self, stored: Stored) -> None:
         for listener in self.listeners:
-            listener(stored)
+            try:
+                listener(stored)
+            except Exception as error:  # what is stored is stored, whoever does not hear of it
+                self._say(f"an event could not be told: {type(error).__name__}: {error}")
 
     def _once(self) -> float:
         """Carry out one cycle.  Returns the time of the next step."""
@@ -201,13 +216,20 @@ class Watcher:
             while not self._heard.empty():
                 event = self._heard.get()
                 try:
-                    self.known.append(self._sparing(event))
+                    self.known.append(self._fitting(event))
                 except RunbookError:
                     self._heard.put(event)  # it has happened, and is stored later
                     raise
             following = self._cycle.step(time.time())
             self._cycle_at = time.monotonic()
         return following
+
+    def _fitting(self, event: WatchEvent) -> WatchEvent:
+        """Return *event* as it is stored now that it is heard: nobody has to approve a plan whose trigger is over."""
+        if isinstance(event, Proposed) and not self.known.remembered.is_live(event.rule, event.host, event.episode):
+            why = "what it was to be made for is over"
+            return NotProposed(at=event.at, rule=event.rule, host=event.host, episode=event.episode, why=why)
+        return self._sparing(event)
 
     def _sparing(self, event: WatchEvent) -> WatchEvent:
         """Return *event* without the readings that say nothing new, of hosts about which nothing is to be decided."""
@@ -225,39 +247,58 @@ class Watcher:
         return replace(event, readings=tuple(filter(says_something, event.readings)))
 
     def _refresh(self) -> None:
-        """Read the inventory again, for which nobody has to wait, and remove what is old."""
+        """Have the inventory read again, for which nobody has to wait, and remove what is old."""
         now = time.monotonic()
-        if now - self._read_at > READ_AGAIN:
-            self._read_at = now
-            try:
-                hosts = self._read_hosts()
-            except RunbookError as error:
-                with self.lock:
-                    self.known.append(Faulted(at=time.time(), rule="", why=f"the inventory cannot be read: {error}"))
-            else:
-                with self.lock:
-                    self.hosts = hosts
-                    if self._cycle:
-                        self._cycle.hosts = hosts
+        if now - self._read_at > READ_AGAIN and not (self._reading and self._reading.is_alive()):
+            self._reading = threading.Thread(target=self._read_again, name="inventory", daemon=True)
+            self._reading.start()
         if now - self._pruned_at > PRUNED_EVERY:
             self._pruned_at = now
             with self.lock:
                 self.known.prune(time.time())
             self._programs.prune(time.time())
 
+    def _read_again(self) -> None:
+        try:
+            hosts = self._read_hosts()
+            with self.lock:
+                self.hosts = hosts
+                if self._cycle:
+                    self._cycle.hosts = hosts
+        except Exception as error:  # the hosts stay as they were
+            self._say(f"the inventory cannot be read: {error}")
+            self._heard.put(
+                Faulted(at=time.time(), rule="", why=on_one_line(f"the inventory cannot be read: {error}", 500))
+            )
+        finally:
+            self._read_at = time.monotonic()
+
+    def _refuse_exchange(self) -> None:
+        """Raise StoreError if the files of the state are not those that were opened at the start.
+
+        A person may have removed them, or brought back older ones: this watcher would not hear of what others store
+        there, and must not go on as if nothing had been.
+        """
+        if _identities(self.known.folder) != self._files:
+            raise StoreError(f"the state in {self.known.folder.path} was removed or exchanged: start the watcher again")
+
     def _fail(self, error: Exception) -> None:
-        """Note a fault, and begin again from the store: an event may have been stored that was not taken in."""
+        """Note a fault, after which all is begun again: an event may have been stored that was not taken in."""
         words = str(error) if isinstance(error, RunbookError) else f"{type(error).__name__}: {error}"
-        self._fault = f"the watcher does not decide: {words}"
-        self._say(self._fault)
+        self._say(f"the watcher does not decide: {words}")
+        self._fault = words
         with self.lock:
             self._cycle = None
-            try:
-                self.known.close()
-                self.known = Known(self._rules, self.known.folder)
-                self.known.append(Faulted(at=time.time(), rule="", why=words))
-            except RunbookError as again:
-                self._fault = f"the watcher does not decide: {again}"
+
+
+def _identities(folder: PrivateFolder) -> dict[str, tuple[int, int]]:
+    """Return the device and the inode of the files of the state that are there."""
+    found = {}
+    for name in (FILE, LOCK):
+        with suppress(OSError):
+            there = os.stat(folder.path / name, follow_symlinks=False)
+            found[name] = (there.st_dev, there.st_ino)
+    return found
 
 
 def next_cron(text: str, after: float) -> float:
