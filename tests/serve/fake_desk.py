@@ -54,6 +54,7 @@ class FakeDesk:
         self.woken = 0
         self.stopped: list[tuple[str, str]] = []
         self.closing = False
+        self.alerts: list[Alerted] = []
 
     def heard(self, payload: Payload) -> Heard:
         taken = unlistened = unknown = 0
@@ -90,11 +91,13 @@ class FakeDesk:
         for event in events:
             if isinstance(event, Proposed) and not self.known.remembered.is_live(event.rule, event.host, event.episode):
                 at, rule, host, episode = event.at, event.rule, event.host, event.episode
-                self.known.append(Alerted(at=at, rule=rule, host=host, episode=episode, since=at, firing=True))
+                self.alerts.append(Alerted(at=at, rule=rule, host=host, episode=episode, since=at, firing=True))
+                self.known.append(self.alerts[-1])
             self.known.append(event)
 
     def events(self) -> list[WatchEvent]:
-        return [stored.event for stored in self.store.since(0)]
+        """Return what is stored, without the alerts that are only there so that plans wait."""
+        return [stored.event for stored in self.store.since(0) if stored.event not in self.alerts]
 
 
 @dataclass

@@ -132,7 +132,8 @@ def test_only_the_whole_digest_names_a_plan(tmp_path, digest):
 
 def test_a_plan_that_another_process_appended_is_there(tmp_path):
     made = served(tmp_path)
-    made.desk.store.append(proposed())
+    alert = Alerted(at=NOW, rule="gpu-held", host="gpu-1", episode=proposed().episode, since=NOW, firing=True)
+    made.desk.store.append(alert, proposed())
     assert [plan["digest"] for plan in made.client(Role.VIEW).get("/api/inbox").json()["plans"]] == [DIGEST]
     assert approval(made)[0] == 200
 

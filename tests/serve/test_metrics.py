@@ -45,7 +45,7 @@ def test_the_numbers_follow_the_events(tmp_path):
     whole_story(made)
     made.desk.tell(tripped(), Faulted(at=NOW, rule="", why="x"), proposed("e" * 64, host="gpu-2"))
     found = samples(made)
-    assert found["runbook_watch_episodes_total['gpu-held']"] == 1
+    assert found["runbook_watch_episodes_total['gpu-held']"] == 2
     assert found["runbook_watch_decisions_total['gpu-held', 'probe']"] == 1
     assert found["runbook_watch_runs_total['gpu-held', 'resolved']"] == 1
     assert found["runbook_watch_proposals_total['gpu-held']"] == 2

@@ -109,7 +109,7 @@ def test_a_token_is_shown_once_with_the_line_for_the_settings(scene):
     assert done.code == 0
     shown, _, line = done.out.splitlines()
     assert shown.startswith("token of alice, shown only now: rbk_")
-    assert line.startswith("  - {name: alice, role: approve, digest: ")
+    assert line.startswith("  - {name: 'alice', role: approve, digest: ")
 
 
 def test_the_state_belongs_to_its_user_alone(scene):

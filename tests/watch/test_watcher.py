@@ -87,11 +87,11 @@ def test_nothing_is_changed_while_the_events_cannot_be_stored(made, monkeypatch)
     scene.break_host("a1")
     append, refused = EventStore.append, []
 
-    def append_no_run(self, *events):
+    def append_no_run(self, *events, last=None):
         if any(isinstance(event, Began) for event in events):
             refused.append(events)
             raise StoreError("the disk is full")
-        append(self, *events)
+        return append(self, *events, last=last)
 
     monkeypatch.setattr(EventStore, "append", append_no_run)
     watcher = scene.start()
@@ -188,7 +188,7 @@ def test_an_event_that_a_listener_cannot_take_is_stored_nevertheless(made):
     assert scene.runs("a1") == 1
     assert len(scene.events(Started)) == 1
     assert scene.events(Faulted) == []
-    assert "an event could not be told: OSError: the pipe is closed" in scene.said
+    assert "an event could not be passed on: OSError: the pipe is closed" in scene.said
 
 
 def test_the_reason_of_a_fault_is_said_as_long_as_it_lasts(made, monkeypatch):
@@ -215,7 +215,7 @@ def test_the_reason_of_a_fault_is_said_as_long_as_it_lasts(made, monkeypatch):
 def test_a_slow_inventory_keeps_nobody_waiting(made, monkeypatch):
     """Mutant: an inventory that is read under the lock, or in the cycle."""
     monkeypatch.setattr("runbook.commands.watch.watcher.READ_AGAIN", 0.0)
-    scene, goes_on, reads = made(keys={"on": "{every: 10s}"}), threading.Event(), threading.Event()
+    scene, goes_on, reads = made(), threading.Event(), threading.Event()
     read = Watcher._read_hosts
 
     def read_late(self):

@@ -204,8 +204,8 @@ class Watcher:
         for listener in self.listeners:
             try:
                 listener(stored)
-            except Exception as error:  # what is stored is stored, whoever does not hear of it
-                self._say(f"an event could not be told: {type(error).__name__}: {error}")
+            except Exception as error:  # it is stored, and others hear of it
+                self._say(f"an event could not be passed on: {type(error).__name__}: {error}")
 
     def _once(self) -> float:
         """Carry out one cycle.  Returns the time of the next step."""
