@@ -8,7 +8,10 @@ import pytest
 
 from runbook.commands.serve import pages, streams
 from runbook.commands.serve.access import Role
+from runbook.commands.serve.app import access_by, application
+from runbook.commands.serve.oidc import Provider
 from runbook.commands.serve.server import serving
+from runbook.commands.serve.settings import Oidc, ServeSettings
 from runbook.records.journal import Journal
 from runbook.values.event import HostFinished, HostStarted, RunStarted, StepFinished, StepStarted
 from runbook.values.playbook import Phase
@@ -16,9 +19,11 @@ from runbook.values.result import HostResult, Mode, Status, StepResult, Verdict
 from runbook.watch.events import Approved, Rejected
 from tests.serve.fake_desk import DIGEST, NOW, answered, proposed, served
 from tests.serve.in_browser import HERE, clean, go, log_in, text
+from tests.serve.oidc_provider import CLIENT, SECRET, OidcProvider
 from tests.support.browser import Browser
 from tests.support.forwarder import Forwarder
 from tests.support.sample_runs import STEPS, finished, step
+from tests.support.sshd import free_port
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real("chromium", "bash"), pytest.mark.slow]
@@ -209,3 +214,28 @@ def test_a_run_of_a_thousand_hosts_has_no_gap_over_cut_connections(tmp_path):
         print(f"\nload: {load} ms; long tasks while it was live: {len(while_live)}, {while_live[-5:]} ms;", end=" ")
         print(f"of the whole page: {browser.js('tasks')} ms")
         made.desk.closing = True
+
+
+def test_a_person_logs_in_with_the_account_of_the_organisation(tmp_path):
+    """Mutants: a cookie of the login that browsers do not send with the way back from another site; one that is lax."""
+    idp, port = OidcProvider(), free_port()
+    base = f"http://localhost:{port}"  # another site than the provider's, which is at 127.0.0.1
+    oidc = Oidc(issuer=idp.issuer, client_id=CLIENT, client_secret=SECRET, roles={"sre": Role.APPROVE})
+    settings = ServeSettings(listen=f"127.0.0.1:{port}", oidc=oidc, url=base)
+    made = served(tmp_path)
+    made.desk.tell(proposed())
+    provider = Provider(oidc, f"{base}/login/callback")
+    app = application(made.desk, access_by(settings), settings, made.records, made.clock, provider)
+    try:
+        with serving(app, settings), Browser() as browser:
+            go(browser, base)
+            until(lambda: browser.js("location.pathname") == "/login", "the form")
+            browser.click("a[href='/login/provider']")
+            until(lambda: "alice@example.com (approve)" in text(browser), "the first page")
+            assert browser.js("location.pathname") == "/"
+            browser.call("Page.reload")
+            until(lambda: "Plans that wait for a person (1)" in text(browser), "the first page again")
+            assert [each for each in browser.complaints() if "favicon" not in each and "[DOM]" not in each] == []
+            assert browser.js("document.cookie") == ""  # no script can read it
+    finally:
+        idp.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
 
 import pytest
 
@@ -14,7 +15,7 @@ from runbook.commands.serve.server import serving
 from runbook.commands.serve.settings import ServeSettings, Tls
 from runbook.errors import ConfigError
 from tests.serve.fake_desk import NOW, ROLES, answered, payload, served
-from tests.support.waiting import LIMIT
+from tests.support.waiting import LIMIT, until
 
 HERE = ServeSettings(listen="127.0.0.1:0")
 
@@ -35,6 +36,40 @@ def read_numbers(answer: http.client.HTTPResponse, most: int) -> list[int]:
         if line.startswith(b"id: "):
             found.append(int(line[4:]))
     return found
+
+
+class Counted:
+    """A lock that counts who waits for it."""
+
+    def __init__(self) -> None:
+        self._lock, self.waiting = threading.RLock(), 0
+
+    def __enter__(self) -> None:
+        self.waiting += 1
+        self._lock.acquire()
+        self.waiting -= 1
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_health_is_told_while_every_thread_waits(tmp_path):
+    """Mutant: a health that waits for a thread of those that wait for the watcher."""
+    made = served(tmp_path)
+    lock = made.desk.lock = Counted()
+    with serving(made.app, HERE) as server:
+        asked: list[http.client.HTTPConnection] = []
+        with lock:
+            for _ in range(45):
+                asked.append(http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT))
+                asked[-1].request("GET", "/api/rules", headers={"Authorization": f"Bearer {ROLES[Role.VIEW]}"})
+            until(lambda: lock.waiting >= 40, "all threads")
+            connection, answer = opened(server.port, "/healthz")
+            assert (answer.status, json.loads(answer.read())) == (200, {"ok": True})
+            connection.close()
+        assert {each.getresponse().status for each in asked} == {200}
+        for each in asked:
+            each.close()
 
 
 def test_a_stream_goes_on_after_its_connection_was_lost(tmp_path):

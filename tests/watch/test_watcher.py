@@ -212,6 +212,36 @@ def test_the_reason_of_a_fault_is_said_as_long_as_it_lasts(made, monkeypatch):
     assert len(scene.events(Faulted)) == 1
 
 
+class SetClock:
+    """The module ``time`` with a clock that can be put back."""
+
+    def __init__(self) -> None:
+        self.back = 0.0
+
+    def time(self) -> float:
+        return time.time() - self.back
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(time, name)
+
+
+def test_a_clock_that_is_put_back_does_not_stop_the_probes(made, monkeypatch):
+    """Mutant: the next probe at the time that the clock had before."""
+    monkeypatch.setattr("runbook.commands.watch.watcher.AFTER_A_FAULT", 0.1)
+    clock = SetClock()
+    monkeypatch.setattr("runbook.commands.watch.watcher.time", clock)
+    scene = made(keys={"on": "{every: 10s}"})
+    scene.break_host("a1")
+    scene.start()
+    until(lambda: scene.events(Probed))
+    clock.back = 3600.0
+    until(lambda: len(scene.events(Started)) > 1)
+    number = len(scene.events(Probed))
+    until(lambda: len(scene.events(Probed)) > number)
+    (fault,) = scene.events(Faulted)
+    assert fault.why.startswith("the clock was put back by ")
+
+
 def test_a_slow_inventory_keeps_nobody_waiting(made, monkeypatch):
     """Mutant: an inventory that is read under the lock, or in the cycle."""
     monkeypatch.setattr("runbook.commands.watch.watcher.READ_AGAIN", 0.0)

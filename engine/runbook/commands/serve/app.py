@@ -53,7 +53,6 @@ def _for_programs(site: Site, metrics: Metrics) -> tuple[Route, ...]:
     streams = Streams()
     of_metrics = Scope.PUBLIC if site.settings.public_metrics else Scope.VIEW
     gets = (
-        ("/healthz", Scope.PUBLIC, api.healthz),
         ("/metrics", of_metrics, metrics.handler),
         ("/api/inbox", Scope.VIEW, api.inbox),
         ("/api/rules", Scope.VIEW, api.rules),
@@ -72,6 +71,9 @@ def _for_programs(site: Site, metrics: Metrics) -> tuple[Route, ...]:
         ("/api/rules/{rule}/reset", Scope.ADMIN, api.reset),
     )
     return (
+        Route(
+            method="GET", path="/healthz", scope=Scope.PUBLIC, handler=api.healthz, whom=For.PROGRAMS, is_quick=True
+        ),
         Route(
             method="POST", path="/hooks/alertmanager", scope=Scope.ALERT, handler=api.alertmanager(metrics),
             whom=For.PROGRAMS, largest=api.LARGEST_PAYLOAD,

@@ -71,6 +71,8 @@ class Route:
     """The maximum number of bytes of a body."""
     is_login: bool = False
     """Whether the body has a token."""
+    is_quick: bool = False
+    """Whether the handler never waits for anything, so that it is also served while every thread waits."""
 
 
 class _Asked:
@@ -116,7 +118,7 @@ def _endpoint(site: Site, route: Route, error_page: ErrorPage) -> Callable[[Requ
                 cookies=asked.cookies,
                 body=await _body(request, route.largest) if route.method == "POST" else b"",
             )
-            return await run_in_threadpool(route.handler, site, call)
+            return route.handler(site, call) if route.is_quick else await run_in_threadpool(route.handler, site, call)
         except Exception as error:
             return _failure(site, route, who, error, error_page)
 

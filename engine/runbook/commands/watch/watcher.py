@@ -38,6 +38,12 @@ AFTER_A_FAULT = 5.0
 READ_AGAIN = 60.0
 """Seconds after which the inventory is read again."""
 PRUNED_EVERY = 86400.0
+CLOCK_STEP = 5.0
+"""Seconds by which the clock may be put back before the times of what was seen count for nothing."""
+
+
+class ClockPutBack(RunbookError):
+    """The clock of this machine was put back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +91,8 @@ class Watcher:
         self._pruned_at = -PRUNED_EVERY
         self._reading: threading.Thread | None = None
         """The thread that reads the inventory again."""
+        self._now = 0.0
+        """The time of the last cycle, by the clock that may be put back."""
         self._files = _identities(folder)
         self._fault = ""
         self.listeners: list[Callable[[Stored], None]] = []
@@ -210,6 +218,9 @@ class Watcher:
     def _once(self) -> float:
         """Carry out one cycle.  Returns the time of the next step."""
         assert self._cycle
+        before, self._now = self._now, time.time()
+        if self._now < before - CLOCK_STEP:
+            raise ClockPutBack(f"the clock was put back by {seconds(before - self._now)}; all is probed anew")
         self._refresh()
         with self.lock:
             self.known.catch_up()
