@@ -11,6 +11,7 @@ import http.client
 import json
 import socket
 import statistics
+import subprocess
 import tempfile
 import threading
 import time
@@ -63,6 +64,13 @@ def body(phase: int) -> bytes:
 def memory_of(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
+
+
+def metrics_take(scene: ServeScene) -> float:
+    """Return the seconds that /metrics takes, asked for by a process of its own: the senders hold this one up."""
+    header = f"Authorization: Bearer {TOKENS['view']}"
+    words = ("curl", "-sS", "-o", "/dev/null", "-w", "%{time_total}", "-H", header, f"{scene.base}/metrics")
+    return float(subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout)
 
 
 class Client:
@@ -119,9 +127,7 @@ def _storm(scene: ServeScene, posts: int, clients: int, *, phases: bool) -> Stor
                 toy.unlink()
             else:
                 toy.write_text(good.replace("script: 'cat", "script: 'sleep 2; cat") if phase == 1 else good)
-        asked = time.monotonic()
-        scene.call("GET", "/metrics", role="view")
-        slow = max(slow, time.monotonic() - asked)
+        slow = max(slow, metrics_take(scene))
         time.sleep(0.2)
     wall = time.monotonic() - began
     toy.write_text(good)

@@ -46,6 +46,7 @@ KINDS = (
 )
 PEOPLE = ("ann", "bob", "carl")
 FOREVER = float("inf")
+MOST_STEPS = 20_000
 
 
 class Fleet(VirtualFleet):
@@ -217,6 +218,8 @@ def history(seed: int) -> tuple[Fleet, list[str]]:
 
     it.at(lasts + 1, calm)
     it.run_until(lasts + 1500)
+    if it.steps > MOST_STEPS:
+        wrong.append(f"{it.steps} steps: the cycle runs in circles")
     return it, [*wrong, *_at_rest(it)]
 
 

@@ -42,7 +42,7 @@ MOST_ALERTS = 500
 """The alerts of a host that are remembered."""
 MOST_TIMES = 100
 """The times at which a fault began on a host that are remembered."""
-ANOTHER_PLAN = 600.0
+ANOTHER_PLAN = 60.0
 """Seconds after which a plan is tried again that could not be made; twice as many after each further try."""
 LONGEST_PAUSE = 24 * 3600.0
 ALERT_LASTS = 24 * 3600.0
