@@ -635,13 +635,13 @@ def test_a_plan_that_failed_for_a_passing_reason_is_made_again(by):
     it = fleet("on: {every: 60s}\n", 3)
     tried = without_plans(it, lambda number: number == 1, "ssh: connection timed out")
     fault(it, 100, "gpu-001")
-    it.run_until(300)
+    it.run_until(140)
     assert (len(tried), it.of(Proposed)) == (1, [])
     if by == "a person":
         it.say(Asked(at=it.now, rule="stuck", host="gpu-001", by="ann"))
     if by == "a restart":
         it.restart()
-    it.run_until(1000 if by == "time" else 400)
+    it.run_until(400 if by == "time" else 170)
     assert len(it.of(Proposed)) == 1
 
 

@@ -293,6 +293,8 @@ def _at_rest(it: Fleet) -> Iterator[str]:
                 break
         if answers and said and due > now + 1.1:
             true = {(str(each.question), type(each.decision).__name__.lower()) for each in answers}
+            if said.decision == "escalate" and any(decision == "escalate" for _, decision in true):
+                continue  # a person has to look, for whichever reason
             if (said.question, said.decision) not in true and not any(
                 isinstance(each.decision, Probe) for each in answers
             ):
