@@ -833,6 +833,67 @@ def test_an_answer_does_not_outlive_its_alert_over_a_restart():
     assert len(it.of(Answered)) == len([each for each in it.kept[:number] if isinstance(each, Answered)])
 
 
+def test_a_question_has_its_answer_although_a_plan_is_taken_back_meanwhile():
+    """Mutant: a plan that is said to be taken back as the answer to a person."""
+    it = fleet("on: {alert: GpuStuck}\n", 3)
+    it.hosts["gpu-001"].faulty = True
+    alert(it, 100, "gpu-001")
+    it.at(200, lambda: asked_by(it, "ann"))
+    alert(it, 200.5, "gpu-001", firing=False, since=100)
+    it.run_until(400)
+    assert [plan.requester for plan in it.cycle.remembered.proposals()] == ["ann"]
+
+
+def test_a_clock_that_is_put_back_does_not_hide_what_is_seen():
+    """Mutant: the end of a run in the future, after which no reading counts."""
+    it = fleet(BY_ALERT, 3)
+    it.hosts["gpu-001"].faulty = True
+    alert(it, 7200, "gpu-001", "a1")
+    it.run_until(7310)
+    assert len(all_runs(it)["gpu-001"]) == 1
+    it.now = T0 + 3600
+    it.restart()
+    it.hosts["gpu-001"].faulty = True
+    probes = len(it.of(Probed))
+    it.say(Alerted(at=it.now, rule="stuck", host="gpu-001", episode="b1", since=it.now, firing=True))
+    it.run_until(4800)
+    assert len(all_runs(it)["gpu-001"]) == 2
+    assert len(it.of(Probed)) < probes + 30
+
+
+@pytest.mark.parametrize("ends", ["begins again", "cured"])
+def test_a_refusal_does_not_outlive_its_fault(ends):
+    """Mutants: a refusal that only a resolved alert ends; an interruption that a cure does not end."""
+    it = fleet("on: {alert: GpuStuck}\n" if ends == "begins again" else BY_ALERT, 2)
+    it.hosts["gpu-001"].faulty = True
+    alert(it, 100, "gpu-001", "fp@1")
+    if ends == "begins again":
+        it.run_until(200)
+        it.say(refusal(it, it.of(Proposed)[0]))
+    else:
+        it.run_until(104.5)
+        (began,) = it.of(Began)
+        assert isinstance(began, Began)
+        it.say(Stopped(at=it.now, rule="stuck", host="gpu-001", digest=began.digest, by="ann"))
+    it.run_until(4000)
+    it.hosts["gpu-001"].faulty = True
+    number = len(it.of(Proposed))
+    alert(it, 5000, "gpu-001", "fp@2" if ends == "begins again" else "other@2")
+    it.run_until(6000)
+    assert len(it.of(Proposed)) > number
+
+
+def test_a_host_that_comes_back_to_its_rule_is_decided_about():
+    """Mutant: hosts that are exchanged without a word."""
+    it = fleet(BY_ALERT, 2)
+    it.hosts["gpu-001"].faulty = True
+    it.at(99, lambda: it.cycle.know_hosts({"stuck": ("gpu-000",)}))
+    alert(it, 100, "gpu-001")
+    it.at(160, lambda: it.cycle.know_hosts({"stuck": ("gpu-000", "gpu-001")}))
+    it.run_until(1000)
+    assert len(all_runs(it)["gpu-001"]) == 1
+
+
 def test_a_plan_that_is_taken_back_is_said():
     """Mutant: ``_note_end`` that keeps nothing."""
     it = fleet("on: {every: 60s}\n", 3)

@@ -138,6 +138,12 @@ class Cycle:
             case _:
                 self._due = dict.fromkeys(self._due, 0.0)
 
+    def know_hosts(self, hosts: Mapping[str, tuple[str, ...]]) -> None:
+        """Take *hosts* for the hosts of each rule from now on."""
+        if hosts != self.hosts:
+            self.hosts = hosts
+            self._due = dict.fromkeys(self._due, 0.0)
+
     def release(self) -> None:
         """Forget the work under way, of which nothing will be heard."""
         self._probing.clear()
@@ -243,10 +249,7 @@ class Cycle:
     def _said(self, place: Place, now: float, why: str) -> bool:
         """Keep *why* as the answer at *place*; returns False if it must be decided again."""
         rule, host = place
-        episode = next(iter(self._answered.get(place, {})), "")
-        made = Answered(
-            at=now, rule=rule, host=host, episode=episode, question=Question.FIRING, decision="ignore", why=why
-        )
+        made = Answered(at=now, rule=rule, host=host, episode="", question=Question.FIRING, decision="ignore", why=why)
         return self._keep(made)
 
     def _forget_answers(self, place: Place) -> None:

@@ -356,6 +356,13 @@ class Remembered:
             episode, since = f"cured@{cured.digest[:16]}", cured.ended + there.on.after
             yield Trigger(rule=rule, host=host, source=Source.CURE, episode=episode, since=since)
 
+    def _begins_again(self, event: Alerted) -> bool:
+        """Whether the alert fired before, so that it was over since, although nobody heard of its end."""
+        return any(
+            each.firing and each.since < event.since and _fingerprint(each.episode) == _fingerprint(event.episode)
+            for each in self.host(event.rule, event.host).alerts
+        )
+
     def _sees(self, name: str, host: str) -> bool:
         """Whether probes by the clock see the fault on *host*, so that it goes on whatever an alert says."""
         rule = self.rules.get(name)
@@ -373,12 +380,17 @@ class Remembered:
             case Started():
                 self.started = event.at
                 for place in self._hosts:  # time in which nobody probed does not count
-                    self._change(*place, lambda it: replace(it, seen=None, present_for=0.0, no_plan=""))
+                    self._change(*place, lambda it: _started(it, event.at))
+                for name in self._rules:
+                    self._change_rule(
+                        name,
+                        lambda it: replace(it, reset_at=min(it.reset_at, event.at), well_at=min(it.well_at, event.at)),
+                    )
             case Alerted():
                 waiting = self.host(event.rule, event.host).proposal
                 if waiting and waiting.episode == event.episode and not event.firing:
                     self._withdraw(event.rule, event.host)
-                if not event.firing and not self._sees(event.rule, event.host):
+                if (not event.firing or self._begins_again(event)) and not self._sees(event.rule, event.host):
                     self._change(event.rule, event.host, lambda it: replace(it, refused=None))
                 self._change(event.rule, event.host, lambda it: _alerted(it, event))
                 self._count(event.rule, event.host, event.at)
@@ -612,6 +624,18 @@ def _without_plan(known: HostMemory, event: NotProposed) -> HostMemory:
     return replace(known, no_plan=event.why, no_plan_tries=tries, no_plan_until=event.at + pause)
 
 
+def _started(known: HostMemory, at: float) -> HostMemory:
+    """Return *known* after a start at the time *at*; what lies after it was seen by a clock that was put back since."""
+    return replace(
+        known,
+        seen=None,
+        present_for=0.0,
+        no_plan="",
+        runs=tuple(replace(run, ended=min(run.ended, at)) for run in known.runs),
+        proposal=known.proposal if known.proposal and known.proposal.at <= at else None,
+    )
+
+
 def _stopped(known: HostMemory, event: Stopped) -> HostMemory:
     """Return *known* after a person has interrupted a run, who does not want it to be begun again."""
     run = next((run for run in known.runs if run.digest == event.digest and not run.ended), None)
@@ -640,7 +664,9 @@ def _ended(known: HostMemory, event: Ended) -> HostMemory:
         runs=tuple(ended if run is open_run else run for run in known.runs),
         asked=None if known.asked and known.asked.episode == open_run.episode else known.asked,
         certain=Presence.ABSENT if event.cured else known.certain,
-        refused=None if event.changed and not (known.refused and known.refused.stopped) else known.refused,
+        refused=None
+        if event.cured or (event.changed and not (known.refused and known.refused.stopped))
+        else known.refused,
     )
 
 

@@ -117,6 +117,8 @@ class Programs:
             tell()
             signal.pidfd_send_signal(number, signal.SIGINT)
             return True
+        except ProcessLookupError:  # it has ended in this very moment
+            return False
         finally:
             os.close(number)
 

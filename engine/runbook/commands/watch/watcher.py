@@ -220,7 +220,7 @@ class Watcher:
         assert self._cycle
         before, self._now = self._now, time.time()
         if self._now < before - CLOCK_STEP:
-            raise ClockPutBack(f"the clock was put back by {seconds(before - self._now)}; all is probed anew")
+            raise ClockPutBack(f"the clock was put back by {seconds(before - self._now)}; all is probed again")
         self._refresh()
         with self.lock:
             self.known.catch_up()
@@ -275,7 +275,7 @@ class Watcher:
             with self.lock:
                 self.hosts = hosts
                 if self._cycle:
-                    self._cycle.hosts = hosts
+                    self._cycle.know_hosts(hosts)
         except Exception as error:  # the hosts stay as they were
             self._say(f"the inventory cannot be read: {error}")
             self._heard.put(
